@@ -10,6 +10,8 @@ from typing import Any
 import yaml
 
 from docsite.reference import render_reference
+from fleethook.cluster.manifests.yaml_reader import read_values
+from fleethook.cluster.registration.webhooks import webhook_templates
 from fleethook.interpret.fixtures import read_fixtures
 from fleethook.interpret.lua.bundle import read_bundle
 from fleethook.interpret.lua.rules import FUNCTIONS
@@ -21,8 +23,6 @@ from fleethook.model.crd import (
     json_schemas,
     openapi_components,
 )
-from fleethook.registration.webhooks import webhook_templates
-from fleethook.store.yaml_reader import read_values
 
 ROOT = Path(__file__).parent.parent
 UPSTREAM = ROOT / "tests" / "conformance" / "karmada"

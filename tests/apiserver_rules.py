@@ -1,14 +1,14 @@
 """Requests that kube-apiserver 1.36 refuses, for the apiservers of tests, so that none accepts more than the real one.
 
 `tests/conformance/fakes.yaml` lists these apiservers, their answers, and where upstream decides. Its requests are sent to
-`tests.kube.object_server.ObjectServer` and, in `tests/e2e/test_fakes.py`, to a real kube-apiserver.
+`tests.cluster.object_server.ObjectServer` and, in `tests/e2e/test_fakes.py`, to a real kube-apiserver.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
 
 MAX_ANNOTATIONS = 256 * 1024
 _REVIEWS = {

@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
+from fleethook.cluster.store import Store
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.workload_admission import mutate_workload
 from fleethook.patch import apply
-from fleethook.store import Store
 
 API = "apps.openyurt.io/v1alpha1"
 API_V1BETA1 = "apps.openyurt.io/v1beta1"

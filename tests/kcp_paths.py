@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-from fleethook.kube.errors import APIError
-from fleethook.store.sources.kubernetes.resources import DISPATCHING, WORKSPACES
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.kubernetes.resources import DISPATCHING, WORKSPACES
 from tests.apiserver_rules import check_review
 
 IDENTITY = "e0a313a3a541"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from fleethook.asgi import Fleethook, create_app
+from fleethook.cluster.store.source import PartState
 from fleethook.settings import Settings
-from fleethook.store.sources.source import PartState
 from tests.asgi_client import call
 from tests.serving import EXAMPLES, MUTATE, REVIEW
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
 from tests.apiserver_rules import check_created, check_event, check_review, parse_path
+from tests.cluster.object_server import ObjectServer
 from tests.fake_requests import FACTS, compare_answers
-from tests.kube.object_server import ObjectServer
 
 ROOT = Path(__file__).parents[1]
 FAKES = FACTS["fakes"]

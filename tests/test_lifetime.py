@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.store import Store
 from fleethook.lifetime import follow_manifests, pause_garbage_collector, run_in_background, settle_garbage_collector
-from fleethook.store import Store
-from fleethook.store.sources.manifests import ManifestSource
 from tests.serving import EXAMPLES
 from tests.waiting import NET
 

@@ -35,6 +35,10 @@ from fleethook.api.routes import ReviewRoute, crds_routes, dispatch_routes, inte
 from fleethook.api.sending import PacedApp, close_after_answer
 from fleethook.api.tokens import Tokens
 from fleethook.api.trimming import Trimmer, find_trim
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.registration.paths import split_cluster_path
+from fleethook.cluster.store import Store
+from fleethook.cluster.store.source import PartState, Source
 from fleethook.dispatch.credentials.reloader import Credentials
 from fleethook.dispatch.dispatcher import Dependencies
 from fleethook.dispatch.factory import build_dispatcher
@@ -65,11 +69,7 @@ from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.plan_warmup import PlanWarmup
 from fleethook.overrider.rollout.guard import GuardLimits
 from fleethook.overrider.workload_schema.fields import list_types
-from fleethook.registration.paths import split_cluster_path
 from fleethook.settings import Settings
-from fleethook.store import Store
-from fleethook.store.sources.manifests import ManifestSource
-from fleethook.store.sources.source import PartState, Source
 from fleethook.tracing.spans import StartTrace
 from fleethook.work.slice_runner import Slices
 from fleethook.work.worker import Worker

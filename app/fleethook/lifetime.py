@@ -8,19 +8,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from fleethook.kube.errors import UnreachableError
+from fleethook.cluster.api_errors import UnreachableError
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.store import Store
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.overrider.bound_subjects import bound_subjects, conclude_overrider
 from fleethook.settings import Settings
-from fleethook.store import Store
-from fleethook.store.sources.manifests import ManifestSource
 from fleethook.work.worker import favour_event_loop
 
 if TYPE_CHECKING:
-    from fleethook.kube.connection import Connection
-    from fleethook.store.sources.kubernetes.resources import WatchedResource
-    from fleethook.store.sources.kubernetes.source import KubernetesSource
+    from fleethook.cluster.connection import Connection
+    from fleethook.cluster.kubernetes.resources import WatchedResource
+    from fleethook.cluster.kubernetes.source import KubernetesSource
 
 _log: Final = logging.getLogger(__name__)
 
@@ -171,13 +171,8 @@ class Cluster:
             further: Resources to follow besides those of the engines. No response depends on them.
         """
         # Imported here because a server that reads manifests does not need the client.
-        from fleethook.kube.connection import Connection  # noqa: PLC0415
-        from fleethook.overrider.policies.mode import Mode  # noqa: PLC0415
-        from fleethook.overrider.policy_client import PolicyClient  # noqa: PLC0415
-        from fleethook.overrider.server_dry_run import ServerDryRun  # noqa: PLC0415
-        from fleethook.registration.announcer import Announcer  # noqa: PLC0415
-        from fleethook.registration.condition_client import ConditionClient  # noqa: PLC0415
-        from fleethook.store.sources.kubernetes.resources import (  # noqa: PLC0415
+        from fleethook.cluster.connection import Connection  # noqa: PLC0415
+        from fleethook.cluster.kubernetes.resources import (  # noqa: PLC0415
             DISPATCHING,
             INTERPRETING,
             MUTATING_CONFIGURATIONS,
@@ -186,7 +181,12 @@ class Cluster:
             WORKSPACES,
             karmada_config,
         )
-        from fleethook.store.sources.kubernetes.source import KubernetesSource  # noqa: PLC0415
+        from fleethook.cluster.kubernetes.source import KubernetesSource  # noqa: PLC0415
+        from fleethook.cluster.registration.announcer import Announcer  # noqa: PLC0415
+        from fleethook.cluster.registration.condition_client import ConditionClient  # noqa: PLC0415
+        from fleethook.overrider.policies.mode import Mode  # noqa: PLC0415
+        from fleethook.overrider.policy_client import PolicyClient  # noqa: PLC0415
+        from fleethook.overrider.server_dry_run import ServerDryRun  # noqa: PLC0415
 
         self.connection: Final = Connection(settings.kubeconfig, context=settings.context)
         by_engine = {
@@ -247,8 +247,8 @@ async def _send_dry_run(
 
 async def _wait_until_seen(source: "KubernetesSource", group_kind: GroupKind, resource_version: str) -> None:
     """Wait until the watch of a kind reaches a resourceVersion, at most as long as a working watch needs."""
+    from fleethook.cluster.kubernetes.wire import as_number  # noqa: PLC0415 - as above
     from fleethook.overrider.read_your_writes import CATCH_UP_SECONDS  # noqa: PLC0415 - see app.kube
-    from fleethook.store.sources.kubernetes.wire import as_number  # noqa: PLC0415 - as above
 
     if source.missing([group_kind]) or source.informer(group_kind).state().failing:
         return  # The role may not grant the kind, and an announcement does not depend on it.

@@ -17,7 +17,7 @@ MEASURED = (
     "app/fleethook/overrider",
     "app/fleethook/records",
     "app/fleethook/model",
-    "app/fleethook/store",
+    "app/fleethook/cluster/store",
 )
 
 

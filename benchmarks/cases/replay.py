@@ -29,7 +29,7 @@ MEASURED = (
     "app/fleethook/overrider",
     "app/fleethook/records",
     "app/fleethook/model",
-    "app/fleethook/store",
+    "app/fleethook/cluster/store",
 )
 
 

@@ -18,7 +18,7 @@ MEASURED = (
     "app/fleethook/work",
     "app/fleethook/overrider",
     "app/fleethook/model",
-    "app/fleethook/store",
+    "app/fleethook/cluster/store",
 )
 
 

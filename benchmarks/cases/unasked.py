@@ -23,7 +23,7 @@ MEASURED = (
     "app/fleethook/dispatch",
     "app/fleethook/fairness",
     "app/fleethook/model",
-    "app/fleethook/store",
+    "app/fleethook/cluster/store",
 )
 
 TENANTS = f"""Two tenants of the server with {HOOKS[-1]:,} webhooks. One sends {QUIET_RATE} reviews a second over one connection; its cluster has one webhook. The

@@ -20,8 +20,8 @@ from benchmarks.harness.section import Context, Section
 from benchmarks.harness.server_group import certificate
 from benchmarks.harness.tables import NOTE, table
 from benchmarks.varied import stored
+from fleethook.cluster.kubernetes.resources import DISPATCHING, INTERPRETING, RESOURCES, karmada_config
 from fleethook.settings import Settings
-from fleethook.store.sources.kubernetes.resources import DISPATCHING, INTERPRETING, RESOURCES, karmada_config
 
 ONE, TWO = "1 worker, 1 core", "2 workers, 2 cores"
 CONNECTIONS = 16

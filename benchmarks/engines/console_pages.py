@@ -21,12 +21,12 @@ import uvloop
 from benchmarks.engines import scale_objects as objects
 from benchmarks.engines.scale_connection import OriginConnection, origin_of
 from benchmarks.engines.scale_objects import Size
+from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
+from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.store import Store
 from fleethook.console.application import create_console
 from fleethook.console.context import INDEXES, ConsoleContext
 from fleethook.lifetime import Cluster, pause_garbage_collector, settle_garbage_collector
-from fleethook.store import Store
-from fleethook.store.sources.kubernetes.resources import RESOURCES, WORKLOADS
-from fleethook.store.sources.kubernetes.source import KubernetesSource
 from tests.console.visitor import Page, Visitor
 
 REPEATS: Final = 20

@@ -5,6 +5,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fleethook.cluster.store import Store
 from fleethook.dispatch.configurations import Configurations
 from fleethook.dispatch.converter import ObjectConverter
 from fleethook.dispatch.dispatcher import Dependencies, Dispatcher
@@ -13,7 +14,6 @@ from fleethook.dispatch.hooks import EVERY
 from fleethook.dispatch.rules import match_rules
 from fleethook.dispatch.schema_owner import INDEXES
 from fleethook.outbound.client import HookClient
-from fleethook.store import Store
 from fleethook.work.fair_turns import Work
 from fleethook.work.immediate_steps import Steps
 from tests.dispatch.builders import binding, configuration, export, in_cluster, namespace, review, webhook, widget

@@ -37,9 +37,9 @@ from benchmarks.servers.ours import app_of, serving_context
 from benchmarks.varied import reviews, write_lines
 from fleethook.api.admission import AdmissionEndpoint
 from fleethook.api.endpoint import Endpoint
-from fleethook.certs.files import ensure_certificates
 from fleethook.cli.acceptor import bind
 from fleethook.cli.server import GracefulServer
+from fleethook.cluster.certificates.files import ensure_certificates
 from fleethook.lifetime import settle_garbage_collector
 
 TIMERS = "/timers"

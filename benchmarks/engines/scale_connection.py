@@ -13,11 +13,11 @@ import msgspec
 
 from benchmarks.engines.scale_objects import Size
 from benchmarks.engines.scale_origin import frame, read_frame
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
 
 
 class OriginConnection:
-    """Replaces `fleethook.kube.connection.Connection` by a connection to `scale_origin` over a socket."""
+    """Replaces `fleethook.cluster.connection.Connection` by a connection to `scale_origin` over a socket."""
 
     def __init__(
         self,

@@ -23,13 +23,13 @@ from benchmarks.engines import scale_objects as objects
 from benchmarks.engines.scale_connection import OriginConnection, origin_of
 from benchmarks.engines.scale_objects import Size, Workloads
 from fleethook.asgi import Fleethook, create_app
+from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.lifetime import pause_garbage_collector, settle_garbage_collector
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.overrider.controller import OverriderController
 from fleethook.overrider.workload_client import WriteLimits
 from fleethook.settings import Settings
-from fleethook.store.sources.kubernetes.resources import RESOURCES
-from fleethook.store.sources.kubernetes.source import KubernetesSource
 from tests.asgi_client import call
 
 DEPLOYMENTS = "/mutate-apps-v1-deployment"

@@ -12,7 +12,7 @@ from benchmarks.engines.worst_documents import Base
 from benchmarks.engines.worst_questions import BUNDLE, questions
 from benchmarks.harness import ROOT
 from benchmarks.reviews import deployment
-from fleethook.registration import paths
+from fleethook.cluster.registration import paths
 
 EXAMPLES = ROOT / "examples"
 UID = "0d5f7a38-71ad-4d2d-a4b0-5b1c8e0f3a11"

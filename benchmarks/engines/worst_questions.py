@@ -9,6 +9,7 @@ import yaml
 from benchmarks.engines.worst_documents import Base
 from benchmarks.harness import ROOT
 from benchmarks.reviews import deployment, explore_review
+from fleethook.cluster.registration import paths
 from fleethook.interpret.fixtures import FixtureError, is_fixture, read_fixtures
 from fleethook.interpret.native import NATIVE
 from fleethook.interpret.question import Question
@@ -20,7 +21,6 @@ from fleethook.model.karmada import (
     Operation,
     proposed_name,
 )
-from fleethook.registration import paths
 
 BUNDLE = ROOT / "app" / "fleethook" / "interpret" / "bundle"
 UID = "0d5f7a38-71ad-4d2d-a4b0-5b1c8e0f3a11"

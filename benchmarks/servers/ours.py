@@ -22,15 +22,15 @@ from fleethook.api.log_lines import LogLines
 from fleethook.api.logs import configure_logging
 from fleethook.api.recording import RecordReview
 from fleethook.asgi import Fleethook, create_app
-from fleethook.certs.files import ensure_certificates
-from fleethook.certs.tls_context import ReloadingContext
 from fleethook.cli.acceptor import bind
 from fleethook.cli.server import GracefulServer
+from fleethook.cluster.certificates.files import ensure_certificates
+from fleethook.cluster.certificates.tls_context import ReloadingContext
+from fleethook.cluster.kubernetes.resources import decode_metadata, decode_object
+from fleethook.cluster.store import Store
 from fleethook.records.metrics import RecordMetrics
 from fleethook.records.setup import make_recorder, record_reviews
 from fleethook.settings import Settings
-from fleethook.store import Store
-from fleethook.store.sources.kubernetes.resources import decode_metadata, decode_object
 from fleethook.tracing.otlp import start_otlp
 from fleethook.tracing.spans import StartTrace
 from tests.dispatch.builders import configuration

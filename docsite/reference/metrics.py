@@ -14,7 +14,7 @@ from fleethook.api.connections import Connections
 from fleethook.api.metrics import certificate_gauge
 from fleethook.asgi import create_app
 from fleethook.cli.leader import Leader
-from fleethook.control.leader_metrics import LeaderMetrics, LeaderState
+from fleethook.cluster.leader_metrics import LeaderMetrics, LeaderState
 from fleethook.crds.controller.metrics import FetchMetrics
 from fleethook.records.metrics import RecordMetrics
 from fleethook.settings import Settings

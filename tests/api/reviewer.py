@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
 from tests.apiserver_rules import check_review
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"

@@ -14,8 +14,8 @@ import pytest
 
 from fleethook.api.access import is_open
 from fleethook.asgi import Fleethook, create_app
-from fleethook.kube.connection import Connection
-from fleethook.kube.errors import UnreachableError
+from fleethook.cluster.api_errors import UnreachableError
+from fleethook.cluster.connection import Connection
 from fleethook.settings import Settings, is_loopback
 from tests.api.reviewer import Reviewer
 from tests.asgi_client import Answer, call

@@ -9,12 +9,12 @@ from fleethook.api.admission import AdmissionEndpoint
 from fleethook.api.endpoint import SWITCH_OFF_HINT
 from fleethook.api.metrics import Metrics
 from fleethook.asgi import Fleethook, create_app
+from fleethook.cluster.kubernetes.informer import Informer
+from fleethook.cluster.kubernetes.resources import DISPATCHING, INTERPRETING
+from fleethook.cluster.store.source import PartState
+from fleethook.cluster.store.stale import StaleError
 from fleethook.model.admission import AdmissionRequest, errored
 from fleethook.settings import Settings
-from fleethook.store.sources.kubernetes.informer import Informer
-from fleethook.store.sources.kubernetes.resources import DISPATCHING, INTERPRETING
-from fleethook.store.sources.source import PartState
-from fleethook.store.stale import StaleError
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 from tests.overrider.test_openyurt_conflicts import render_configuration, upstream

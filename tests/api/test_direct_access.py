@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleethook.asgi import Fleethook
-from fleethook.kube.connection import Connection
+from fleethook.cluster.connection import Connection
 from tests.api.direct_connections import NOBODY, SOMEBODY, Certificate, Outcome, ask, encode
 from tests.api.dispatching_app import AT_ONCE, BY_ASGI, NAMED, dispatching
 from tests.api.notes import Notes

@@ -15,13 +15,13 @@ from fleethook.api.endpoint import MAX_ON_LOOP
 from fleethook.api.interpret import InterpretEndpoint
 from fleethook.api.metrics import Metrics
 from fleethook.asgi import Fleethook, create_app
+from fleethook.cluster.registration import paths
 from fleethook.interpret.chain import Chain, NativeLayer, PythonLayer
 from fleethook.interpret.lua import runner
 from fleethook.interpret.python_interpreter import interpreter
 from fleethook.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
 from fleethook.overrider import dry_run, subject_admission, validation
 from fleethook.overrider import render as overrider_render
-from fleethook.registration import paths
 from fleethook.settings import Settings
 from fleethook.work.slices import Slice, Sliced
 from tests.asgi_client import call

@@ -5,9 +5,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from fleethook.api.metrics import Metrics, certificate_gauge, exposition, plan_metrics, script_gauges, store_gauges
 from fleethook.api.tallies import MULTIPROCESS
+from fleethook.cluster.store.source import PartState
 from fleethook.dispatch.hooks import compile_hooks
 from fleethook.model.gvk import GroupKind
-from fleethook.store.sources.source import PartState
 from tests.dispatch.builders import configuration, webhook
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"

@@ -12,13 +12,13 @@ from fleethook.api.logs import LogSink
 from fleethook.api.metrics import Metrics
 from fleethook.api.reply import Reply
 from fleethook.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
+from fleethook.cluster.registration import paths
+from fleethook.cluster.store import Store
 from fleethook.interpret.chain import Chain
 from fleethook.model.admission import allowed
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.overrider.plan_cache import PlanCache
-from fleethook.registration import paths
-from fleethook.store import Store
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 
 DEPLOYMENT = {"group": "apps", "version": "v1", "kind": "Deployment"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleethook.api.tokens import BusyError, Decision, Tokens, UndecidedError
-from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from tests.api.reviewer import ACCESS_REVIEWS, TOKEN_REVIEWS, Reviewer
 
 TOKEN = "an-opaque-token-of-alice"

@@ -12,9 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 import yaml
 
 from fleethook.cli.sources import select_dispatching
-from fleethook.kube.errors import APIError
-from fleethook.store.sources.kubernetes.identity import EVERY_SHARD
-from fleethook.store.sources.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.kubernetes.identity import EVERY_SHARD
+from fleethook.cluster.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
 from tests.apiserver_rules import already_exists, check_created, parse_path, unserved
 
 SERVED = {

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fleethook.api.connections import Connection, Connections, Stage
-from fleethook.certs.files import ensure_certificates
 from fleethook.cli.acceptor import Acceptor, Transports, bind
+from fleethook.cluster.certificates.files import ensure_certificates
 from tests.waiting import until
 
 

@@ -12,9 +12,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.certs.authority import new_authority
 from fleethook.cli.crds_apply import dump
-from fleethook.store.yaml_reader import read_values
+from fleethook.cluster.certificates.authority import new_authority
+from fleethook.cluster.manifests.yaml_reader import read_values
 from tests.cli.commands import Result, invoke
 from tests.crds.apply.apiserver import ApiServer, kubeconfig
 from tests.crds.apply.apiserver import serving as serving_api

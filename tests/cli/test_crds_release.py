@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.certs.authority import new_authority
+from fleethook.cluster.certificates.authority import new_authority
 from tests.crds.origin import Origin
 from tests.crds.tarballs import GROUPS, release
 

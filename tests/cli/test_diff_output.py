@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from fleethook.cli.diff_output import Allowed, Output, print_outcomes
+from fleethook.cluster.store import ObjectKey
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.overrider.rollout.effect import Effect
 from fleethook.overrider.rollout.prediction import Outcome
-from fleethook.store import ObjectKey
 
 DEMO = ObjectKey("", YURT_APP_SET, "default", "demo")
 OTHER = ObjectKey("ws1", YURT_APP_DAEMON, "", "oth_er")

@@ -7,9 +7,9 @@ import pytest
 
 from fleethook.cli.doctor_cluster import Doctor, ServiceName, check_service, find_accounts, find_services
 from fleethook.cli.doctor_findings import Diagnosis, find_registered
-from fleethook.kube.connection import Connection
-from fleethook.kube.errors import APIError
-from fleethook.registration.webhooks import ServiceReference, URLReference, webhook_configurations
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.registration.webhooks import ServiceReference, URLReference, webhook_configurations
 from tests.apiserver_rules import check_created, check_review, unserved
 
 NAME = ServiceName("system", "fleethook", 443)

@@ -20,9 +20,8 @@ from fleethook.cli.doctor_findings import (
     check_version,
     find_registered,
 )
-from fleethook.model.crd import RESOURCES, custom_resource_definition
-from fleethook.registration.match_conditions import Selection, SubjectName
-from fleethook.registration.webhooks import (
+from fleethook.cluster.registration.match_conditions import Selection, SubjectName
+from fleethook.cluster.registration.webhooks import (
     MUTATING,
     VALIDATING,
     ServiceReference,
@@ -30,6 +29,7 @@ from fleethook.registration.webhooks import (
     select_workloads,
     webhook_configurations,
 )
+from fleethook.model.crd import RESOURCES, custom_resource_definition
 from tests.e2e.pki import Authority
 
 SERVICE = ServiceReference("system", "fleethook")

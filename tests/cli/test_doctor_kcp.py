@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.store.sources.kubernetes.identity import EVERY_SHARD
-from fleethook.store.sources.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, NAMESPACES
+from fleethook.cluster.kubernetes.identity import EVERY_SHARD
+from fleethook.cluster.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, NAMESPACES
 from tests.cli.commands import Result, invoke
 from tests.dispatch.builders import logical_cluster
 from tests.kcp_paths import Kcp, kcp_paths

@@ -1,7 +1,7 @@
 import pytest
 
 from fleethook.cli.doctor_probes import PROBES, judge
-from fleethook.registration.webhooks import WEBHOOKS
+from fleethook.cluster.registration.webhooks import WEBHOOKS
 
 PROBE = PROBES[0]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.cli.explain_inputs import read_inputs, read_old, select_all
-from fleethook.store.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_reader import Document
 from tests.cli.conftest import WriteYAML
 from tests.dispatch.builders import configuration, definition, in_cluster, review, webhook, widget
 

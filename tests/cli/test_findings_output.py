@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.overrider.admission import validate_overrider
-from fleethook.store.manifest_reader import read_documents
 from tests.builders import request, store_of
 from tests.cli.commands import invoke
 from tests.serving import EXAMPLES

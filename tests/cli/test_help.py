@@ -67,8 +67,8 @@ def test_only_similar_words_are_suggested() -> None:
 
 _SOURCES = {
     "fleethook.cli.manifests.read_manifests": "files",
-    "fleethook.store.sources.manifests.ManifestSource": "files",
-    "fleethook.kube.connection.Connection": "cluster",
+    "fleethook.cluster.manifests.manifest_source.ManifestSource": "files",
+    "fleethook.cluster.connection.Connection": "cluster",
 }
 # The only modules through which commands reach a source; the others take objects and connections.
 _CALLERS = ("fleethook.cli", "fleethook.console.process", "fleethook.lifetime", "fleethook.asgi")

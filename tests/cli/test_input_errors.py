@@ -10,7 +10,7 @@ import pytest
 
 from fleethook.cli.input_errors import annotate_errors, make_error_row, report_input_errors
 from fleethook.cli.manifests import InputError
-from fleethook.store.yaml_reader import ManifestError
+from fleethook.cluster.manifests.yaml_reader import ManifestError
 from tests.cli.commands import invoke
 from tests.cli.interpreting import CUSTOMIZATION, FIXTURE
 from tests.serving import EXAMPLES, REVIEW

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from fleethook.cli.leader import Leader, lists_without_leader, runs_selection
-from fleethook.control.leader_metrics import ControllerCounts, LeaderState
+from fleethook.cluster.leader_metrics import ControllerCounts, LeaderState
 from fleethook.settings import Settings
 
 KUBECONFIG: dict[str, Any] = {"kubeconfig": Path("k")}

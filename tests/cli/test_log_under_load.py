@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.registration.paths import INTERPRET
+from fleethook.cluster.registration.paths import INTERPRET
 from tests.serving import Server, serving
 from tests.traffic import send_traffic
 from tests.waiting import NET, wait_for

@@ -1,13 +1,7 @@
 """The rules that a user lacks."""
 
 from fleethook.cli.missing_rights import describe_missing, describe_rules
-from fleethook.store.sources.kubernetes.resources import (
-    DEPLOYMENTS,
-    NAMESPACES,
-    NODE_POOLS,
-    STATEFUL_SETS,
-    karmada_config,
-)
+from fleethook.cluster.kubernetes.resources import DEPLOYMENTS, NAMESPACES, NODE_POOLS, STATEFUL_SETS, karmada_config
 
 
 def test_resources_of_a_group_are_one_rule() -> None:

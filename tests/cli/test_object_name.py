@@ -3,8 +3,8 @@
 import pytest
 
 from fleethook.cli.object_name import describe_key, parse_name
+from fleethook.cluster.store import ObjectKey
 from fleethook.model.gvk import GroupKind
-from fleethook.store import ObjectKey
 
 
 @pytest.mark.parametrize(

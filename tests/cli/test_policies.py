@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from fleethook.cli.policies import _print
+from fleethook.cluster.registration.match_conditions import SubjectName
 from fleethook.overrider.policy_client import AppliedObject
 from fleethook.overrider.policy_removal import Removal
-from fleethook.registration.match_conditions import SubjectName
 from tests.cli.commands import invoke
 
 BASE = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"

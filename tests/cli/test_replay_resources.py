@@ -4,8 +4,8 @@ import pytest
 
 from fleethook.asgi import Fleethook
 from fleethook.cli.replay import list_resources
+from fleethook.cluster.kubernetes.resources import DISPATCHING, INTERPRETING, KCP, RESOURCES
 from fleethook.settings import Settings
-from fleethook.store.sources.kubernetes.resources import DISPATCHING, INTERPRETING, KCP, RESOURCES
 from tests.cli.commands import run_command
 from tests.cli.test_serve_kcp import kcp, make_list_item
 from tests.dispatch.builders import binding, configuration, export, review, webhook

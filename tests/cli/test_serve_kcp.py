@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.store.sources.kubernetes.identity import EVERY_SHARD
-from fleethook.store.sources.kubernetes.resources import APIBINDINGS, APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
+from fleethook.cluster.kubernetes.identity import EVERY_SHARD
+from fleethook.cluster.kubernetes.resources import APIBINDINGS, APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
 from tests.dispatch.builders import (
     binding,
     configuration,

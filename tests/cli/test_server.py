@@ -18,7 +18,7 @@ import pytest
 
 from fleethook.asgi import create_app
 from fleethook.cli.server import GracefulServer
-from fleethook.registration.paths import INTERPRET
+from fleethook.cluster.registration.paths import INTERPRET
 from fleethook.settings import Settings
 from tests.serving import EXAMPLES, MUTATE, REVIEW, ROOT, Server, serving
 from tests.waiting import NET, wait_for

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from fleethook.cli.sources import ClusterOptions, SourceOptions, check_options, read_source, select_dispatching
+from fleethook.cluster.kubernetes.identity import EVERY_SHARD
+from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, DISPATCHING, RESOURCES
+from fleethook.cluster.store import key_of
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
-from fleethook.store import key_of
-from fleethook.store.sources.kubernetes.identity import EVERY_SHARD
-from fleethook.store.sources.kubernetes.resources import CACHED, DEFINITIONS, DISPATCHING, RESOURCES
 from tests.builders import entry, image, overrider, yurt_app_set
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster

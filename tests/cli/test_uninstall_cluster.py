@@ -7,12 +7,12 @@ from typing import Any, cast
 import pytest
 
 from fleethook.cli.uninstall_cluster import Action, LeaderError, Uninstaller
-from fleethook.kube.connection import Connection
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.connection import Connection
 from fleethook.overrider.policies.compilation import COMPILED_LABEL
 from tests.apiserver_rules import parse_path
 from tests.builders import entry, image, overrider, rendered, workload, yurt_app_set
-from tests.kube.object_server import ObjectServer
+from tests.cluster.object_server import ObjectServer
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 WEBHOOKS = f"{ADMISSION}/mutatingwebhookconfigurations"

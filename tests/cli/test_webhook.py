@@ -15,8 +15,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from fleethook.certs.files import ensure_certificates
-from fleethook.store.sources.kubernetes.resources import APIBINDINGS, APIEXPORTS, DEFINITIONS, WORKSPACES
+from fleethook.cluster.certificates.files import ensure_certificates
+from fleethook.cluster.kubernetes.resources import APIBINDINGS, APIEXPORTS, DEFINITIONS, WORKSPACES
 from tests.cli.commands import Result, invoke
 from tests.cli.fake_cluster import serve_cluster
 from tests.dispatch.builders import (

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from fleethook.cli.what_if import Overlay, overlay
-from fleethook.store import key_of
-from fleethook.store.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import key_of
 from tests.builders import node_pool, overrider, yurt_app_set
 
 CLUSTER = "kcp.io/cluster"

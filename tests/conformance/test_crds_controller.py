@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.control.conditions import Condition
+from fleethook.cluster.conditions import Condition
 from fleethook.crds.controller.fetch_outcome import report_deletion, report_download, report_failed, report_prepared
 from fleethook.crds.controller.lifecycle import build_release_patch, cascades_deletion, needs_reconcile
 from fleethook.crds.failures import CRDsError, Exit

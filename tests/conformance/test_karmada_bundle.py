@@ -6,11 +6,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from fleethook.cluster.manifests.yaml_reader import read_values
 from fleethook.interpret.chain import Chain
 from fleethook.interpret.fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.interpret.lua.bundle import BundleLayer
 from fleethook.interpret.lua.runner import Runner
-from fleethook.store.yaml_reader import read_values
 
 _FIXTURES: Final = Path(__file__).parent / "karmada" / "thirdparty"
 _DIFFERENCES: Final = yaml.safe_load((Path(__file__).parent / "karmada" / "differences.yaml").read_text("utf-8"))

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from fleethook.cluster.store import Store
 from fleethook.interpret.chain import Chain, NativeLayer
 from fleethook.interpret.conventions.health import judge_health
 from fleethook.interpret.conventions.layer import ConventionsLayer
@@ -19,7 +20,6 @@ from fleethook.interpret.question import Question
 from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND
 from fleethook.model.gvk import gvk_of
 from fleethook.model.karmada import ConventionsMode, Operation
-from fleethook.store import Store
 
 _DATA: Final = yaml.safe_load((Path(__file__).parent / "kstatus.yaml").read_text("utf-8"))
 TABLE: Final[list[dict[str, Any]]] = _DATA["table"]

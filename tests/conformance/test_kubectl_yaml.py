@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
+from fleethook.cluster.manifests.json_stream import make_number
+from fleethook.cluster.manifests.manifest_reader import Manifest, read_manifest
 from fleethook.model.json import JSON
-from fleethook.store.json_stream import make_number
-from fleethook.store.manifest_reader import Manifest, read_manifest
 
 FOLDER: Final = Path(__file__).parent / "kubectl_yaml"
 CASES: Final[list[dict[str, Any]]] = json.loads(gzip.decompress((FOLDER / "answers.json.gz").read_bytes()))

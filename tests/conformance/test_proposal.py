@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.cluster.store.store import key_of
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.overrider.admission import validate_overrider
-from fleethook.store.manifest_reader import read_documents
-from fleethook.store.store import key_of
 from tests.builders import request, store_of
 
 HERE = Path(__file__).parent

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from fleethook.store.sources.manifests import ManifestSource
+from fleethook.cluster.manifests.manifest_source import ManifestSource
 from tests.console.visits import make_context
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.store import ObjectKey, Store, key_of
+from fleethook.cluster.store.gc_freeze import GCFreezer
 from fleethook.console.fleet_scan import CONTAINERS_OF_A_CELL, FleetScan
 from fleethook.console.views.overriders.cell_state import CellState
 from fleethook.console.views.overriders.matrix import count_states
 from fleethook.model.json import JSONObject
-from fleethook.store import ObjectKey, Store, key_of
-from fleethook.store.gc_freeze import GCFreezer
 from tests.builders import (
     NEW_IMAGE,
     entry,

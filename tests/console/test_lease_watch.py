@@ -1,8 +1,8 @@
 import asyncio
 from typing import Any
 
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.console.lease_watch import KEPT_SECONDS, LeaseState, LeaseWatch
-from fleethook.kube.errors import APIError, UnreachableError
 
 LEASE = {"spec": {"holderIdentity": "a"}}
 

@@ -2,9 +2,9 @@ import asyncio
 import threading
 from typing import Any
 
+from fleethook.cluster.store import Store
 from fleethook.console.memo import Memo
 from fleethook.model.gvk import GroupKind
-from fleethook.store import Store
 from fleethook.work.worker import Worker
 
 POD = GroupKind("", "Pod")

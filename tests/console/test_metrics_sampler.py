@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.api.metrics import Metrics, certificate_gauge
-from fleethook.certs.files import ensure_certificates
+from fleethook.cluster.certificates.files import ensure_certificates
 from fleethook.console import metrics_sampler
 from fleethook.console.metrics_sampler import (
     MAX_LABEL_CHARACTERS,

@@ -4,6 +4,9 @@ from typing import Any
 import pytest
 import yaml
 
+from fleethook.cluster.api_errors import UnreachableError
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.store import ObjectKey
 from fleethook.console.context import ConsoleContext
 from fleethook.console.overrider_service import OverriderService, fill_list, fill_table, make_service
 from fleethook.console.views.overriders.cell_state import CellState
@@ -12,10 +15,7 @@ from fleethook.console.views.overriders.edit_text import EditError, format_overr
 from fleethook.console.views.overriders.fleet import CellKey, SubjectRow
 from fleethook.console.views.overriders.matrix import Query, select
 from fleethook.console.workloads import ClusterWorkloads, ManifestWorkloads
-from fleethook.kube.errors import UnreachableError
 from fleethook.model.json import JSONObject
-from fleethook.store import ObjectKey
-from fleethook.store.sources.manifests import ManifestSource
 from fleethook.work.worker import Worker
 from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, workload, yurt_app_set
 from tests.console.views.overriders.fleet_stores import DEMO, cell_key, make_store

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import fleethook.console
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.store.source import PartState
 from fleethook.console import rendering
 from fleethook.console.rendering import describe_age, summarize_parts
-from fleethook.store.sources.manifests import ManifestSource
-from fleethook.store.sources.source import PartState
 from tests.builders import yurt_app_set
 from tests.console.visits import console_of, make_context, visit
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from fleethook.asgi import INDEXES
+from fleethook.cluster.store import Store
 from fleethook.console import replay_jobs
 from fleethook.console.replay_jobs import MAX_JOBS, ReplayJob, ReplayJobs, Start
 from fleethook.console.review_index import ReviewIndex
@@ -18,7 +19,6 @@ from fleethook.records.outcome import Difference
 from fleethook.records.reader import Entry, read_entries
 from fleethook.records.replay import Replayed
 from fleethook.records.report import Report
-from fleethook.store import Store
 from fleethook.work.worker import Worker
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads

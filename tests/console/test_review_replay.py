@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from fleethook.asgi import INDEXES
+from fleethook.cluster.store import Store
 from fleethook.console.review_index import ReviewIndex
 from fleethook.console.review_replay import ReviewReplay
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.records.reader import Entry
-from fleethook.store import Store
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads
 from tests.records.replaying import kinds

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import yaml
 
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.console.workloads import ClusterWorkloads, ManifestWorkloads
-from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.json import JSONObject
-from fleethook.store import ObjectKey, Store, key_of
-from fleethook.store.sources.manifests import ManifestSource
 from tests.builders import workload
 
 HANGZHOU, BEIJING = workload(), workload(pool="beijing")

@@ -3,9 +3,9 @@
 from typing import Any
 from urllib.parse import urlencode
 
+from fleethook.cluster.store import Store
 from fleethook.console.application import create_console
 from fleethook.console.context import INDEXES, ConsoleContext
-from fleethook.store import Store
 from tests.asgi_client import Answer, call
 
 HOSTS = ("localhost",)

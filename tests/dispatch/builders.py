@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
+from fleethook.cluster.store import Store
 from fleethook.dispatch.schema_owner import INDEXES
 from fleethook.model.admission import AdmissionRequest, AdmissionReview
 from fleethook.model.json import JSON
-from fleethook.store import Store
 
 _KINDS = {"mutating": "MutatingWebhookConfiguration", "validating": "ValidatingWebhookConfiguration"}
 WIDGETS = {"apiGroups": ["example.org"], "apiVersions": ["v1"], "resources": ["widgets"], "operations": ["*"]}

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.store import Store
 from fleethook.dispatch.call import Deadline
 from fleethook.dispatch.dispatcher import Dispatcher, DispatchResult
 from fleethook.dispatch.factory import build_dispatcher
 from fleethook.dispatch.hooks import Phase
 from fleethook.outbound.client import HookClient
-from fleethook.store import Store
 from tests.dispatch.builders import request_of
 from tests.dispatch.webhook_server import Webhooks, webhooks
 from tests.waiting import NET

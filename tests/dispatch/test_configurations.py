@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleethook.cluster.store.store import key_of
 from fleethook.dispatch.configurations import Configurations
-from fleethook.store.store import key_of
 from tests.dispatch.builders import configuration, review, store_of, webhook
 from tests.dispatch.worlds import KIND, World, equivalents, hooks, rule_attributes
 from tests.hypothesis_profiles import examples

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleethook.cluster.store import Store
 from fleethook.dispatch import equivalent_resources
 from fleethook.dispatch.equivalent_resources import (
     DEFINITIONS_BY_RESOURCE,
@@ -17,7 +18,6 @@ from fleethook.dispatch.equivalent_resources import (
     is_namespaced,
 )
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.store import Store
 
 V1 = {"name": "v1", "served": True}
 V2 = {"name": "v2", "served": True}

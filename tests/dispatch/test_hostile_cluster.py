@@ -9,12 +9,12 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleethook.cluster.store.store import key_of
 from fleethook.dispatch.call import Deadline
 from fleethook.dispatch.errors import StatusError
 from fleethook.dispatch.explain import explain
 from fleethook.dispatch.hooks import Phase
 from fleethook.dispatch.workspace_paths import resolve
-from fleethook.store.store import key_of
 from tests.dispatch.builders import in_cluster, logical_cluster, request_of, store_of, workspace
 from tests.dispatch.worlds import CLUSTERS, RESOURCES, World, clusters, reviews, worlds
 from tests.hypothesis_profiles import examples

@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleethook.cluster.store.store import key_of
 from fleethook.dispatch.hooks import Phase
 from fleethook.outbound.client import Parties
-from fleethook.store.store import key_of
 from tests.dispatch.builders import binding, configuration, definition, export, request_of, review, store_of, webhook
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from fleethook.cel.access_check import AccessDecision, AccessQuestion
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.dispatch.dispatcher import DispatchResult
 from fleethook.dispatch.errors import StatusError
 from fleethook.dispatch.live_lookups import authorize, build_access_review, read_namespace
-from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.outbound.call_slots import CallSlots, Quotas
 from tests.dispatch.access_reviews import Apiserver, authorizer_hook
 from tests.dispatch.builders import configuration, review, store_of

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.store.store import key_of
 from fleethook.dispatch.schema_owner import MAX_UNBOUND, OwnerStatus, find_owner
-from fleethook.store.store import key_of
 from tests.dispatch.builders import (
     binding,
     configuration,

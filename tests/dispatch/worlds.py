@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from fleethook.cluster.store import Store
 from fleethook.dispatch.admission_review import WebhookResponse
 from fleethook.dispatch.attributes import Attributes
 from fleethook.dispatch.call import Deadline
@@ -18,7 +19,6 @@ from fleethook.dispatch.hooks import Phase
 from fleethook.dispatch.rules import RuleAttributes
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.outbound.client import HookClient
-from fleethook.store import Store
 from tests.dispatch.builders import (
     binding,
     configuration,

@@ -9,13 +9,13 @@ import pytest
 
 from fleethook.asgi import Fleethook, create_app
 from fleethook.cli.leader import make_selection_writer
+from fleethook.cluster.kubernetes.resources import MUTATING_CONFIGURATIONS
+from fleethook.cluster.registration.match_conditions import SubjectName
+from fleethook.cluster.registration.webhooks import SELECTED, URLReference, webhook_configurations
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.overrider.bound_subjects import bound_subjects
 from fleethook.overrider.policies.mode import Mode
-from fleethook.registration.match_conditions import SubjectName
-from fleethook.registration.webhooks import SELECTED, URLReference, webhook_configurations
 from fleethook.settings import Settings
-from fleethook.store.sources.kubernetes.resources import MUTATING_CONFIGURATIONS
 from tests.asgi_client import call
 from tests.builders import entry, overrider, owner, workload
 from tests.e2e.cluster import Api, ControlPlane
@@ -133,7 +133,7 @@ async def test_an_overrider_is_read_before_its_subject_is_taken_out(late: Late) 
 async def test_an_overrider_is_admitted_when_the_replicas_own_watch_has_the_announcement(
     late: Late, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleethook.registration.announcer._MAX_SECONDS", NET)
+    monkeypatch.setattr("fleethook.cluster.registration.announcer._MAX_SECONDS", NET)
     monkeypatch.setattr("fleethook.overrider.read_your_writes.CATCH_UP_SECONDS", NET)
     await late.leader.write()
     late.watch.flowing.clear()

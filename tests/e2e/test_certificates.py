@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from fleethook.certs.authority import issue_serving, new_authority
-from fleethook.certs.rotation import Credentials, RotationPolicy, from_data, to_data
-from fleethook.certs.secret_store import SecretName, SecretStore
-from fleethook.kube.connection import Connection
+from fleethook.cluster.certificates.authority import issue_serving, new_authority
+from fleethook.cluster.certificates.rotation import Credentials, RotationPolicy, from_data, to_data
+from fleethook.cluster.certificates.secret_store import SecretName, SecretStore
+from fleethook.cluster.connection import Connection
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import NAMESPACE, OPENYURT, WEBHOOKS, is_ready, run_registered_server, service_account
 from tests.e2e.test_source_faults import config

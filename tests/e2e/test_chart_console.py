@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from fleethook.cluster.server_lease import NAME as LEASE_NAME
 from fleethook.console.sections import SECTIONS
-from fleethook.control.server_lease import NAME as LEASE_NAME
 from tests.e2e.chart import Release, Values, environment_of, rights, run, template
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl

@@ -7,8 +7,8 @@ import re
 import sys
 from pathlib import Path
 
-from fleethook.kube.connection import Connection
-from fleethook.kube.leader_election import LeaderElector, LeaseName
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.leader_election import LeaderElector, LeaseName
 from tests.builders import yurt_app_set
 from tests.e2e.cluster import Api
 from tests.serving import started

@@ -12,10 +12,10 @@ from urllib.parse import urlencode
 
 import pytest
 
+from fleethook.cluster.store import Store
 from fleethook.console.context import INDEXES
 from fleethook.console.process import make_cluster
 from fleethook.settings import Settings
-from fleethook.store import Store
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.pki import Pair
 from tests.serving import started

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from fleethook.cli.crds_apply import dump
-from fleethook.store.manifest_reader import read_documents
+from fleethook.cluster.manifests.manifest_reader import read_documents
 from tests.cli.commands import Result, invoke
 from tests.crds.tarballs import build, crd, patch
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established

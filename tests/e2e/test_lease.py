@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.kube.connection import Connection
-from fleethook.kube.leader_election import LeaderElector, LeaseName, LeaseTiming
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.leader_election import LeaderElector, LeaseName, LeaseTiming
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.proxy import run_proxy
 from tests.e2e.test_source_faults import config, until

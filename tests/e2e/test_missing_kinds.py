@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from fleethook.kube.connection import Connection
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.kubernetes.resources import DEFINITIONS, WatchedResource, decode_object
+from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.store import Store
 from fleethook.lifetime import run_in_background
 from fleethook.model.crd import RESOURCES, custom_resource_definition
-from fleethook.store import Store
-from fleethook.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource, decode_object
-from fleethook.store.sources.kubernetes.source import KubernetesSource
 from tests.builders import entry, node_pool, overrider, yurt_app_daemon
 from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, control_plane, is_established
 from tests.e2e.conftest import install_crds

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleethook.registration.match_conditions import SubjectName
+from fleethook.cluster.registration.match_conditions import SubjectName
 from tests.builders import entry, image, node_pool, overrider, yurt_app_set_v1beta1
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import new_namespace

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleethook.asgi import Fleethook, create_app
-from fleethook.kube.errors import UnreachableError
+from fleethook.cluster.api_errors import UnreachableError
 from fleethook.model.openyurt import REVISION_LABEL
 from fleethook.overrider.owner import find_owner
 from fleethook.overrider.read_your_writes import trigger

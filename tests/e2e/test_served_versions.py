@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from fleethook.kube.connection import Connection
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.kubernetes.resources import DEFINITIONS, YURT_APP_SETS, WatchedResource
+from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.store import ObjectKey, Store
 from fleethook.lifetime import run_in_background
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import GROUP, YURT_APP_SET
-from fleethook.store import ObjectKey, Store
-from fleethook.store.sources.kubernetes.resources import DEFINITIONS, YURT_APP_SETS, WatchedResource
-from fleethook.store.sources.kubernetes.source import KubernetesSource
 from tests.builders import entry, yurt_app_set
 from tests.e2e.cluster import CRDS, Api, ControlPlane
 from tests.e2e.installation import Installation

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from fleethook.kube.connection import Connection
-from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.kubernetes.informer import Informer
+from fleethook.cluster.kubernetes.resources import WatchedResource, decode_object
+from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.store import Store
 from fleethook.lifetime import run_in_background
 from fleethook.model.gvk import GroupKind
-from fleethook.store import Store
-from fleethook.store.sources.kubernetes.informer import Informer
-from fleethook.store.sources.kubernetes.resources import WatchedResource, decode_object
-from fleethook.store.sources.kubernetes.source import KubernetesSource
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import CRDS, is_established
 from tests.e2e.proxy import Proxy, run_proxy
@@ -345,7 +345,7 @@ async def test_a_stalled_connection_is_noticed_and_replaced(
     plane: ControlPlane, admin: Api, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A half-open connection: no bytes arrive, no error is reported, and the apiserver's bookmarks are missing."""
-    monkeypatch.setattr("fleethook.store.sources.kubernetes.informer._IDLE_SECONDS", 1.0)
+    monkeypatch.setattr("fleethook.cluster.kubernetes.informer._IDLE_SECONDS", 1.0)
     store = Store()
     async with run_proxy(plane.port) as proxy, follow_cluster(config(plane, "stalled", proxy.port), store):
         stalled: Proxy = proxy

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.store.manifest_reader import read_documents
+from fleethook.cluster.manifests.manifest_reader import read_documents
 from tests.e2e.cluster import Api, ControlPlane, RefusedError
 from tests.e2e.conftest import kubectl
 from tests.e2e.fleet import OPENYURT, WEBHOOKS, run_registered_server

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fleethook.certs.authority import KeyPair, new_authority
+from fleethook.cluster.certificates.authority import KeyPair, new_authority
 from fleethook.crds.download.download import download
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.crds.source import Credentials, Source

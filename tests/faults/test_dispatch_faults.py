@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.store import Store
 from fleethook.dispatch.hooks import Phase
 from fleethook.outbound.client import HookClient
-from fleethook.store import Store
 from tests.dispatch.builders import configuration, review, store_of, webhook, widget
 from tests.dispatch.conftest import Front
 from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close, run_raw_hook

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from fleethook.asgi import Fleethook, create_app
+from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.settings import Settings
-from fleethook.store.manifest_reader import read_documents
 from tests.asgi_client import call
 from tests.serving import EXAMPLES
 

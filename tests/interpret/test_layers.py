@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fleethook.cluster.store import Store
 from fleethook.interpret.chain import Chain
 from fleethook.interpret.layers import assemble_chain
 from fleethook.interpret.lua.customizations import Customizations
@@ -14,7 +15,6 @@ from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 from fleethook.outbound.client import HookClient
-from fleethook.store import Store
 from tests.interpret.lua.customization_objects import customization
 
 FOO = GroupVersionKind("example.com", "v1", "Foo")

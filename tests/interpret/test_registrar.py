@@ -6,15 +6,15 @@ from typing import cast
 
 import pytest
 
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.store import Store
 from fleethook.interpret.registrar import PATH, InterpreterRegistrar, encode_ca_bundle, select_from_store
 from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND
-from fleethook.kube.connection import Connection
-from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
-from fleethook.store import Store
+from tests.cluster.object_server import ObjectServer
 from tests.interpret.lua.customization_objects import customization
-from tests.kube.object_server import ObjectServer
 
 FOO = GroupVersionKind("example.org", "v1", "Foo")
 BAR = GroupVersionKind("example.org", "v1", "Bar")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleethook.cluster.store import Store
 from fleethook.interpret.chain import Chain, NativeLayer
 from fleethook.interpret.hook_configuration import Hook, Target, matches, parse_hooks
 from fleethook.interpret.native import NATIVE
@@ -14,7 +15,6 @@ from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import INTERPRETER_CONFIGURATION, Operation
 from fleethook.outbound.client import HookClient
-from fleethook.store import Store
 
 FOO, BAR = GroupVersionKind("example.org", "v1", "Foo"), GroupVersionKind("example.org", "v1", "Bar")
 KINDS = [

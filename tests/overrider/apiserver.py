@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
+from fleethook.cluster.store import Store
 from fleethook.model.gvk import parse_api_version
 from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.workload_admission import mutate_workload
 from fleethook.patch import apply, merge_patch
-from fleethook.store import Store
-from fleethook.store.sources.kubernetes.resources import RESOURCES, WORKLOADS
 from tests.apiserver_rules import parse_path
 from tests.builders import request as review_of
-from tests.kube.object_server import Document, ObjectServer
+from tests.cluster.object_server import Document, ObjectServer
 
 Admit = Callable[[Document], Document]
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fleethook.kube.connection import APPLY_PATCH
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.connection import APPLY_PATCH
 from tests.apiserver_rules import parse_path
-from tests.kube.object_server import Document, ObjectServer
+from tests.cluster.object_server import Document, ObjectServer
 
 API = "/apis/admissionregistration.k8s.io/v1"
 SERVED = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")

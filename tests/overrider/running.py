@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from fleethook.kube.connection import Connection
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.store import Store
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.overrider.controller import OverriderController
 from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.workload_client import WriteLimits
-from fleethook.store import Store
-from fleethook.store.sources.kubernetes.resources import RESOURCES
-from fleethook.store.sources.kubernetes.source import KubernetesSource
 from fleethook.work.scheduler import sleep
 from tests.builders import UID, overrider, pool, workload, yurt_app_set
 from tests.overrider.apiserver import Apiserver, path_of

@@ -3,12 +3,12 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.store import Store
 from fleethook.model.admission import Response
 from fleethook.overrider import subject_plans
 from fleethook.overrider.admission import default_overrider, validate_overrider, validate_overrider_in_slices
 from fleethook.overrider.patch_limits import LIMITS, MAX_VALUES
 from fleethook.overrider.plan import compile_steps_in_slices
-from fleethook.store import Store
 from fleethook.work.slices import Slice
 from tests.builders import (
     API,

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.store import Store
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.pool_template import SubjectError
 from fleethook.overrider.shared_plan import PoolPlan
 from fleethook.overrider.validation import check_overrider
-from fleethook.store import Store
 from tests.builders import (
     API_V1BETA1,
     entry,

@@ -4,7 +4,11 @@ from typing import Any
 
 import pytest
 
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, write_announcements
+from fleethook.cluster.registration.match_conditions import Selection, SubjectName
+from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
+from fleethook.cluster.store.store import key_of
 from fleethook.model.admission import Response
 from fleethook.overrider.bound_subjects import (
     announce_overrider,
@@ -16,10 +20,6 @@ from fleethook.overrider.bound_subjects import (
     suspend_policies,
 )
 from fleethook.overrider.policies.mode import MODE_ANNOTATION, Mode
-from fleethook.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, write_announcements
-from fleethook.registration.match_conditions import Selection, SubjectName
-from fleethook.registration.webhooks import CONFIGURATION_NAME
-from fleethook.store.store import key_of
 from tests.builders import API, entry, overrider, request, store_of, yurt_app_set
 
 DEMO = SubjectName("default", "YurtAppSet", "demo")

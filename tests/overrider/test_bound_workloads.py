@@ -1,5 +1,6 @@
 """Tests that workloads are found by the subject that owns them."""
 
+from fleethook.cluster.store.partial import PartialBuilder
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.binding import Binding
@@ -12,7 +13,6 @@ from fleethook.overrider.bound_workloads import (
     pool_of,
 )
 from fleethook.overrider.undo import RENDERED_ANNOTATION
-from fleethook.store.partial import PartialBuilder
 from tests.builders import owner, workload
 
 SUBJECT = Binding("", YURT_APP_SET, "default", "demo")

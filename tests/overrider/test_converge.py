@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
 from tests.builders import entry, image, patch
 from tests.overrider.running import Fleet
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.store.partial import PartialBuilder
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.binding import Binding
 from fleethook.overrider.drift import NO_DRIFT, Drift, detect_drift, find_plan
 from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.pool_template import SubjectError
 from fleethook.overrider.undo import RENDERED_ANNOTATION
-from fleethook.store.partial import PartialBuilder
 from tests.builders import container, entry, image, overrider, patch, rendered, store_of, workload, yurt_app_set
 
 RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.overrider.admission import validate_overrider
 from fleethook.overrider.manifest_findings import check_documents
 from fleethook.overrider.manifest_report import ManifestReport
 from fleethook.overrider.owner_controller import DAEMONS_WITHOUT_CONTROLLER
 from fleethook.overrider.subject_admission import validate_subject
-from fleethook.store.yaml_reader import Document
 from tests.builders import (
     entry,
     image,

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
+from fleethook.cluster.store import StoreView
+from fleethook.cluster.store.stale import StaleError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.evidence import Doubts, ReviewedWorkload
@@ -15,8 +17,6 @@ from fleethook.overrider.plan import compile_plan
 from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.pool_template import SubjectError
 from fleethook.overrider.steps import RenderError
-from fleethook.store import StoreView
-from fleethook.store.stale import StaleError
 from fleethook.work.slices import run_at_once
 from tests.builders import (
     container,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.overrider.input_kinds import input_kinds
 from tests.builders import entry, image, node_pool, overrider, owner, yurt_app_daemon, yurt_app_set

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 from fleethook.overrider.live_admission import LiveAdmission
 from fleethook.overrider.server_dry_run import ServerDryRun

@@ -2,8 +2,8 @@
 
 import pytest
 
+from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.overrider.manifest_findings import ManifestFinding, check_documents
-from fleethook.store.manifest_reader import read_documents
 from tests.builders import store_of
 
 SET = """

@@ -2,8 +2,8 @@ import logging
 
 import pytest
 
+from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.overrider.manifest_report import ManifestReport
-from fleethook.store.yaml_reader import Document
 from tests.builders import entry, image, overrider, store_of, yurt_app_set
 
 TYPO = overrider(entry("hangzou", items=[image("nginx", "nginx:2")]))

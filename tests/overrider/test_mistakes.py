@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.overrider.manifest_findings import check_documents
 from fleethook.overrider.validation import check_overrider
-from fleethook.store.yaml_reader import Document
 from tests.builders import container, entry, overrider, pod_template, store_of, yurt_app_set
 from tests.serving import ROOT
 

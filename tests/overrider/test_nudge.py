@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
 from tests.builders import entry, image, patch
 from tests.builders import rendered as render_elsewhere
 from tests.overrider.running import Fleet

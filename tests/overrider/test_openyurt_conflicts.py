@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.registration.webhooks import ServiceReference, webhook_configurations
+from fleethook.cluster.store import Store
+from fleethook.cluster.store.store import key_of
 from fleethook.model.crd import RESOURCES, custom_resource_definition
 from fleethook.overrider.openyurt_conflicts import (
     OpenYurtConflicts,
@@ -14,9 +17,6 @@ from fleethook.overrider.openyurt_conflicts import (
     find_dropped_members,
     find_render_webhooks,
 )
-from fleethook.registration.webhooks import ServiceReference, webhook_configurations
-from fleethook.store import Store
-from fleethook.store.store import key_of
 
 NAME = "yurt-manager-mutating-webhook-configuration"
 

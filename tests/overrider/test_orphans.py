@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.store import Store
+from fleethook.cluster.store.partial import PartialBuilder, PartialObject
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from fleethook.overrider.binding import Binding
 from fleethook.overrider.orphans import ORPHAN_INDEXES, find_orphans, former_bindings, is_orphan, orphan_keys_of
-from fleethook.store import Store
-from fleethook.store.partial import PartialBuilder, PartialObject
 from tests.builders import (
     entry,
     image,

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.store.partial import PartialBuilder
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.binding import Binding
 from fleethook.overrider.drift import detect_drift, find_plan
 from fleethook.overrider.owner_progress import find_lag, has_observed
 from fleethook.overrider.plan_cache import PlanCache
-from fleethook.store.partial import PartialBuilder
 from tests.builders import (
     container,
     entry,

@@ -4,8 +4,8 @@ from typing import Any, cast
 
 import pytest
 
-from fleethook.kube.connection import Connection
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.connection import Connection
 from fleethook.overrider.policies.compilation import COMPILED_LABEL
 from fleethook.overrider.policy_client import PolicyClient, path_of
 from tests.overrider.policy_server import API, PolicyServer

@@ -6,8 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from fleethook.kube.connection import Connection
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, write_announcements
+from fleethook.cluster.registration.match_conditions import SubjectName
+from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
+from fleethook.cluster.store import Store
 from fleethook.lifetime import run_in_background
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.binding import Binding
@@ -18,10 +22,6 @@ from fleethook.overrider.policy_keeper import PolicyKeeper
 from fleethook.overrider.policy_watch import PolicyWatch
 from fleethook.overrider.subject_plans import SubjectPlans
 from fleethook.overrider.subject_state import SubjectState
-from fleethook.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, write_announcements
-from fleethook.registration.match_conditions import SubjectName
-from fleethook.registration.webhooks import CONFIGURATION_NAME
-from fleethook.store import Store
 from tests.builders import API as API_VERSION
 from tests.builders import container, entry, image, overrider, patch, pod_template, pool, yurt_app_set
 from tests.overrider.policy_server import API, SERVED, PolicyServer

@@ -4,13 +4,13 @@ from typing import Any, cast
 
 import pytest
 
-from fleethook.kube.connection import Connection
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.registration.condition_client import ConditionClient, Registered
+from fleethook.cluster.registration.match_conditions import Selection, SubjectName
+from fleethook.cluster.registration.webhooks import SELECTED, select_workloads
 from fleethook.overrider.policy_client import PolicyClient, path_of
 from fleethook.overrider.policy_removal import remove_policies
-from fleethook.registration.condition_client import ConditionClient, Registered
-from fleethook.registration.match_conditions import Selection, SubjectName
-from fleethook.registration.webhooks import SELECTED, select_workloads
 from tests.overrider.policy_server import PolicyServer
 from tests.overrider.test_policy_client import BINDING, OBJECTS, POLICY
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from fleethook.cluster.store import key_of
 from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.preview import Cell, Preview, cells, preview
 from fleethook.overrider.preview_changes import PoolKey, compare_previews, find_unaffected, pool_key
-from fleethook.store import key_of
 from tests.builders import entry, image, node_pool, overrider, patch, pool, store_of, yurt_app_set
 
 LABELS = "/metadata/labels"

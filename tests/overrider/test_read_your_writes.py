@@ -8,14 +8,14 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.kubernetes.field_selection import FieldSelection
+from fleethook.cluster.store import ObjectKey, Store, key_of
+from fleethook.cluster.store.stale import StaleError
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
 from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.read_your_writes import FreshReads, ensure_fresh_overrider, read_overriders, trigger
-from fleethook.store import ObjectKey, Store, key_of
-from fleethook.store.sources.kubernetes.field_selection import FieldSelection
-from fleethook.store.stale import StaleError
 from fleethook.work.slice_runner import Slices
 from tests.builders import (
     entry,

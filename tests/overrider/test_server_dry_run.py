@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.dry_run import Subject
 from fleethook.overrider.entry_pool_rules import SubjectPools

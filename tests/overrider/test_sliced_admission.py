@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from fleethook.asgi import Fleethook, create_app
+from fleethook.cluster.store import ObjectKey, Store
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.overrider import subject_plans
 from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.workload_admission import mutate_workload, mutate_workload_in_slices
 from fleethook.settings import Settings
-from fleethook.store import ObjectKey, Store
 from fleethook.work.slices import Slice, run_at_once, run_until_pause
 from tests.asgi_client import call
 from tests.builders import entry, image, node_pool, overrider, patch, request, store_of, workload, yurt_app_set

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.store import ObjectKey, Store
 from fleethook.model.gvk import GroupKind
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.read_your_writes import FreshReads
 from fleethook.overrider.workload_admission import mutate_workload
 from fleethook.patch import apply, merge_patch
-from fleethook.store import ObjectKey, Store
-from fleethook.store.sources.kubernetes.resources import RESOURCES
-from fleethook.store.sources.kubernetes.source import KubernetesSource
 from fleethook.work.scheduler import sleep
 from fleethook.work.slice_runner import Slices
 from tests.builders import container, entry, image, node_pool, patch, rendered, request

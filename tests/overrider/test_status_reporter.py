@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
 from fleethook.overrider.controller import OverriderController
 from tests.builders import entry, image
 from tests.overrider.running import Fleet

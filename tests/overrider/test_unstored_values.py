@@ -1,7 +1,7 @@
+from fleethook.cluster.store import ObjectKey
 from fleethook.model.gvk import GroupKind
 from fleethook.overrider.differences import ABSENT, Difference
 from fleethook.overrider.unstored_values import MAX_POINTERS, UnstoredValues, summarize_unstored
-from fleethook.store import ObjectKey
 
 LOST = summarize_unstored("lost", [Difference("/spec/misspelled", ("spec", "misspelled"), True, ABSENT)])
 EMPTY = summarize_unstored("empty", [Difference("/spec/paused", ("spec", "paused"), False, ABSENT)])

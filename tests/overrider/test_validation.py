@@ -6,11 +6,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.overrider.admission import validate_overrider
 from fleethook.overrider.manifest_findings import check_documents
 from fleethook.overrider.subject_admission import validate_subject
 from fleethook.overrider.validation import check_overrider
-from fleethook.store.yaml_reader import Document
 from tests.builders import (
     container,
     entry,

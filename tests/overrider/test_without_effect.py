@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.overrider.owner_controller import DAEMONS_WITHOUT_CONTROLLER
-from fleethook.store.sources.kubernetes.resources import RESOURCES
-from fleethook.store.sources.kubernetes.source import KubernetesSource
 from tests.builders import (
     API_V1BETA1,
     entry,

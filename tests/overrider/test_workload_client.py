@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.store.store import key_of
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.binding import Binding
 from fleethook.overrider.workload_client import RequiredVersions
-from fleethook.store.store import key_of
 from tests.apiserver_rules import unserved
 from tests.builders import entry, image
 from tests.overrider.running import Fleet

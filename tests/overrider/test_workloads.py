@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.model.gvk import GroupKind
 from fleethook.overrider import workloads
 from fleethook.overrider.drift import NO_DRIFT, Drift
 from fleethook.overrider.workload_client import WriteResult
-from fleethook.store import ObjectKey
 from tests.builders import entry, image
 from tests.overrider.running import Fleet
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.model.gvk import GroupKind
 from fleethook.overrider.write_backoff import Backoff
-from fleethook.store import ObjectKey
 
 DEPLOYMENT = GroupKind("apps", "Deployment")
 ONE = ObjectKey("", DEPLOYMENT, "default", "one")

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleethook.cluster.store import Store
 from fleethook.model.admission import AdmissionRequest
 from fleethook.overrider.admission import default_overrider, validate_overrider
 from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.subject_admission import validate_subject
 from fleethook.overrider.workload_admission import mutate_workload
-from fleethook.store import Store
 from tests.builders import (
     entry,
     image,

@@ -13,8 +13,8 @@ from fleethook.api.endpoint import MAX_ON_LOOP
 from fleethook.api.logs import ReviewLine
 from fleethook.api.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
 from fleethook.api.review_lines import find_cluster, make_admission_line
+from fleethook.cluster.store.stale import StaleError
 from fleethook.model.admission import AdmissionRequest, Response, cluster_conflict, errored
-from fleethook.store.stale import StaleError
 from fleethook.work.immediate_steps import Steps
 from fleethook.work.slice_runner import Slices, run_off_loop
 from fleethook.work.slices import Sliced

@@ -16,12 +16,12 @@ from fleethook.api.callers import NamedCallers
 from fleethook.api.codec import encode_response
 from fleethook.api.dispatch import DispatchContext, DispatchEndpoint, ReceivedReview, refusal
 from fleethook.api.routes import ReviewRoute
+from fleethook.cluster.registration.paths import DISPATCH_MUTATE, DISPATCH_VALIDATE
 from fleethook.dispatch.call import Deadline
 from fleethook.dispatch.cluster_annotation import find_annotated_cluster
 from fleethook.dispatch.dispatcher import DispatchResult
 from fleethook.dispatch.errors import StatusError
 from fleethook.model.admission import AdmissionRequest
-from fleethook.registration.paths import DISPATCH_MUTATE, DISPATCH_VALIDATE
 from fleethook.work.immediate_steps import Steps
 
 

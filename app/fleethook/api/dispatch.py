@@ -25,6 +25,8 @@ from fleethook.api.quota import FullQuotaError, RequestQuota
 from fleethook.api.reply import Reply
 from fleethook.api.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
 from fleethook.api.review_lines import find_cluster, make_admission_line
+from fleethook.cluster.registration.paths import split_cluster_path
+from fleethook.cluster.store import StoreView
 from fleethook.dispatch.call import Deadline
 from fleethook.dispatch.call_trace import note_refusal
 from fleethook.dispatch.dispatcher import Dispatcher, DispatchResult
@@ -38,8 +40,6 @@ from fleethook.model.asked_calls import AskedCall
 from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
 from fleethook.outbound.hops import HEADER, was_dispatched
-from fleethook.registration.paths import split_cluster_path
-from fleethook.store import StoreView
 from fleethook.work.immediate_steps import Steps
 
 # kube-apiserver waits as long for webhook configurations (k8s.io/apiserver pkg/admission/handler.go,

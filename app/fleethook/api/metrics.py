@@ -15,9 +15,9 @@ from fleethook.api.consumer_metrics import ConsumerMetrics
 from fleethook.api.label_limits import MAX_CLUSTERS, ClusterNames, WebhookNames, group_code
 from fleethook.api.tallies import MULTIPROCESS, Counts, Observations
 from fleethook.api.worker_metrics import WorkerMetrics
+from fleethook.cluster.store.source import PartState
 from fleethook.dispatch.hooks import Hook
 from fleethook.model.gvk import GroupKind
-from fleethook.store.sources.source import PartState
 
 # A review takes some 0.1 ms; an apiserver gives up after timeoutSeconds, 30 s at most.
 _BUCKETS: Final = (

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from fleethook.cluster.store import Store
 from fleethook.dispatch.equivalent_resources import SCALE, has_subresource
 from fleethook.dispatch.rest_mapping import Destination, KindMapping, list_operations, map_kind
 from fleethook.dispatch.schema_owner import find_owner
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.store import Store
 
 _VERSION: Final = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]+)?")
 

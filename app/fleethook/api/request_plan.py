@@ -8,6 +8,7 @@ import msgspec
 
 from fleethook.api.codec import decode_review
 from fleethook.api.request_destination import DestinationError, choose_destination
+from fleethook.cluster.store import Store
 from fleethook.dispatch.attributes import read_claimed_cluster
 from fleethook.dispatch.equivalent_resources import find_equivalents, is_namespaced
 from fleethook.dispatch.rest_mapping import needs_metadata
@@ -17,7 +18,6 @@ from fleethook.model.envelope import BadReviewError
 from fleethook.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
-from fleethook.store import Store
 
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 NAMESPACE: Final = GroupVersionKind("", "v1", "Namespace")

@@ -14,6 +14,32 @@ from fleethook.api.interpret import InterpretEndpoint
 from fleethook.api.logs import LogSink
 from fleethook.api.metrics import Metrics
 from fleethook.api.recording import RecordReview
+from fleethook.cluster.kubernetes.resources import DEFINITIONS
+from fleethook.cluster.registration.paths import (
+    CLUSTER_EXPLAIN,
+    CLUSTER_MUTATE,
+    CLUSTER_VALIDATE,
+    EXPLORE,
+    EXPLORE_BAR,
+    EXPLORE_FOO,
+    INTERPRET,
+    MUTATE_DEPLOYMENT,
+    MUTATE_KARMADA,
+    MUTATE_OVERRIDER,
+    MUTATE_STATEFULSET,
+    OBSERVE,
+    VALIDATE_APP_DAEMON,
+    VALIDATE_APP_SET,
+    VALIDATE_APP_SET_V1BETA1,
+    VALIDATE_CONFIG_MAP,
+    VALIDATE_CUSTOMIZATION,
+    VALIDATE_HOOKS,
+    VALIDATE_KARMADA,
+    VALIDATE_MUTATING,
+    VALIDATE_OVERRIDER,
+    VALIDATE_VALIDATING,
+)
+from fleethook.cluster.store import StoreView
 from fleethook.crds.instance.admission import mutate_karmada, validate_karmada
 from fleethook.dispatch.explain import Explanation
 from fleethook.interpret.admission import validate_configuration
@@ -39,32 +65,6 @@ from fleethook.overrider.rollout.guard import OFF, GuardLimits
 from fleethook.overrider.server_dry_run import ServerDryRun
 from fleethook.overrider.subject_admission import Policy, validate_subject_in_slices
 from fleethook.overrider.workload_admission import mutate_workload_in_slices
-from fleethook.registration.paths import (
-    CLUSTER_EXPLAIN,
-    CLUSTER_MUTATE,
-    CLUSTER_VALIDATE,
-    EXPLORE,
-    EXPLORE_BAR,
-    EXPLORE_FOO,
-    INTERPRET,
-    MUTATE_DEPLOYMENT,
-    MUTATE_KARMADA,
-    MUTATE_OVERRIDER,
-    MUTATE_STATEFULSET,
-    OBSERVE,
-    VALIDATE_APP_DAEMON,
-    VALIDATE_APP_SET,
-    VALIDATE_APP_SET_V1BETA1,
-    VALIDATE_CONFIG_MAP,
-    VALIDATE_CUSTOMIZATION,
-    VALIDATE_HOOKS,
-    VALIDATE_KARMADA,
-    VALIDATE_MUTATING,
-    VALIDATE_OVERRIDER,
-    VALIDATE_VALIDATING,
-)
-from fleethook.store import StoreView
-from fleethook.store.sources.kubernetes.resources import DEFINITIONS
 from fleethook.tracing.spans import StartTrace
 from fleethook.work.fair_turns import Executor
 from fleethook.work.slice_runner import Slices

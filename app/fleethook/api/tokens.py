@@ -21,9 +21,9 @@ from fleethook.api.token_review import (
     read_reviewed_user,
 )
 from fleethook.cel.access_check import AccessQuestion
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.dispatch.live_lookups import LiveSource, Post, build_access_review
 from fleethook.fairness.expiring_cache import ExpiringCache
-from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.json import JSON
 from fleethook.outbound.call_slots import CallSlots, FullError, Quotas
 from fleethook.outbound.failure_log import FailureLog

@@ -12,8 +12,8 @@ from fleethook.cli.findings_output import Row
 from fleethook.cli.json_output import write_json
 from fleethook.cli.report import describe_object
 from fleethook.cli.terminal import write
+from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.model.json import JSONObject
-from fleethook.store.yaml_reader import Document
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 # Code scanning shows a finding as the same one as long as its fingerprint stays, also when its line moves.

@@ -6,16 +6,16 @@ from typing import Final, NamedTuple
 
 from fleethook.cli.manifests import read_manifests
 from fleethook.cli.options import InputOptions
+from fleethook.cluster.manifests.manifest_files import is_directory, list_files, name_source, read_file
+from fleethook.cluster.manifests.manifest_reader import decode_text
+from fleethook.cluster.manifests.yaml_lines import FieldLines
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, read_values
+from fleethook.cluster.store.store import key_of
 from fleethook.dispatch.equivalent_resources import DEFINITION
 from fleethook.interpret.argocd.checks import HealthCheck, Place, Remark, read_checks
 from fleethook.interpret.argocd.conversion import HealthTest
 from fleethook.model.gvk import GroupVersionKind, gvk_of
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.store.manifest_files import is_directory, list_files, name_source, read_file
-from fleethook.store.manifest_reader import decode_text
-from fleethook.store.store import key_of
-from fleethook.store.yaml_lines import FieldLines
-from fleethook.store.yaml_reader import Document, ManifestError, read_values
 
 SCRIPT: Final = "health.lua"
 _TESTS: Final = "health_test.yaml"

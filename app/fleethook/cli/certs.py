@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 from cryptography.hazmat.primitives import hashes
 
-from fleethook.certs.authority import find_renewal_time, list_names
-from fleethook.certs.files import CertificateError, ensure_certificates
-from fleethook.certs.inspection import Inspected, InspectionError, inspect_directory
 from fleethook.cli.command_line import Group
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.json_output import write_json
 from fleethook.cli.parameters import Option
 from fleethook.cli.terminal import write
+from fleethook.cluster.certificates.authority import find_renewal_time, list_names
+from fleethook.cluster.certificates.files import CertificateError, ensure_certificates
+from fleethook.cluster.certificates.inspection import Inspected, InspectionError, inspect_directory
 
 _Directory = Annotated[Path, Option("--cert-dir", help="Directory of tls.crt, tls.key and ca.crt.")]
 

@@ -13,16 +13,16 @@ from fleethook.cli.manifests import read_mappings
 from fleethook.cli.missing_rights import describe_missing
 from fleethook.cli.progress import show_lists
 from fleethook.cli.terminal import write_error
+from fleethook.cluster.kubernetes.identity import EVERY_CLUSTER, EVERY_SHARD, find_list_path, is_required
+from fleethook.cluster.kubernetes.listing import identified
+from fleethook.cluster.kubernetes.resources import CACHED, WORKSPACES, WatchedResource
+from fleethook.cluster.kubernetes.wire import Page, decode_page
+from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.store.sources.kubernetes.identity import EVERY_CLUSTER, EVERY_SHARD, find_list_path, is_required
-from fleethook.store.sources.kubernetes.listing import identified
-from fleethook.store.sources.kubernetes.resources import CACHED, WORKSPACES, WatchedResource
-from fleethook.store.sources.kubernetes.wire import Page, decode_page
-from fleethook.store.yaml_reader import Document
 
 if TYPE_CHECKING:
-    from fleethook.kube.connection import Connection
-    from fleethook.kube.errors import APIError
+    from fleethook.cluster.api_errors import APIError
+    from fleethook.cluster.connection import Connection
 
 CLUSTER: Final = "cluster"
 """The source of objects that were not read from a file, for messages."""
@@ -101,8 +101,8 @@ def read_cluster(
 
 def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, *, context: str | None) -> Listed:
     """Return the objects of several lists; arguments and errors as for `read_cluster`."""
-    from fleethook.kube.connection import Connection  # noqa: PLC0415 - see app.kube
-    from fleethook.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - as above
+    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - as above
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
 
     async def read() -> Listed:
         async with Connection(kubeconfig, context=context) as connection:
@@ -116,7 +116,7 @@ def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, *, context
 
 async def read_listed(connection: "Connection", lists: Sequence[ListRequest]) -> Listed:
     """Return the objects of several lists; raises APIError, UnreachableError. Exits as `read_cluster` does."""
-    from fleethook.kube.errors import APIError  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
 
     found: list[Document] = []
     refused: list[tuple[ListRequest, APIError]] = []
@@ -193,7 +193,7 @@ async def read_resource(
         UnservedError: The apiserver serves no version of the resource.
         APIError, UnreachableError: It cannot be read. An older version is no substitute: it may lack fields.
     """
-    from fleethook.kube.errors import APIError  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
 
     answer = ""
     for version in resource.in_versions():
@@ -224,7 +224,7 @@ async def _read_pages(
     count: Count | None,
     keep: Keep | None,
 ) -> AsyncIterator[Page]:
-    from fleethook.kube.errors import APIError  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
 
     pages: list[Page] = []
     path = await find_list_path(connection, resource, prefix)
@@ -249,7 +249,7 @@ async def _read_pages(
 
 
 async def _read_page(connection: "Connection", path: str, query: dict[str, str]) -> Page:
-    from fleethook.kube.errors import UnreachableError  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.api_errors import UnreachableError  # noqa: PLC0415 - see app.kube
 
     text = await connection.request("GET", path, query=query)
     try:

@@ -15,16 +15,16 @@ from fleethook.cli.report import count_levels
 from fleethook.cli.sources import ClusterOptions, fill_store, read_source
 from fleethook.cli.terminal import write, write_document
 from fleethook.cli.yaml_output import NoAliasDumper, yaml_text
+from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.manifests.yaml_lines import FieldLines
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store.store import key_of
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.overrider.manifest_findings import check_documents
 from fleethook.overrider.policies.compilation import Refusal
 from fleethook.overrider.policies.compiler import Options
 from fleethook.overrider.policies.documents import FailurePolicy
 from fleethook.overrider.policies.stored import Compiled, compile_all
-from fleethook.store.sources.kubernetes.resources import RESOURCES
-from fleethook.store.store import key_of
-from fleethook.store.yaml_lines import FieldLines
-from fleethook.store.yaml_reader import Document
 
 
 class Output(StrEnum):

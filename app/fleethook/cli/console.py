@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import uvloop
 
 from fleethook.api.logs import configure_logging
-from fleethook.certs.files import CertificateError
 from fleethook.cli.acceptor import bind
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.kubeconfig import find_kubeconfig_or_fail
@@ -27,12 +26,13 @@ from fleethook.cli.options import (
 from fleethook.cli.parameters import Option
 from fleethook.cli.sources import SourceOptions, check_options, find_default_cluster
 from fleethook.cli.terminal import flush, write
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.certificates.files import CertificateError
+from fleethook.cluster.manifests.manifest_files import STANDARD_INPUT
 from fleethook.console.metrics_sampler import MetricsTarget, check_target
 from fleethook.console.process import ConsoleOptions, run_console
 from fleethook.interpret.python_interpreter import LoadError
-from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.settings import Settings
-from fleethook.store.manifest_files import STANDARD_INPUT
 
 
 def console(

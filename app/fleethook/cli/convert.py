@@ -32,6 +32,10 @@ from fleethook.cli.options import (
 from fleethook.cli.parameters import Option
 from fleethook.cli.report import count_levels
 from fleethook.cli.sources import ClusterOptions, select_namespace
+from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import Store
+from fleethook.cluster.store.store import key_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
@@ -40,10 +44,6 @@ from fleethook.overrider.convert.remark import Remark
 from fleethook.overrider.manifest_kinds import check_kind
 from fleethook.overrider.orphans import find_orphans
 from fleethook.overrider.owner import SUBJECT_KINDS
-from fleethook.store import Store
-from fleethook.store.sources.kubernetes.resources import RESOURCES, WORKLOADS
-from fleethook.store.store import key_of
-from fleethook.store.yaml_reader import Document
 
 _WORKLOAD_KINDS: Final[frozenset[GroupKind]] = frozenset(resource.group_kind for resource in WORKLOADS)
 

@@ -7,13 +7,13 @@ from fleethook.cli.json_output import write_json
 from fleethook.cli.report import ObjectRow, describe_object
 from fleethook.cli.terminal import Styled, concatenate, styled, write, write_document, write_error, write_styled
 from fleethook.cli.yaml_output import NoAliasDumper, yaml_text
+from fleethook.cluster.manifests.yaml_lines import FieldLines
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import ObjectKey
 from fleethook.model.json import JSON
 from fleethook.overrider.convert.conversion import Converted
 from fleethook.overrider.convert.remark import Remark
 from fleethook.overrider.orphans import Orphan
-from fleethook.store import ObjectKey
-from fleethook.store.yaml_lines import FieldLines
-from fleethook.store.yaml_reader import Document
 
 _MAX_POOLS: Final = 5  # that a line of the report names
 

@@ -18,11 +18,11 @@ from fleethook.cli.json_output import write_json
 from fleethook.cli.kubeconfig import Target, TargetOptions
 from fleethook.cli.parameters import Option
 from fleethook.cli.terminal import write_document, write_error
+from fleethook.cluster.manifests.yaml_scalars import quote_texts
 from fleethook.crds.apply.documents import Tree
 from fleethook.crds.apply.patches import Patch, render_crds
 from fleethook.model.formats.text import is_inert
 from fleethook.model.json import JSON
-from fleethook.store.yaml_scalars import quote_texts
 
 _BASE: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 

@@ -20,9 +20,9 @@ from fleethook.model.json import JSONObject, as_object
 from fleethook.model.operator import KARMADA
 
 if TYPE_CHECKING:
+    from fleethook.cluster.connection import Connection
     from fleethook.crds.apply.apply import Applied
     from fleethook.crds.apply.target import Target
-    from fleethook.kube.connection import Connection
 
 AT_ONCE: Final = 8
 """Limit of concurrent requests, to API servers of instances and for Secrets."""
@@ -225,7 +225,7 @@ async def _apply_work(work: _InstanceWork, options: ApplyOptions) -> "Sequence[A
 
 @contextlib.asynccontextmanager
 async def _connect(one: Instance) -> "AsyncIterator[Connection]":
-    from fleethook.kube.connection import Connection  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
 
     assert one.target is not None
     async with Connection(one.target.access) as connection:

@@ -18,15 +18,15 @@ from fleethook.api.metrics import exposition
 from fleethook.cli.kubeconfig import Target
 from fleethook.cli.server import find_port
 from fleethook.cli.terminal import flush, write
-from fleethook.control.leader_metrics import LeaderMetrics, LeaderState
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.leader_election import LeaderElector, LeaseName, LeaseTiming, create_identity
+from fleethook.cluster.leader_metrics import LeaderMetrics, LeaderState
 from fleethook.crds.cache.cache import Cache
 from fleethook.crds.controller.controller import KarmadaController
 from fleethook.crds.controller.metrics import FetchMetrics
 from fleethook.crds.controller.options import Options
 from fleethook.crds.failures import CRDsError, Exit
-from fleethook.kube.connection import Connection
-from fleethook.kube.errors import APIError, UnreachableError
-from fleethook.kube.leader_election import LeaderElector, LeaseName, LeaseTiming, create_identity
 from fleethook.lifetime import run_in_background
 from fleethook.tracing.setup import TracingError, start_tracing
 from fleethook.tracing.spans import StartRoot

@@ -9,7 +9,7 @@ from fleethook.crds.apply.diff import CRDChange
 from fleethook.crds.failures import CRDsError, Exit
 
 if TYPE_CHECKING:
-    from fleethook.kube.connection import Connection
+    from fleethook.cluster.connection import Connection
 
 
 def format_changes(changes: Sequence[CRDChange]) -> list[str]:
@@ -19,7 +19,7 @@ def format_changes(changes: Sequence[CRDChange]) -> list[str]:
 
 async def connect(stack: contextlib.AsyncExitStack, target: Target) -> "Connection":
     """Return a connection that ``stack`` closes; raises CRDsError USAGE for unusable credentials."""
-    from fleethook.kube.errors import UnreachableError  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.api_errors import UnreachableError  # noqa: PLC0415 - see app.kube
 
     try:
         return await stack.enter_async_context(target.connect())

@@ -25,6 +25,9 @@ from fleethook.cli.options import (
 from fleethook.cli.parameters import Option
 from fleethook.cli.sources import ClusterOptions, Source, read_source
 from fleethook.cli.terminal import write_error
+from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
+from fleethook.cluster.store import Store
+from fleethook.cluster.store.store import key_of
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
@@ -33,9 +36,6 @@ from fleethook.overrider.rollout.edit import predict_edit
 from fleethook.overrider.rollout.guard import make_allowance, read_edit
 from fleethook.overrider.rollout.prediction import predict
 from fleethook.overrider.rollout.summary import sum_outcomes
-from fleethook.store import Store
-from fleethook.store.sources.kubernetes.resources import RESOURCES, WORKLOADS
-from fleethook.store.store import key_of
 from fleethook.work.slices import run_at_once
 
 _WORKLOAD_KINDS: Final = frozenset(one.group_kind for one in WORKLOADS)

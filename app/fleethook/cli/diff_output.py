@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 
 from fleethook.cli.json_output import write_json
 from fleethook.cli.terminal import concatenate, styled, write, write_styled
+from fleethook.cluster.store import ObjectKey
 from fleethook.overrider.rollout.effect import EFFECTS
 from fleethook.overrider.rollout.guard import ALLOW_ANNOTATION
 from fleethook.overrider.rollout.prediction import Outcome
 from fleethook.overrider.rollout.summary import Totals, count, sum_outcomes
-from fleethook.store import ObjectKey
 
 _STYLES: Final = {
     "rolls": "bold red", "deleted": "bold red", "error": "bold red", "scales": "yellow", "created": "green",

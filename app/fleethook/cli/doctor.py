@@ -84,7 +84,7 @@ async def _examine(target: Target, namespace: str, account: str | None) -> list[
 
 async def _examine_kcp(target: Target, cache: Path | None) -> list[Diagnosis]:
     from fleethook.cli.doctor_kcp import examine_kcp  # noqa: PLC0415 - see app.kube
-    from fleethook.kube.connection import Connection  # noqa: PLC0415 - as above
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - as above
 
     async with contextlib.AsyncExitStack() as stack:
         connection = await stack.enter_async_context(target.connect())
@@ -94,7 +94,7 @@ async def _examine_kcp(target: Target, cache: Path | None) -> list[Diagnosis]:
 
 def _run(examination: Coroutine[Any, Any, list[Diagnosis]]) -> list[Diagnosis]:
     """Return all findings. Exits with a message if the cluster cannot be read."""
-    from fleethook.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
 
     try:
         return asyncio.run(examination)

@@ -26,10 +26,10 @@ from fleethook.cli.doctor_policies import (
 )
 from fleethook.cli.doctor_probes import PROBES, Probe, judge
 from fleethook.cli.doctor_rights import Right, judge_rights, list_rights
+from fleethook.cluster.registration.server_side_apply import get_object
+from fleethook.cluster.registration.webhooks import API_VERSION, MUTATING, VALIDATING
 from fleethook.model.json import JSONObject, as_object
 from fleethook.overrider.openyurt_conflicts import DEFINITION_NAME
-from fleethook.registration.server_side_apply import get_object
-from fleethook.registration.webhooks import API_VERSION, MUTATING, VALIDATING
 
 _CHECK: Final = "service"
 _DEFAULT_PORT: Final = 443
@@ -92,7 +92,7 @@ def find_accounts(pods: Iterable[JSONObject]) -> set[str]:
 
 
 if TYPE_CHECKING:
-    from fleethook.kube.connection import Connection
+    from fleethook.cluster.connection import Connection
 
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -177,7 +177,7 @@ class Doctor:
     @contextlib.asynccontextmanager
     async def _optional(self, check: str) -> AsyncIterator[list[Diagnosis]]:
         """Yield a list for findings. It gets a note if the user has not the right to read the objects of the check."""
-        from fleethook.kube.errors import APIError  # noqa: PLC0415 - see app.kube
+        from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
 
         notes: list[Diagnosis] = []
         try:
@@ -227,7 +227,7 @@ class Doctor:
 
     async def _ask(self, probe: Probe) -> Diagnosis:
         """Return the result of a dry run."""
-        from fleethook.kube.errors import APIError  # noqa: PLC0415 - see app.kube
+        from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
 
         try:
             path = probe.build_path(self._namespace)

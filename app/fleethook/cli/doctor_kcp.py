@@ -8,19 +8,13 @@ import msgspec
 
 from fleethook.cli.doctor_findings import Diagnosis
 from fleethook.cli.missing_rights import describe_missing
+from fleethook.cluster.kubernetes.identity import EVERY_CLUSTER, EVERY_SHARD, find_list_path, read_identity
+from fleethook.cluster.kubernetes.resources import CACHED, DISPATCHING, LOGICAL_CLUSTERS, WORKSPACES, WatchedResource
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of, is_system
-from fleethook.store.sources.kubernetes.identity import EVERY_CLUSTER, EVERY_SHARD, find_list_path, read_identity
-from fleethook.store.sources.kubernetes.resources import (
-    CACHED,
-    DISPATCHING,
-    LOGICAL_CLUSTERS,
-    WORKSPACES,
-    WatchedResource,
-)
 
 if TYPE_CHECKING:
-    from fleethook.kube.connection import Connection
+    from fleethook.cluster.connection import Connection
 
 _SHARDS: Final = "/apis/core.kcp.io/v1alpha1/shards"
 _ACCESS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -70,7 +64,7 @@ async def _try_all(connection: "Connection", resources: Sequence[WatchedResource
 
 async def _try(connection: "Connection", resource: WatchedResource, prefix: str) -> _Tried:
     """Request a page and a short watch of a resource, in the best version that is served."""
-    from fleethook.kube.errors import APIError  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
 
     found = _Tried(resource, 0, "", {})
     for version in resource.in_versions():
@@ -113,7 +107,7 @@ def _judge_unread(unread: Sequence[_Tried], prefix: str) -> Iterator[Diagnosis]:
 
 
 async def _examine_identity(connection: "Connection") -> Diagnosis:
-    from fleethook.kube.errors import APIError  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
 
     try:
         identity = await read_identity(connection, WORKSPACES.export)
@@ -140,7 +134,7 @@ async def _examine_callers(connection: "Connection", clusters: JSONObject) -> As
 
 
 async def _is_allowed(connection: "Connection", cluster: str, right: tuple[str, str, str]) -> bool:
-    from fleethook.kube.errors import APIError  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
 
     verb, group, plural = right
     spec: JSONObject = {"resourceAttributes": {"verb": verb, "group": group, "resource": plural}}
@@ -179,7 +173,7 @@ async def _examine_shards(connection: "Connection", cache: "Connection | None") 
 
 async def _list_shards(connection: "Connection", prefix: str) -> list[str] | None:
     """Return the names of the Shards, None if they cannot be read."""
-    from fleethook.kube.errors import APIError  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
 
     try:
         found: Mapping[str, JSON] = as_object(await connection.json("GET", f"{prefix}{_SHARDS}"))

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Final
 
 from fleethook.cli.doctor_findings import Diagnosis
 from fleethook.cli.doctor_rights import Right, describe_rights
+from fleethook.cluster.kubernetes.resources import WORKLOADS
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.overrider.policies.mode import MODE, MODE_ANNOTATION, REQUIRED_RESOURCES, Mode
-from fleethook.store.sources.kubernetes.resources import WORKLOADS
 
 if TYPE_CHECKING:
     from fleethook.overrider.policy_client import AppliedObject

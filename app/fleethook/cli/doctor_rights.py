@@ -4,15 +4,15 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cli.doctor_findings import Diagnosis, Level
-from fleethook.model.json import JSONObject
-from fleethook.registration.webhooks import CONFIGURATION_NAME
-from fleethook.store.sources.kubernetes.resources import (
+from fleethook.cluster.kubernetes.resources import (
     CUSTOMIZATIONS,
     HOOK_CONFIGURATIONS,
     RESOURCES,
     WORKLOADS,
     WatchedResource,
 )
+from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
+from fleethook.model.json import JSONObject
 
 _CHECK: Final = "rights"
 

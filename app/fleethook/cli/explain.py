@@ -34,6 +34,7 @@ from fleethook.cli.options import FilesArgument, InputOptions
 from fleethook.cli.parameters import Option
 from fleethook.cli.sources import ClusterOptions, SourceOptions, read_source, select_dispatching
 from fleethook.cli.terminal import write_error
+from fleethook.cluster.store import Store, StoreView
 from fleethook.dispatch.call import Deadline
 from fleethook.dispatch.dispatcher import Dispatcher
 from fleethook.dispatch.errors import StatusError
@@ -44,7 +45,6 @@ from fleethook.dispatch.hooks import PHASES
 from fleethook.dispatch.schema_owner import INDEXES
 from fleethook.model.admission import Kind
 from fleethook.model.json import JSONObject, as_object
-from fleethook.store import Store, StoreView
 
 
 class PhaseName(StrEnum):

@@ -7,12 +7,12 @@ from typing import Final
 from fleethook.api.request_plan import InputDocument, find_problem
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.manifests import fail_input, read_values
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.store import key_of
 from fleethook.dispatch.equivalent_resources import DEFINITION
 from fleethook.dispatch.hooks import PHASES
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, cluster_of
-from fleethook.store import key_of
-from fleethook.store.yaml_reader import Document, ManifestError
 
 # Kinds that configure dispatching. `--all` explains requests for all other kinds.
 _CONFIGURATION_KINDS: Final = {

@@ -11,6 +11,8 @@ from fleethook.cli.explain_inputs import select_all
 from fleethook.cli.kcp_export import read_consumers
 from fleethook.cli.sources import Source, SourceOptions
 from fleethook.cli.terminal import write_error
+from fleethook.cluster.kubernetes.resources import WORKSPACES, WatchedResource, decode_object
+from fleethook.cluster.store import Store, key_of
 from fleethook.dispatch.equivalent_resources import DEFINITION, DEFINITIONS_BY_RESOURCE, find_equivalents, is_namespaced
 from fleethook.dispatch.hooks import EVERY, PHASES
 from fleethook.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported
@@ -18,8 +20,6 @@ from fleethook.dispatch.workspace_paths import resolve
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, as_object
 from fleethook.model.kcp import API_BINDING, API_EXPORT, BOUND_DEFINITIONS, LOGICAL_CLUSTER, is_cluster
-from fleethook.store import Store, key_of
-from fleethook.store.sources.kubernetes.resources import WORKSPACES, WatchedResource, decode_object
 
 # For a resource without definition, such as one of an aggregated API; the first one that is served is read.
 _USUAL_VERSIONS: Final = ("v1", "v2", "v1beta1", "v1alpha1")

@@ -7,8 +7,8 @@ from fleethook.cli.annotations import Annotation, AnnotationFormat, write_annota
 from fleethook.cli.findings_output import UNREADABLE_INPUT
 from fleethook.cli.json_output import write_json
 from fleethook.cli.manifests import InputError
+from fleethook.cluster.manifests.yaml_reader import ManifestError
 from fleethook.model.json import JSONObject
-from fleethook.store.yaml_reader import ManifestError
 
 
 @contextlib.contextmanager

@@ -34,6 +34,8 @@ from fleethook.cli.parameters import Argument, Option
 from fleethook.cli.sources import replace_objects
 from fleethook.cli.terminal import flush, write, write_document, write_error
 from fleethook.cli.yaml_output import yaml_text
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store.store import key_of
 from fleethook.dispatch.equivalent_resources import DEFINITION
 from fleethook.interpret.chain import ChainError, Step
 from fleethook.interpret.fixtures import FixtureError, find_operation, make_question, name_results
@@ -45,8 +47,6 @@ from fleethook.model.formats.fixed_addresses import FixedAddresses
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import ConventionsMode
 from fleethook.outbound.client import HookClient
-from fleethook.store.store import key_of
-from fleethook.store.yaml_reader import Document
 
 _Rules = Annotated[
     list[Path] | None,

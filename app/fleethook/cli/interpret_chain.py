@@ -8,6 +8,10 @@ from fleethook.cli.lua_scripts import find_problems
 from fleethook.cli.manifests import fail_input
 from fleethook.cli.options import InputOptions
 from fleethook.cli.sources import SourceOptions, check_options, read_source
+from fleethook.cluster.kubernetes.resources import INTERPRETING, karmada_config
+from fleethook.cluster.manifests.manifest_files import is_directory, list_files
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.store import Store
 from fleethook.interpret.chain import Chain, ChainError
 from fleethook.interpret.conventions.layer import make_conventions_layer
 from fleethook.interpret.layers import assemble_chain
@@ -19,10 +23,6 @@ from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from fleethook.model.karmada import ConventionsMode
 from fleethook.outbound.client import HookClient
 from fleethook.settings import Settings
-from fleethook.store import Store
-from fleethook.store.manifest_files import is_directory, list_files
-from fleethook.store.sources.kubernetes.resources import INTERPRETING, karmada_config
-from fleethook.store.yaml_reader import Document, ManifestError
 
 
 def list_python_files(paths: Sequence[Path], exclude: Sequence[str]) -> Iterator[Path]:

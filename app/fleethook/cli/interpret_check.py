@@ -15,14 +15,14 @@ from fleethook.cli.manifests import read_manifests, write_input_errors
 from fleethook.cli.options import FilesArgument, InputOptions
 from fleethook.cli.parameters import Option
 from fleethook.cli.terminal import write
+from fleethook.cluster.manifests.yaml_lines import FieldLines
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.store.store import key_of
 from fleethook.interpret.hook_configuration import CONFIGURATIONS
 from fleethook.interpret.hook_validation import problems
 from fleethook.interpret.lua.runner import Runner
 from fleethook.interpret.python_interpreter import LoadError, load
 from fleethook.model.formats.field_errors import Problem
-from fleethook.store.store import key_of
-from fleethook.store.yaml_lines import FieldLines
-from fleethook.store.yaml_reader import Document, ManifestError
 
 INVALID: Final = "invalid-interpreter"
 SUSPICIOUS: Final = "suspicious-interpreter"

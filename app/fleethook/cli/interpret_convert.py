@@ -19,6 +19,7 @@ from fleethook.cli.parameters import Option
 from fleethook.cli.report import count_levels
 from fleethook.cli.terminal import flush, write, write_document, write_error
 from fleethook.cli.yaml_output import NoAliasDumper, yaml_text
+from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.interpret.argocd.checks import Place, Remark
 from fleethook.interpret.argocd.conversion import Converted, convert_checks
 from fleethook.interpret.fixtures import read_fixtures
@@ -26,7 +27,6 @@ from fleethook.interpret.lua.runner import Runner
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.outbound.client import HookClient
-from fleethook.store.yaml_reader import Document
 
 _CUSTOMIZATION_FILE: Final = "customizations.yaml"
 _FIXTURE_FILE: Final = "testdata/interprethealth-test.yaml"

@@ -9,10 +9,10 @@ from fleethook.cli.interpret_chain import explain_error, list_python_files
 from fleethook.cli.interpret_output import FixtureResult
 from fleethook.cli.manifests import read_manifests
 from fleethook.cli.options import InputOptions
+from fleethook.cluster.manifests.yaml_lines import FieldLines
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.interpret.chain import Chain, ChainError
 from fleethook.interpret.fixtures import Difference, Fixture, FixtureError, compare_answer, is_fixture, read_fixtures
-from fleethook.store.yaml_lines import FieldLines
-from fleethook.store.yaml_reader import Document, ManifestError
 
 
 class FixtureCase(NamedTuple):

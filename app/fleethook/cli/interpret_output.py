@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 from fleethook.cli.json_output import write_json
 from fleethook.cli.junit import Case, print_junit
 from fleethook.cli.terminal import styled, write_styled
+from fleethook.cluster.manifests.yaml_reader import ManifestError
 from fleethook.interpret.fixtures import Difference
-from fleethook.store.yaml_reader import ManifestError
 
 
 class Output(StrEnum):

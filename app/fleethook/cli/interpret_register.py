@@ -18,27 +18,27 @@ from fleethook.cli.options import ConventionsOption, FilesArgument, InputOptions
 from fleethook.cli.parameters import Option
 from fleethook.cli.terminal import write, write_document, write_error
 from fleethook.cli.yaml_output import yaml_text
-from fleethook.interpret.lua.runner import Runner
-from fleethook.interpret.registrar import InterpreterRegistrar, encode_ca_bundle, select_from_store
-from fleethook.interpret.registration import PLURAL, Answers, build_configuration
-from fleethook.model.json import JSONObject
-from fleethook.model.karmada import INTERPRETER_CONFIGURATION, OWN_CONFIGURATION, ConventionsMode
-from fleethook.outbound.client import HookClient
-from fleethook.registration.paths import INTERPRET
-from fleethook.registration.webhooks import URLReference, service_of
-from fleethook.settings import Settings
-from fleethook.store import Store
-from fleethook.store.sources.kubernetes.resources import (
+from fleethook.cluster.kubernetes.resources import (
     CUSTOMIZATIONS,
     DEFINITIONS,
     HOOK_CONFIGURATIONS,
     WatchedResource,
     karmada_config,
 )
-from fleethook.store.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.registration.paths import INTERPRET
+from fleethook.cluster.registration.webhooks import URLReference, service_of
+from fleethook.cluster.store import Store
+from fleethook.interpret.lua.runner import Runner
+from fleethook.interpret.registrar import InterpreterRegistrar, encode_ca_bundle, select_from_store
+from fleethook.interpret.registration import PLURAL, Answers, build_configuration
+from fleethook.model.json import JSONObject
+from fleethook.model.karmada import INTERPRETER_CONFIGURATION, OWN_CONFIGURATION, ConventionsMode
+from fleethook.outbound.client import HookClient
+from fleethook.settings import Settings
 
 if TYPE_CHECKING:
-    from fleethook.kube.connection import Connection
+    from fleethook.cluster.connection import Connection
 
 _RESOURCES: Final = (
     CUSTOMIZATIONS,
@@ -107,7 +107,7 @@ def register(
     if target is None:
         _print(_make_configuration(load(given), client_config), output or Output.YAML)
         return
-    from fleethook.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
 
     async def register_in_cluster() -> None:
         async with target.connect() as connection:

@@ -13,11 +13,8 @@ from urllib.parse import urlsplit
 from fleethook.cli.cluster_reader import CLUSTER, ListRequest, UnservedError, read_listed, read_resource
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.terminal import write_error
-from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.kcp import API_EXPORT, CLUSTER_ANNOTATION, cluster_of
-from fleethook.store import key_of
-from fleethook.store.sources.kubernetes.identity import EVERY_CLUSTER
-from fleethook.store.sources.kubernetes.resources import (
+from fleethook.cluster.kubernetes.identity import EVERY_CLUSTER
+from fleethook.cluster.kubernetes.resources import (
     API_RESOURCE_SCHEMAS,
     APIBINDINGS,
     APIEXPORTS,
@@ -27,10 +24,13 @@ from fleethook.store.sources.kubernetes.resources import (
     VALIDATING_CONFIGURATIONS,
     WatchedResource,
 )
-from fleethook.store.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import key_of
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.kcp import API_EXPORT, CLUSTER_ANNOTATION, cluster_of
 
 if TYPE_CHECKING:
-    from fleethook.kube.connection import Connection
+    from fleethook.cluster.connection import Connection
 
 _OWN: Final = (
     DEFINITIONS, NAMESPACES, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, APIEXPORTS, API_RESOURCE_SCHEMAS,
@@ -85,8 +85,8 @@ def _read(
     export: str, kubeconfig: Path | None, context: str | None, own: Sequence[ListRequest], behind: _ReadConsumers
 ) -> list[Document]:
     """Return objects of the provider's workspace, and those that a function reads in each virtual workspace."""
-    from fleethook.kube.connection import Connection  # noqa: PLC0415 - see app.kube
-    from fleethook.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - as above
+    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - as above
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
 
     async def read() -> list[Document]:
         async with Connection(kubeconfig, context=context) as connection:

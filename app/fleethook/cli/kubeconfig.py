@@ -9,7 +9,7 @@ from fleethook.cli.options import ContextOption
 from fleethook.cli.parameters import Option
 
 if TYPE_CHECKING:
-    from fleethook.kube.connection import Connection
+    from fleethook.cluster.connection import Connection
 
 VARIABLE: Final = "KUBECONFIG"
 
@@ -63,7 +63,7 @@ def find_kubeconfig_or_fail(given: Path | None, *, hint: str = "") -> Path:
 
 
 class Target(NamedTuple):
-    """A cluster, as `fleethook.kube.connection.Connection` takes it.
+    """A cluster, as `fleethook.cluster.connection.Connection` takes it.
 
     Attributes:
         kubeconfig: The kubeconfig, None for the service account of this pod.
@@ -75,7 +75,7 @@ class Target(NamedTuple):
 
     def connect(self) -> "Connection":
         """Return a connection to open."""
-        from fleethook.kube.connection import Connection  # noqa: PLC0415 - see app.kube
+        from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
 
         return Connection(self.kubeconfig, context=self.context)
 

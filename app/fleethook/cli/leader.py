@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client.registry import Collector
 
 from fleethook.asgi import Fleethook
-from fleethook.control.leader_metrics import ControllerCounts, ControllerMetrics, LeaderMetrics, LeaderState
-from fleethook.control.server_lease import NAME, find_namespace
+from fleethook.cluster.leader_metrics import ControllerCounts, ControllerMetrics, LeaderMetrics, LeaderState
+from fleethook.cluster.registration.exempt_namespaces import find_exempt_namespaces
+from fleethook.cluster.registration.match_conditions import SubjectName
+from fleethook.cluster.registration.paths import INTERPRET
+from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME, Reference, URLReference, service_of
+from fleethook.cluster.server_lease import NAME, find_namespace
 from fleethook.interpret.lua.refusal_events import record_refusals
 from fleethook.lifetime import pause_garbage_collector
 from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.overrider.bound_subjects import WEBHOOK_CONFIGURATION, bound_subjects, call_on_change, overrider_uids
 from fleethook.overrider.policies.mode import Mode
-from fleethook.registration.exempt_namespaces import find_exempt_namespaces
-from fleethook.registration.match_conditions import SubjectName
-from fleethook.registration.paths import INTERPRET
-from fleethook.registration.webhooks import CONFIGURATION_NAME, Reference, URLReference, service_of
 from fleethook.settings import Settings
 
 if TYPE_CHECKING:
-    from fleethook.kube.connection import Connection
-    from fleethook.kube.leader_election import LeaderElector
+    from fleethook.cluster.connection import Connection
+    from fleethook.cluster.leader_election import LeaderElector
+    from fleethook.cluster.registration.condition_writer import ConditionWriter
+    from fleethook.cluster.registration.registrar import Registrar
     from fleethook.overrider.controller import OverriderController
     from fleethook.overrider.policy_keeper import PolicyKeeper
-    from fleethook.registration.condition_writer import ConditionWriter
-    from fleethook.registration.registrar import Registrar
 
 
 class Leader:
@@ -72,8 +72,8 @@ async def lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes], 
         bundle: Returns the CAs of this server's certificate, as PEM.
         listening: Set once the server listens. No client may be sent here before.
     """
-    from fleethook.kube.connection import Connection  # noqa: PLC0415 - see app.kube
-    from fleethook.kube.leader_election import (  # noqa: PLC0415 - as above
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.leader_election import (  # noqa: PLC0415 - as above
         LeaderElector,
         LeaseName,
         LeaseTiming,
@@ -109,7 +109,7 @@ async def _lead_once(
     settings: Settings, app: Fleethook, connection: "Connection", *, bundle: Callable[[], bytes], leader: Leader
 ) -> None:
     """Run each task that the settings ask for."""
-    from fleethook.control.events import Recorder  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.events import Recorder  # noqa: PLC0415 - see app.kube
 
     async with asyncio.TaskGroup() as tasks:
         registered: Callable[[], Awaitable[object]] | None = None
@@ -133,7 +133,7 @@ async def _lead_once(
 
 
 def _make_registrar(app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]) -> "Registrar":
-    from fleethook.registration.registrar import Registrar  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.registration.registrar import Registrar  # noqa: PLC0415 - see app.kube
 
     assert app.cluster is not None
     source = app.cluster.source
@@ -273,8 +273,8 @@ def make_selection_writer(
         exempt: Returns the subjects whose workloads policies render.
         clock: Returns monotonic seconds.
     """
-    from fleethook.registration.condition_client import ConditionClient  # noqa: PLC0415 - see app.kube
-    from fleethook.registration.condition_writer import ConditionWriter  # noqa: PLC0415 - as above
+    from fleethook.cluster.registration.condition_client import ConditionClient  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.registration.condition_writer import ConditionWriter  # noqa: PLC0415 - as above
 
     assert app.cluster is not None
     source = app.cluster.source

@@ -21,12 +21,12 @@ from fleethook.cli.manifests import write_input_errors
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions
 from fleethook.cli.parameters import Option
 from fleethook.cli.sources import ClusterOptions, SourceOptions, fill_store, read_source, select_dispatching
+from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import key_of
 from fleethook.dispatch.schema_owner import INDEXES
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.overrider.manifest_findings import check_documents
-from fleethook.store import key_of
-from fleethook.store.sources.kubernetes.resources import RESOURCES
-from fleethook.store.yaml_reader import Document
 
 _LINTED: Final = frozenset(one.group_kind for one in select_dispatching(kcp=True))
 """Kinds without which there are no findings about webhooks."""

@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from fleethook.cluster.manifests.yaml_lines import FieldLines
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.store.store import key_of
 from fleethook.interpret.lua.customizations import read_object
 from fleethook.interpret.lua.rules import FUNCTIONS, ParsedRules, describe_object, list_findings, list_unportable
 from fleethook.interpret.lua.runner import Runner
@@ -10,9 +13,6 @@ from fleethook.interpret.lua.vm import LuaError, Program
 from fleethook.model.formats.field_errors import Problem
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION
-from fleethook.store.store import key_of
-from fleethook.store.yaml_lines import FieldLines
-from fleethook.store.yaml_reader import Document, ManifestError
 
 
 class ScriptReport(NamedTuple):

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from fleethook.store.sources.kubernetes.identity import EVERY_CLUSTER
-from fleethook.store.sources.kubernetes.resources import WatchedResource
+from fleethook.cluster.kubernetes.identity import EVERY_CLUSTER
+from fleethook.cluster.kubernetes.resources import WatchedResource
 
 _MAX_CLUSTERS: Final = 5
 # kcp's RBAC has no opinion on requests to all logical clusters, and its front proxy refuses them: kcp,

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from fleethook.cli.exit_codes import fail
+from fleethook.cluster.store import ObjectKey
 from fleethook.dispatch.rest_mapping import guess_plural
 from fleethook.model.gvk import GroupKind
-from fleethook.store import ObjectKey
 
 
 class ObjectName(NamedTuple):

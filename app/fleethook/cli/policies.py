@@ -25,10 +25,10 @@ def remove(changed: TargetOptions = TargetOptions()) -> None:
 
     Exit codes: 0 success; 1 a leader has applied policies again; 2 invalid arguments, or a request failed.
     """
-    from fleethook.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.registration.condition_client import ConditionClient  # noqa: PLC0415 - as above
     from fleethook.overrider.policy_client import PolicyClient  # noqa: PLC0415 - as above
     from fleethook.overrider.policy_removal import remove_policies  # noqa: PLC0415 - as above
-    from fleethook.registration.condition_client import ConditionClient  # noqa: PLC0415 - as above
 
     target = changed.find_to_change()
 

@@ -15,6 +15,10 @@ from fleethook.cli.render_output import Output, print_changes, print_previews
 from fleethook.cli.report import count_levels
 from fleethook.cli.sources import ClusterOptions, Source, fill_store, read_source
 from fleethook.cli.terminal import write_error
+from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import ObjectKey, Store
+from fleethook.cluster.store.store import key_of
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.overrider.manifest_findings import check_documents
 from fleethook.overrider.plan_cache import PlanCache
@@ -22,10 +26,6 @@ from fleethook.overrider.pool_template import SubjectError
 from fleethook.overrider.preview import Cell, Preview, cells, preview
 from fleethook.overrider.preview_changes import PoolKey, compare_previews, find_unaffected, pool_key
 from fleethook.overrider.steps import RenderError
-from fleethook.store import ObjectKey, Store
-from fleethook.store.sources.kubernetes.resources import RESOURCES
-from fleethook.store.store import key_of
-from fleethook.store.yaml_reader import Document
 
 
 class _Matrix(NamedTuple):

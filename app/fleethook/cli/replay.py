@@ -23,16 +23,8 @@ from fleethook.cli.progress import show_files
 from fleethook.cli.replay_input import Selection, find_since, list_recordings, read_recordings
 from fleethook.cli.replay_output import Output, Printer, make_printer
 from fleethook.cli.sources import ClusterOptions, read_source, select_dispatching
-from fleethook.interpret.python_interpreter import LoadError
-from fleethook.lifetime import settle_garbage_collector
-from fleethook.model.json import as_object
-from fleethook.records.changes import DISPATCHING as DISPATCHED
-from fleethook.records.offline import OFFLINE
-from fleethook.records.reader import Entry
-from fleethook.records.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
-from fleethook.records.replay import Replayed, Replayer, batch
-from fleethook.records.report import Report
-from fleethook.registration.paths import (
+from fleethook.cluster.kubernetes.resources import INTERPRETING, RESOURCES, WatchedResource, karmada_config
+from fleethook.cluster.registration.paths import (
     EXPLORE,
     INTERPRET,
     MUTATE_KARMADA,
@@ -44,8 +36,16 @@ from fleethook.registration.paths import (
     VALIDATE_MUTATING,
     VALIDATE_VALIDATING,
 )
+from fleethook.interpret.python_interpreter import LoadError
+from fleethook.lifetime import settle_garbage_collector
+from fleethook.model.json import as_object
+from fleethook.records.changes import DISPATCHING as DISPATCHED
+from fleethook.records.offline import OFFLINE
+from fleethook.records.reader import Entry
+from fleethook.records.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
+from fleethook.records.replay import Replayed, Replayer, batch
+from fleethook.records.report import Report
 from fleethook.settings import Settings
-from fleethook.store.sources.kubernetes.resources import INTERPRETING, RESOURCES, WatchedResource, karmada_config
 
 _INTERPRETED: Final = (EXPLORE, INTERPRET, VALIDATE_CONFIG_MAP, VALIDATE_CUSTOMIZATION, VALIDATE_HOOKS)
 _DECIDED_ALONE: Final = (MUTATE_KARMADA, OBSERVE, VALIDATE_KARMADA, VALIDATE_MUTATING, VALIDATE_VALIDATING)

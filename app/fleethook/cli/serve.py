@@ -11,7 +11,6 @@ import uvloop
 from fleethook.api.log_lines import LogLines
 from fleethook.api.logs import configure_logging
 from fleethook.api.recording import RecordSettingError
-from fleethook.certs.files import CertificateError
 from fleethook.cli.exit_codes import UNREADABLE, fail
 from fleethook.cli.kubeconfig import find_kubeconfig_or_fail
 from fleethook.cli.load_settings import load_settings
@@ -19,9 +18,10 @@ from fleethook.cli.options import ContextOption, ExcludeOption, InterpretersOpti
 from fleethook.cli.parameters import Option
 from fleethook.cli.server_process import run_server
 from fleethook.cli.workers import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, listen
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.certificates.files import CertificateError
 from fleethook.dispatch.credentials.files import CredentialFileError
 from fleethook.interpret.python_interpreter import LoadError
-from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.settings import Settings
 from fleethook.tracing.setup import TracingError
 

@@ -8,6 +8,8 @@ from typing import Final
 from fleethook.cli.findings_output import Row, make_overrider_row
 from fleethook.cli.sources import SourceOptions
 from fleethook.cli.terminal import write_error
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.overrider.dry_run import Subject, find_subject
@@ -15,8 +17,6 @@ from fleethook.overrider.finding import Finding
 from fleethook.overrider.manifest_findings import locate_findings
 from fleethook.overrider.server_dry_run import ServerDryRun, Trials, select_trials
 from fleethook.overrider.validation import pools_to_check
-from fleethook.store import ObjectKey, Store, key_of
-from fleethook.store.yaml_reader import Document
 from fleethook.work.slices import run_at_once
 
 _MAX_OVERRIDERS: Final = 50
@@ -70,8 +70,8 @@ def check_on_server(
 async def _send_all(
     options: SourceOptions, sent: Sequence[tuple[Document, Subject, Trials]]
 ) -> list[tuple[Document, list[Finding]]]:
-    from fleethook.kube.connection import Connection  # noqa: PLC0415 - see app.kube
-    from fleethook.kube.errors import UnreachableError  # noqa: PLC0415 - as above
+    from fleethook.cluster.api_errors import UnreachableError  # noqa: PLC0415 - as above
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
 
     async def send(cluster: str, path: str, workload: JSONObject) -> None:
         prefix = f"/clusters/{cluster}" if options.kcp and cluster else ""

@@ -11,15 +11,15 @@ from fleethook.api.log_lines import LogLines
 from fleethook.api.metrics import certificate_gauge
 from fleethook.api.trimming import tune_allocator
 from fleethook.asgi import Fleethook, create_app
-from fleethook.certs.files import CertificateFiles, ensure_certificates, renew_certificates
-from fleethook.certs.tls_context import ReloadingContext
 from fleethook.cli.acceptor import bind
 from fleethook.cli.leader import keep_selection, lead, lists_without_leader
 from fleethook.cli.server import GracefulServer
 from fleethook.cli.terminal import flush, write
 from fleethook.cli.workers import inherit_listeners
+from fleethook.cluster.certificates.files import CertificateFiles, ensure_certificates, renew_certificates
+from fleethook.cluster.certificates.tls_context import ReloadingContext
+from fleethook.cluster.registration.webhooks import service_of
 from fleethook.lifetime import run_in_background
-from fleethook.registration.webhooks import service_of
 from fleethook.settings import Settings
 from fleethook.tracing.setup import start_tracing
 
@@ -83,7 +83,7 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
 
 async def _check_credentials(settings: Settings) -> None:
     """Raise UnreachableError for unusable credentials; a failing start of the application would log a traceback."""
-    from fleethook.kube.connection import Connection  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
 
     async with Connection(settings.kubeconfig, context=settings.context):
         pass
@@ -125,9 +125,9 @@ async def _prepare_certificates(
             "certificate renewal",
         )
         return _Certificates(files, files.authority_certificate.read_bytes)
-    from fleethook.certs.rotation import RotationPolicy  # noqa: PLC0415 - as above
-    from fleethook.certs.secret_store import SecretName, SecretStore  # noqa: PLC0415 - see app.kube
-    from fleethook.kube.connection import Connection  # noqa: PLC0415 - as above
+    from fleethook.cluster.certificates.rotation import RotationPolicy  # noqa: PLC0415 - as above
+    from fleethook.cluster.certificates.secret_store import SecretName, SecretStore  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - as above
 
     namespace, _, name = settings.cert_secret.partition("/")
     connection = await stack.enter_async_context(Connection(settings.kubeconfig, context=settings.context))

@@ -67,7 +67,7 @@ def uninstall(
         secret = (namespace, name)
     target = changed.find_to_change()
     from fleethook.cli.uninstall_cluster import LeaderError, Uninstaller  # noqa: PLC0415 - as below
-    from fleethook.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
 
     def report(row: "Row") -> None:
         if output is Output.TEXT:

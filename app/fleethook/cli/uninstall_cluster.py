@@ -28,15 +28,7 @@ from fleethook.cli.uninstall_objects import (
     names_of,
     path_of,
 )
-from fleethook.control.server_lease import NAME as LEASE_NAME
-from fleethook.model.crd import RESOURCES as DEFINED
-from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.karmada import INTERPRETER_CONFIGURATION
-from fleethook.model.openyurt import NUDGED_ANNOTATION
-from fleethook.overrider.policies.compilation import OVERRIDER_ANNOTATION
-from fleethook.overrider.restoration import Restorer, has_traces, list_nudged
-from fleethook.store import ObjectKey, key_of
-from fleethook.store.sources.kubernetes.resources import (
+from fleethook.cluster.kubernetes.resources import (
     DEFINITIONS,
     HOOK_CONFIGURATIONS,
     MUTATING_CONFIGURATIONS,
@@ -48,10 +40,18 @@ from fleethook.store.sources.kubernetes.resources import (
     YURT_APP_SETS,
     WatchedResource,
 )
+from fleethook.cluster.server_lease import NAME as LEASE_NAME
+from fleethook.cluster.store import ObjectKey, key_of
+from fleethook.model.crd import RESOURCES as DEFINED
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.karmada import INTERPRETER_CONFIGURATION
+from fleethook.model.openyurt import NUDGED_ANNOTATION
+from fleethook.overrider.policies.compilation import OVERRIDER_ANNOTATION
+from fleethook.overrider.restoration import Restorer, has_traces, list_nudged
 
 if TYPE_CHECKING:
-    from fleethook.kube.connection import Connection
-    from fleethook.kube.errors import APIError
+    from fleethook.cluster.api_errors import APIError
+    from fleethook.cluster.connection import Connection
 
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
@@ -155,7 +155,7 @@ class Uninstaller:
 
     async def _find_leases(self) -> list[JSONObject] | None:
         """Return the Leases of servers; None if they cannot be read. Raises LeaderError if one is renewed."""
-        from fleethook.kube.leader_election import (  # noqa: PLC0415 - see app.kube
+        from fleethook.cluster.leader_election import (  # noqa: PLC0415 - see app.kube
             LeaseName,
             compute_patience,
             find_leader,
@@ -226,8 +226,8 @@ class Uninstaller:
 
     async def _restore(self, restorer: Restorer, resource: WatchedResource, workload: JSONObject) -> None:
         """Restore one workload; another client may change it meanwhile."""
-        from fleethook.kube.connection import JSON_PATCH  # noqa: PLC0415 - see app.kube
-        from fleethook.kube.errors import APIError  # noqa: PLC0415 - as above
+        from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - as above
+        from fleethook.cluster.connection import JSON_PATCH  # noqa: PLC0415 - see app.kube
 
         key, path = key_of(workload), path_of(resource, workload)
         problem = "the apiserver renders it again"
@@ -314,7 +314,7 @@ class Uninstaller:
 
     async def _clean(self, resource: WatchedResource, document: JSONObject, change: JSONObject, detail: str) -> None:
         """Remove members from an object by a merge patch."""
-        from fleethook.kube.connection import MERGE_PATCH  # noqa: PLC0415 - see app.kube
+        from fleethook.cluster.connection import MERGE_PATCH  # noqa: PLC0415 - see app.kube
 
         row = _row(Action.CLEANED, key_of(document), detail)
         plural, _, subresource = resource.plural.partition("/")
@@ -358,7 +358,7 @@ class Uninstaller:
             verb: The right that the request needs.
             row: The result to report as left if the apiserver refuses the request.
         """
-        from fleethook.kube.errors import APIError  # noqa: PLC0415 - see app.kube
+        from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
 
         try:
             return await work

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from fleethook.cluster.kubernetes.resources import WatchedResource, decode_metadata, decode_object
+from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME, LABELS
 from fleethook.model.json import JSONObject, as_object
 from fleethook.overrider.policies.compilation import COMPILED_LABEL
-from fleethook.registration.webhooks import CONFIGURATION_NAME, LABELS
-from fleethook.store.sources.kubernetes.resources import WatchedResource, decode_metadata, decode_object
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _ADMISSION: Final = "admissionregistration.k8s.io"
@@ -65,7 +65,7 @@ def guess_secrets(configuration: JSONObject) -> Iterator[tuple[str, str]]:
 
 
 def has_our_keys(secret: JSONObject) -> bool:
-    """Return whether a Secret has the keys that `fleethook.certs.secret_store` writes."""
+    """Return whether a Secret has the keys that `fleethook.cluster.certificates.secret_store` writes."""
     return as_object(secret.get("data")).keys() >= _SECRET_KEYS
 
 

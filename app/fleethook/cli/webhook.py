@@ -49,6 +49,8 @@ from fleethook.cli.sources import (
 )
 from fleethook.cli.terminal import StatusLine, write_error
 from fleethook.cli.webhook_output import Output, TriedWebhook, print_results
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.store import Store, key_of
 from fleethook.dispatch.call import Deadline
 from fleethook.dispatch.defaults import set_defaults
 from fleethook.dispatch.dispatcher import Dispatcher
@@ -65,8 +67,6 @@ from fleethook.model.kcp import cluster_of
 from fleethook.outbound.client import HookClient
 from fleethook.overrider.workload_schema.fields import list_types
 from fleethook.records.bodies import BodyError, unwrap_body
-from fleethook.store import Store, key_of
-from fleethook.store.yaml_reader import Document, ManifestError
 
 # Requests in flight; the calls of a request follow each other.
 _CONCURRENT: Final = 16

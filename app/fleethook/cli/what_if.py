@@ -6,13 +6,13 @@ from typing import Final, NamedTuple
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.object_name import ObjectName, describe_key, parse_name
 from fleethook.cli.sources import NAMESPACED
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import ObjectKey, key_of
+from fleethook.cluster.store.applied import apply_manifest
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.patch import StrategicMergeError
-from fleethook.store import ObjectKey, key_of
-from fleethook.store.applied import apply_manifest
-from fleethook.store.yaml_reader import Document
 
 _DEFAULT_NAMESPACE: Final = "default"
 _MAX_CANDIDATES: Final = 10
@@ -44,8 +44,8 @@ class Changed(NamedTuple):
 def overlay(documents: Sequence[Document], changes: Overlay) -> Changed:
     """Return the objects with the changes. Exits with a message if a change does not fit.
 
-    A manifest changes the object with its cluster, group, kind, namespace and name (`fleethook.store.applied`), or adds
-    it. Removals name objects as they are before the changes.
+    A manifest changes the object with its cluster, group, kind, namespace and name (`fleethook.cluster.store.applied`),
+    or adds it. Removals name objects as they are before the changes.
 
     Args:
         documents: The objects. Of two with the same key, the later one counts.

@@ -2,9 +2,9 @@
 
 import yaml
 
+from fleethook.cluster.manifests.yaml_scalars import quote_texts
 from fleethook.model.formats.text import is_inert
 from fleethook.model.json import JSON
-from fleethook.store.yaml_scalars import quote_texts
 
 
 @quote_texts

@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fleethook.asgi import INDEXES as REVIEW_INDEXES
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.store import Store
+from fleethook.cluster.store.source import PartState
 from fleethook.console.access import Authorizer, OpenAuthorizer
 from fleethook.console.lease_watch import LeaseWatch
 from fleethook.console.metrics_sampler import MetricsSampler
@@ -15,9 +18,6 @@ from fleethook.interpret.python_interpreter import Interpreter
 from fleethook.model.karmada import ConventionsMode
 from fleethook.overrider.bound_workloads import WORKLOAD_INDEXES
 from fleethook.settings import Settings
-from fleethook.store import Store
-from fleethook.store.sources.manifests import ManifestSource
-from fleethook.store.sources.source import PartState
 from fleethook.work.worker import Worker
 
 if TYPE_CHECKING:

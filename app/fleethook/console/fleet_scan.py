@@ -8,6 +8,10 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+from fleethook.cluster.store import ObjectKey
+from fleethook.cluster.store.gc_freeze import GCFreezer
+from fleethook.cluster.store.partial import PartialObject
+from fleethook.cluster.store.store import Stored, Subscriber
 from fleethook.console.views.overriders.cell_state import CellState, find_state
 from fleethook.console.views.overriders.fleet import (
     CellKey,
@@ -29,10 +33,6 @@ from fleethook.overrider.plan_inputs import same_input
 from fleethook.overrider.pool_template import SubjectError
 from fleethook.overrider.steps import RenderError
 from fleethook.overrider.subject_parts import depends_on_node_pools
-from fleethook.store import ObjectKey
-from fleethook.store.gc_freeze import GCFreezer
-from fleethook.store.partial import PartialObject
-from fleethook.store.store import Stored, Subscriber
 from fleethook.work.slice_runner import Slices
 from fleethook.work.slices import Pauses, Sliced
 

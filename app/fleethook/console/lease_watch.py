@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
-from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.model.json import JSONObject, as_object
 
 KEPT_SECONDS: Final = 5.0

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Final, Generic, TypeVar
 
+from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
-from fleethook.store import ObjectKey, Store, Stored
 from fleethook.work.worker import Worker
 
 T = TypeVar("T")

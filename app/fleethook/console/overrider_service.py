@@ -9,6 +9,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from fleethook.cluster.api_errors import UnreachableError
+from fleethook.cluster.kubernetes.resources import WORKLOADS
+from fleethook.cluster.store import ObjectKey
+from fleethook.cluster.store.store import Store
 from fleethook.console.context import ConsoleContext
 from fleethook.console.fleet_scan import FleetScan
 from fleethook.console.views.overriders.cell_state import CellState, State
@@ -29,13 +33,9 @@ from fleethook.console.views.overriders.pool_diff import (
     prepare_diff,
 )
 from fleethook.console.workloads import ClusterWorkloads, CompleteWorkloads, ManifestWorkloads
-from fleethook.kube.errors import UnreachableError
 from fleethook.model.json import JSONObject
 from fleethook.overrider.pool_template import SubjectError
 from fleethook.overrider.steps import RenderError
-from fleethook.store import ObjectKey
-from fleethook.store.sources.kubernetes.resources import WORKLOADS
-from fleethook.store.store import Store
 from fleethook.work.slice_runner import Slices
 from fleethook.work.worker import Worker
 

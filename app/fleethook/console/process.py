@@ -14,8 +14,12 @@ from typing import Final, NamedTuple
 import uvicorn
 from starlette.types import ASGIApp
 
-from fleethook.certs.files import ensure_certificates, renew_certificates
-from fleethook.certs.tls_context import ReloadingContext
+from fleethook.cluster.certificates.files import ensure_certificates, renew_certificates
+from fleethook.cluster.certificates.tls_context import ReloadingContext
+from fleethook.cluster.kubernetes.resources import KARMADAS, WORKLOADS
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.server_lease import LEASE, NAME, RESOURCE, find_namespace
+from fleethook.cluster.store import Store
 from fleethook.console.access import Authorizer, OpenAuthorizer
 from fleethook.console.application import create_console
 from fleethook.console.client_certificate import CertificateProtocol
@@ -26,14 +30,10 @@ from fleethook.console.remote_access import ApiserverAuthorizer
 from fleethook.console.review_index import ReviewIndex
 from fleethook.console.review_replay import ReviewReplay
 from fleethook.console.security import loopback_names
-from fleethook.control.server_lease import LEASE, NAME, RESOURCE, find_namespace
 from fleethook.interpret.python_interpreter import load
 from fleethook.lifetime import Cluster, follow_cluster, follow_manifests, hide_cancelled_requests, run_in_background
 from fleethook.model.gvk import GroupKind
 from fleethook.settings import Settings
-from fleethook.store import Store
-from fleethook.store.sources.kubernetes.resources import KARMADAS, WORKLOADS
-from fleethook.store.sources.manifests import ManifestSource
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _KEEP_ALIVE_SECONDS: Final = 30
@@ -128,7 +128,7 @@ def _choose_authorizer(settings: Settings, cluster: Cluster | None) -> Authorize
 
 
 def _watch_lease(settings: Settings, cluster: Cluster) -> LeaseWatch:
-    from fleethook.kube.leader_election import LeaseName  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.leader_election import LeaseName  # noqa: PLC0415 - see app.kube
 
     namespace = find_namespace(settings)
     return LeaseWatch(cluster.connection.json, LeaseName(namespace, NAME).path, namespace=namespace)

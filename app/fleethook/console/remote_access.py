@@ -21,12 +21,12 @@ from fleethook.api.token_review import (
     read_reviewed_user,
 )
 from fleethook.cel.access_check import AccessQuestion
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.console.access import AccessError, User
 from fleethook.console.client_certificate import find_certificate_user
 from fleethook.console.sessions import Sessions
 from fleethook.dispatch.live_lookups import Post, build_access_review
 from fleethook.fairness.expiring_cache import ExpiringCache
-from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.outbound.call_slots import CallSlots, FullError, Quotas

@@ -9,10 +9,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from fleethook.cluster.store.source import PartState
 from fleethook.console.context import ConsoleContext
 from fleethook.console.sections import SECTIONS, Section, find_section
 from fleethook.console.sessions import COOKIE as SESSION_COOKIE
-from fleethook.store.sources.source import PartState
 
 
 class Freshness(NamedTuple):

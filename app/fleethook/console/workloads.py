@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
-from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.store import ObjectKey
 from fleethook.model.json import JSONObject
-from fleethook.store import ObjectKey
-from fleethook.store.sources.manifests import ManifestSource
 
 # Requests to the API server at the same time. kubectl's default is 50 requests per second.
 _MAX_REQUESTS: Final = 10

@@ -10,6 +10,7 @@ from typing import Final
 
 from fleethook.cel import Activation, ExpressionError, Program
 from fleethook.cel.program import EvaluationLimits
+from fleethook.cluster.store.gc_freeze import GCFreezer
 from fleethook.dispatch.call import Deadline
 from fleethook.dispatch.cel.cache import ProgramCache
 from fleethook.dispatch.cel.compiler import Compiled, Compiler, Rejected, compile_here, is_short
@@ -22,7 +23,6 @@ from fleethook.dispatch.match_conditions import (
     evaluate_condition,
     evaluate_in_order,
 )
-from fleethook.store.gc_freeze import GCFreezer
 from fleethook.work.fair_turns import Turns
 from fleethook.work.worker import Worker
 

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from fleethook.cluster.store import ObjectKey, Store, Stored
+from fleethook.cluster.store.gc_freeze import GCFreezer
 from fleethook.dispatch.defaults import set_webhook_defaults
 from fleethook.dispatch.hook_index import HookIndex, group_hooks
 from fleethook.dispatch.hooks import PHASES, Hook, Phase, WebhookCompiler
 from fleethook.model.formats.size import count_values
 from fleethook.model.json import JSON, JSONObject
-from fleethook.store import ObjectKey, Store, Stored
-from fleethook.store.gc_freeze import GCFreezer
 from fleethook.work.fair_turns import Executor, Turns, Work, do_at_once, do_in_turns
 from fleethook.work.immediate_steps import Steps
 from fleethook.work.slices import Pauses

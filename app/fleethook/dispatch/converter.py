@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from fleethook.cluster.store import StoreView
 from fleethook.dispatch.attributes import annotate_cluster
 from fleethook.dispatch.call import Deadline
 from fleethook.dispatch.call_trace import CallTrace
@@ -26,7 +27,6 @@ from fleethook.model.json import JSON, JSONObject
 from fleethook.model.kcp import cluster_of
 from fleethook.outbound.call_errors import CallError, OverloadedError
 from fleethook.outbound.client import HookClient, Parties
-from fleethook.store import StoreView
 from fleethook.work.worker import Worker
 
 _CONVERSION_SECONDS: Final = 30.0

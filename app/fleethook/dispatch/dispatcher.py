@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from fleethook.cel.access_check import AccessDecision, AccessQuestion
+from fleethook.cluster.store import Store
 from fleethook.dispatch.attributes import (
     Attributes,
     build_attributes,
@@ -37,7 +38,6 @@ from fleethook.model.admission import AdmissionRequest, Response, StatusCause, S
 from fleethook.model.asked_calls import AskedCall
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
-from fleethook.store import Store
 from fleethook.work.fair_turns import Turns, do_in_steps
 from fleethook.work.immediate_steps import Steps, finish
 from fleethook.work.worker import Worker

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NoReturn
 
+from fleethook.cluster.store import Store, StoreView
 from fleethook.dispatch.call import Deadline, FindCredential, Observe, WebhookCaller
 from fleethook.dispatch.call_trace import CallTrace
 from fleethook.dispatch.configurations import Configurations
@@ -20,7 +21,6 @@ from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.outbound.call_slots import CallSlots, Quotas
 from fleethook.outbound.client import HookClient
-from fleethook.store import Store, StoreView
 
 # Concurrent SubjectAccessReviews, for one logical cluster and for all. An apiserver answers one in 1 to 2 ms.
 _ACCESS_QUOTAS: Final = Quotas(connections=8, calls=8, total=64)

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from fleethook.cel.access_check import AccessDecision, AccessQuestion
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.dispatch.dispatcher import NAMESPACE
 from fleethook.dispatch.errors import StatusError, internal, too_many_requests
-from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.outbound.call_slots import CallSlots, FullError
@@ -16,7 +16,7 @@ _ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _ACCESS_SECONDS: Final = 5.0
 
 Post = Callable[..., Awaitable[JSON]]
-"""Sends a request to the apiserver, as `fleethook.kube.connection.Connection.json` does."""
+"""Sends a request to the apiserver, as `fleethook.cluster.connection.Connection.json` does."""
 
 
 class LiveSource(Protocol):

@@ -14,15 +14,15 @@ from typing import Final, NamedTuple
 
 from yarl import URL
 
-from fleethook.dispatch.hooks import Hook
-from fleethook.registration.paths import (
+from fleethook.cluster.registration.paths import (
     CLUSTER_MUTATE,
     CLUSTER_VALIDATE,
     DISPATCH_MUTATE,
     DISPATCH_VALIDATE,
     split_cluster_path,
 )
-from fleethook.registration.webhooks import service_of
+from fleethook.cluster.registration.webhooks import service_of
+from fleethook.dispatch.hooks import Hook
 
 _VERBS: Final = ("mutate", "validate")
 # The number of URLs whose parts are cached. Parsing a URL takes about 10 us.

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from fleethook.cluster.store import Store, StoreView
 from fleethook.dispatch.equivalent_resources import DEFINITION, SCALE, list_builtins
 from fleethook.dispatch.schema_owner import BINDINGS_BY_RESOURCE
 from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, as_object
 from fleethook.model.kcp import API_BINDING, API_RESOURCE_SCHEMA
-from fleethook.store import Store, StoreView
 
 # tests/conformance/admission_requests.yaml has the requests that a kube-apiserver sends to admission.
 _CREATED_ONLY: Final = frozenset(

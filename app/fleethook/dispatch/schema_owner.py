@@ -12,11 +12,11 @@ import enum
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from fleethook.cluster.store import Index, Stored, StoreView
 from fleethook.dispatch.equivalent_resources import DEFINITIONS_BY_RESOURCE
 from fleethook.dispatch.workspace_paths import hint_at_shards, resolve, resolve_cluster
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import API_BINDING, API_EXPORT, LOGICAL_CLUSTER
-from fleethook.store import Index, Stored, StoreView
 
 
 def _list_bound(binding: JSONObject) -> Iterator[tuple[str, str, str]]:

@@ -8,9 +8,9 @@ can write them. They could redirect the reviews of another workspace to their ow
 
 from typing import Final, NamedTuple
 
+from fleethook.cluster.store import StoreView
 from fleethook.model.json import as_object
 from fleethook.model.kcp import LOGICAL_CLUSTER, LOGICAL_CLUSTER_NAME, WORKSPACE, is_path
-from fleethook.store import StoreView
 
 # kcp's own paths have about five names. Any tenant may write the path of an APIExport.
 _MAX_NAMES: Final = 63

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from fleethook.cluster.manifests.yaml_reader import ManifestError, read_values
 from fleethook.interpret.hook_configuration import find_target
 from fleethook.interpret.typed_members import InterpretError, json_type, text
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
@@ -16,7 +17,6 @@ from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import RETAIN_REPLICAS_LABEL
 from fleethook.model.selectors import validate_selector
 from fleethook.patch.pointer import format_tokens
-from fleethook.store.yaml_reader import ManifestError, read_values
 
 DEPENDENCIES_ANNOTATION: Final = "fleethook.io/dependencies"
 """Lists further dependencies of an object in YAML or JSON: apiVersion, kind, namespace, and name or labelSelector."""

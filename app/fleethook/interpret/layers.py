@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
+from fleethook.cluster.store import StoreView
 from fleethook.interpret.chain import Chain, Layer, NativeLayer, Observe, PythonLayer
 from fleethook.interpret.lua.bundle import BundleLayer
 from fleethook.interpret.lua.customizations import Customizations
 from fleethook.interpret.lua.layer import LuaLayer
 from fleethook.interpret.lua.runner import Runner
 from fleethook.interpret.python_interpreter import Interpreter
-from fleethook.store import StoreView
 
 
 def assemble_chain(

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.interpret.registration import (
     PLURAL,
     Answers,
@@ -15,13 +17,11 @@ from fleethook.interpret.registration import (
     list_hooks,
     select,
 )
-from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import API_VERSION, CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION, OWN_CONFIGURATION
-from fleethook.store import ObjectKey, Store, Stored
 
 if TYPE_CHECKING:
-    from fleethook.kube.connection import Connection
+    from fleethook.cluster.connection import Connection
 
 _log: Final = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class InterpreterRegistrar:
 
     async def write(self) -> bool:
         """Apply the configuration if it differs; return whether it differed. Raises APIError, UnreachableError."""
-        from fleethook.kube.connection import APPLY_PATCH  # noqa: PLC0415 - see app.kube
+        from fleethook.cluster.connection import APPLY_PATCH  # noqa: PLC0415 - see app.kube
 
         found = select_from_store(self._store, self._answers())
         if found.left_out != self._left_out:

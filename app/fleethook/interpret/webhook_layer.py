@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from fleethook.cluster.store import Index, ObjectKey, Store, Stored
 from fleethook.interpret.chain import Handler, IgnoredError, Observe
 from fleethook.interpret.hook_configuration import CONFIGURATIONS, Hook, find_target, is_own, matches, parse_hooks
 from fleethook.interpret.question import Answer, Question
@@ -30,7 +31,6 @@ from fleethook.model.karmada import (
 from fleethook.outbound.client import CallError, HookClient
 from fleethook.patch import PatchError, apply
 from fleethook.patch.limits import LIMITS
-from fleethook.store import Index, ObjectKey, Store, Stored
 from fleethook.tracing.spans import child_span
 from fleethook.work.worker import Worker
 

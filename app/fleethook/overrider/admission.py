@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from fleethook.cluster.store import StoreView
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause
 from fleethook.model.json import JSON, JSONObject, as_object
@@ -16,7 +17,6 @@ from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
 from fleethook.overrider.finding import Finding
 from fleethook.overrider.rollout.guard import OFF, GuardLimits, guard_edit
 from fleethook.overrider.validation import check_overrider_in_slices
-from fleethook.store import StoreView
 from fleethook.work.slices import Sliced, run_at_once
 
 # kubectl prints every cause, and events keep them; more than these hide each other.

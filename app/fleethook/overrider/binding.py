@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Final
 
+from fleethook.cluster.kubernetes.field_selection import FieldSelection
+from fleethook.cluster.store import Index, ObjectKey, StoreView
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import API_VERSION, GROUP, YURT_APP_OVERRIDER
-from fleethook.store import Index, ObjectKey, StoreView
-from fleethook.store.sources.kubernetes.field_selection import FieldSelection
 
 Binding = ObjectKey
 """The key of a subject, which identifies its overriders and its workloads."""

@@ -5,7 +5,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
-from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
+from fleethook.cluster.registration.match_conditions import Selection, SubjectName
+from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
+from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
@@ -13,10 +17,6 @@ from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.overrider.binding import subject_of
 from fleethook.overrider.plan_inputs import same_input
 from fleethook.overrider.policies.mode import MODE_ANNOTATION, Mode, read_mode
-from fleethook.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
-from fleethook.registration.match_conditions import Selection, SubjectName
-from fleethook.registration.webhooks import CONFIGURATION_NAME
-from fleethook.store import ObjectKey, Store, Stored
 
 _log: Final = logging.getLogger(__name__)
 

@@ -2,13 +2,13 @@
 
 from typing import Final
 
+from fleethook.cluster.store import Index
+from fleethook.cluster.store.partial import PartialObject
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.openyurt import POOL_NAME_LABEL
 from fleethook.overrider.binding import Binding
 from fleethook.overrider.owner import SUBJECT_KINDS, find_owner_in
 from fleethook.overrider.undo import RENDERED_ANNOTATION
-from fleethook.store import Index
-from fleethook.store.partial import PartialObject
 
 
 def binding_of(workload: PartialObject, cluster: str) -> Binding | None:

@@ -23,9 +23,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.control.conditions import Condition
-from fleethook.kube.connection import Connection
-from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.conditions import Condition
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
@@ -52,8 +54,6 @@ from fleethook.overrider.subject_state import SubjectState, collect_state, find_
 from fleethook.overrider.workload_client import RequiredVersions, WriteLimits
 from fleethook.overrider.workloads import Change, Workloads
 from fleethook.overrider.write_backoff import Backoff
-from fleethook.store import ObjectKey, Store, StoreView
-from fleethook.store.sources.kubernetes.source import KubernetesSource
 from fleethook.work.queue import Again, WorkQueue
 from fleethook.work.queue import Outcome as Worked
 from fleethook.work.scheduler import LoopScheduler, Scheduler, sleep

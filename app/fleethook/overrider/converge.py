@@ -10,7 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
-from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.store import ObjectKey
 from fleethook.model.json import JSONObject
 from fleethook.overrider.binding import Binding
 from fleethook.overrider.bound_workloads import hash_of
@@ -24,7 +25,6 @@ from fleethook.overrider.unstored_values import summarize_unstored
 from fleethook.overrider.workload_client import RequiredVersions
 from fleethook.overrider.workloads import Workloads
 from fleethook.overrider.write_backoff import Backoff
-from fleethook.store import ObjectKey
 
 _log: Final = logging.getLogger(__name__)
 

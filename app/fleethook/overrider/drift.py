@@ -6,6 +6,8 @@ Only the controller needs this. A review always renders.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from fleethook.cluster.store import StoreView
+from fleethook.cluster.store.partial import PartialObject
 from fleethook.model.json import JSONObject
 from fleethook.overrider.binding import Binding
 from fleethook.overrider.bound_workloads import pool_of
@@ -18,8 +20,6 @@ from fleethook.overrider.shared_plan import PoolPlan
 from fleethook.overrider.steps import RenderError
 from fleethook.overrider.undo import remembered
 from fleethook.patch import apply
-from fleethook.store import StoreView
-from fleethook.store.partial import PartialObject
 
 
 class Drift(NamedTuple):

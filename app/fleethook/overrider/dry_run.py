@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
+from fleethook.cluster.store import StoreView
 from fleethook.model.admission import StatusCause
 from fleethook.model.formats.size import count_values
 from fleethook.model.gvk import GroupKind
@@ -18,7 +19,6 @@ from fleethook.overrider.shared_plan import PoolPlan, SharedPlan
 from fleethook.overrider.steps import REPLICAS, RenderError, Step
 from fleethook.overrider.subject_parts import templates_of, workload_kinds
 from fleethook.overrider.subject_plans import SubjectPlans
-from fleethook.store import StoreView
 from fleethook.work.slices import Pauses, Sliced
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from fleethook.cluster.store import StoreView
 from fleethook.model.formats.size import count_values
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import as_object
@@ -17,7 +18,6 @@ from fleethook.overrider.node_pools import NodePoolView
 from fleethook.overrider.owner_controller import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
 from fleethook.overrider.pools import pools_of_subject
 from fleethook.overrider.subject_parts import depends_on_node_pools
-from fleethook.store import StoreView
 
 _MAX_SELECTOR_VALUES: Final = 1_000
 """Larger selectors are not checked. A check of so many values takes 2 ms, and users write about ten."""

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from fleethook.overrider.binding import Binding, find_binding
@@ -11,7 +12,6 @@ from fleethook.overrider.plan_inputs import same_input
 from fleethook.overrider.subject_parts import depends_on_node_pools
 from fleethook.overrider.subject_state import find_overriders
 from fleethook.overrider.workloads import Change, Workloads
-from fleethook.store import ObjectKey, Store, Stored
 from fleethook.work.queue import WorkQueue
 from fleethook.work.scheduler import Scheduler
 

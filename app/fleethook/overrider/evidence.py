@@ -18,6 +18,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from fleethook.cluster.store import StoreView
+from fleethook.cluster.store.stale import StaleError
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
@@ -35,8 +37,6 @@ from fleethook.overrider.steps import RenderError
 from fleethook.overrider.subject_parts import depends_on_node_pools
 from fleethook.overrider.undo import RENDERED_ANNOTATION, Memory
 from fleethook.overrider.workload_admission import KINDS, read_memory
-from fleethook.store import StoreView
-from fleethook.store.stale import StaleError
 from fleethook.work.slices import Sliced
 
 _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()

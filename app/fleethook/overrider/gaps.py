@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.control.conditions import Status
+from fleethook.cluster.conditions import Status
 
 _MAX_NAMED: Final = 3
 _MAX_ORPHANS: Final = 5

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.store import StoreView
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
 from fleethook.overrider.binding import Binding
 from fleethook.overrider.subject_parts import depends_on_node_pools
 from fleethook.overrider.subject_state import find_overriders
-from fleethook.store import StoreView
-from fleethook.store.sources.kubernetes.source import KubernetesSource
 
 _EVERY_KIND: Final = SUBJECT_KINDS | {NODE_POOL, YURT_APP_OVERRIDER}
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from fleethook.cluster.store import StoreView
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
@@ -17,7 +18,6 @@ from fleethook.overrider.node_pools import NodePools
 from fleethook.overrider.server_dry_run import ServerDryRun, select_trials
 from fleethook.overrider.subject_admission import Policy, describe_finding, key_of_subject, read_subject, refuse_edit
 from fleethook.overrider.validation import pools_to_check
-from fleethook.store import StoreView
 from fleethook.work.slice_runner import Slices
 
 

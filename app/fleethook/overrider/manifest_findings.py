@@ -11,6 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from fleethook.cluster.manifests.yaml_lines import FieldLines
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.cluster.store.store import key_of
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from fleethook.overrider.dry_run import Subject
@@ -23,10 +27,6 @@ from fleethook.overrider.subject_parts import is_v1beta1
 from fleethook.overrider.subject_patch_rules import check_workloads
 from fleethook.overrider.subject_rules import check_subject
 from fleethook.overrider.validation import check_overrider, check_overrider_in_slices
-from fleethook.store import ObjectKey, StoreView
-from fleethook.store.store import key_of
-from fleethook.store.yaml_lines import FieldLines
-from fleethook.store.yaml_reader import Document
 from fleethook.work.slices import Sliced
 
 _UNIQUE_KINDS: Final = frozenset({YURT_APP_OVERRIDER, NODE_POOL, *SUBJECT_KINDS})

@@ -5,9 +5,9 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import StoreView
 from fleethook.overrider.manifest_findings import ManifestFinding, check_each
-from fleethook.store import StoreView
-from fleethook.store.yaml_reader import Document
 
 _log: Final = logging.getLogger(__name__)
 

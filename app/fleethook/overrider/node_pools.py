@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final, Protocol
 
+from fleethook.cluster.store.store import Stored
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import NODE_POOL
-from fleethook.store.store import Stored
 
 
 class NodePoolView(Protocol):

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from fleethook.kube.connection import MERGE_PATCH, Connection
-from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.connection import MERGE_PATCH, Connection
+from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NUDGED_ANNOTATION
 from fleethook.overrider.outdated_workloads import OutdatedWorkloads
@@ -18,7 +19,6 @@ from fleethook.overrider.owner_progress import has_observed
 from fleethook.overrider.owner_waits import OwnerWaits, Patience, nudged_lately
 from fleethook.overrider.status_reporter import StatusReporter
 from fleethook.overrider.subject_state import SubjectState
-from fleethook.store.sources.kubernetes.source import KubernetesSource
 
 _log: Final = logging.getLogger(__name__)
 

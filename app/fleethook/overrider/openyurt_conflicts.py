@@ -9,11 +9,11 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.model.crd import RESOURCES, custom_resource_definition
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import GROUP, VERSION, YURT_APP_OVERRIDER
-from fleethook.store import ObjectKey, Store, Stored
 
 _log: Final = logging.getLogger(__name__)
 

@@ -11,6 +11,8 @@ The controller reports orphans that were rendered, `fleethook convert` reports a
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from fleethook.cluster.store import Index, ObjectKey, StoreView, key_of
+from fleethook.cluster.store.partial import PartialBuilder, PartialObject
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import REF_APP_SET_LABEL, SUBJECT_KINDS, YURT_APP_SET
@@ -18,8 +20,6 @@ from fleethook.overrider.binding import Binding
 from fleethook.overrider.bound_workloads import hash_of, pool_of
 from fleethook.overrider.owner import Owner, find_owner_in
 from fleethook.overrider.pools import pools_of_subject
-from fleethook.store import Index, ObjectKey, StoreView, key_of
-from fleethook.store.partial import PartialBuilder, PartialObject
 
 # k8s.io/apiserver/pkg/storage/names/generate.go: a generated name has at most 63 characters, five of them random.
 _MAX_BASE: Final = 58

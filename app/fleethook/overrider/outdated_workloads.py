@@ -8,7 +8,8 @@ no write.
 from collections.abc import Sequence
 from typing import Final
 
-from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import REVISION_LABEL
 from fleethook.overrider.binding import Binding
@@ -20,7 +21,6 @@ from fleethook.overrider.pool_template import SubjectError
 from fleethook.overrider.steps import RenderError
 from fleethook.overrider.subject_state import find_overriders
 from fleethook.overrider.workloads import Workloads
-from fleethook.store import ObjectKey, StoreView
 
 # Dry runs for the workloads of one subject. The apiserver treats the others in the same way.
 MAX_ASKED: Final = 3

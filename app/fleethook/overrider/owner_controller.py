@@ -2,10 +2,10 @@
 
 from typing import Final
 
+from fleethook.cluster.store import StoreView
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON
-from fleethook.store import StoreView
 
 _DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _NODE_POOLS: Final = f"nodepools.{GROUP}"

@@ -3,13 +3,13 @@
 from collections import OrderedDict
 from typing import Final
 
+from fleethook.cluster.store import StoreView
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL
 from fleethook.overrider.plan_inputs import same_input
 from fleethook.overrider.shared_plan import FilledPlans, PoolPlan
 from fleethook.overrider.subject_plans import NotCompiledError, SubjectPlans
-from fleethook.store import StoreView
 from fleethook.work.slices import Sliced
 
 DEFAULT_CACHE_BYTES: Final = 256 << 20

@@ -10,6 +10,7 @@ import math
 import sys
 from typing import Final
 
+from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.model.formats.size import count_values
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import SUBJECT_KINDS, YURT_APP_OVERRIDER
@@ -19,7 +20,6 @@ from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.plan_inputs import same_input
 from fleethook.overrider.pools import pools_of_subject
 from fleethook.overrider.subject_parts import templates_of, workload_kinds
-from fleethook.store import ObjectKey, Store, Stored
 from fleethook.work.slice_runner import Slices
 from fleethook.work.slices import Pauses, Sliced
 

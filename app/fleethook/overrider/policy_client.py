@@ -5,12 +5,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.kube.connection import Connection
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.registration.server_side_apply import apply_object, get_object
 from fleethook.model.json import JSONObject, as_object
 from fleethook.overrider.policies.compilation import COMPILED_LABEL, OVERRIDER_ANNOTATION
 from fleethook.overrider.policies.mode import serves_policies
-from fleethook.registration.server_side_apply import apply_object, get_object
 
 FIELD_MANAGER: Final = "fleethook-policies"
 _API: Final = "/apis/admissionregistration.k8s.io/v1"

@@ -9,8 +9,11 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.control.conditions import Condition
-from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.conditions import Condition
+from fleethook.cluster.registration.announcements import Announcement
+from fleethook.cluster.registration.match_conditions import SubjectName
+from fleethook.cluster.store import Store
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from fleethook.overrider.binding import Binding
@@ -33,9 +36,6 @@ from fleethook.overrider.policies.probe import Probe, build_probes
 from fleethook.overrider.policy_client import PolicyClient, path_of
 from fleethook.overrider.policy_watch import POLICIES, PolicyWatch, Version
 from fleethook.overrider.subject_state import SubjectState
-from fleethook.registration.announcements import Announcement
-from fleethook.registration.match_conditions import SubjectName
-from fleethook.store import Store
 
 _log: Final = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.registration.condition_client import ConditionClient
+from fleethook.cluster.registration.match_conditions import Selection, SubjectName
 from fleethook.overrider.policy_client import AppliedObject, PolicyClient
-from fleethook.registration.condition_client import ConditionClient
-from fleethook.registration.match_conditions import Selection, SubjectName
 
 # The configuration was deleted or changed after it was read.
 _CONFLICTS: Final = (404, 409)

@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from fleethook.cluster.kubernetes.listing import Reader
+from fleethook.cluster.kubernetes.resources import WatchedResource, decode_metadata
+from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.model.json import JSONObject, as_object
 from fleethook.overrider.policies.compilation import COMPILED_LABEL
 from fleethook.overrider.policies.documents import count_places
-from fleethook.store import ObjectKey, Store, Stored
-from fleethook.store.sources.kubernetes.listing import Reader
-from fleethook.store.sources.kubernetes.resources import WatchedResource, decode_metadata
-from fleethook.store.sources.kubernetes.source import KubernetesSource
 
 
 def _watched(plural: str, kind: str) -> WatchedResource:

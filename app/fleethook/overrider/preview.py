@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from fleethook.cluster.store import StoreView
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.overrider.binding import overriders_of
@@ -15,7 +16,6 @@ from fleethook.overrider.pools import pools_of_subject
 from fleethook.overrider.render import render_with
 from fleethook.overrider.subject_parts import workload_kinds
 from fleethook.patch import identical
-from fleethook.store import StoreView
 
 
 class Change(NamedTuple):

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.model.json import JSONObject
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import NODE_POOL
@@ -10,7 +11,6 @@ from fleethook.overrider.delta import MISSING, delta_of, leaves
 from fleethook.overrider.preview import Cell, Change, Preview
 from fleethook.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
 from fleethook.patch import identical
-from fleethook.store import ObjectKey, key_of
 
 # The hash changes with each edit of an overrider, and the undo text with the fields that it sets.
 _BOOKKEEPING: Final = frozenset({RENDERED_ANNOTATION, UNDO_ANNOTATION})

@@ -23,7 +23,10 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
-from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.kubernetes.field_selection import FieldSelection
+from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.cluster.store.stale import StaleError
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
@@ -35,9 +38,6 @@ from fleethook.overrider.evidence import Doubts, ReviewedWorkload
 from fleethook.overrider.owner import SUBJECT_KINDS
 from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.subject_parts import depends_on_node_pools
-from fleethook.store import ObjectKey, StoreView
-from fleethook.store.sources.kubernetes.field_selection import FieldSelection
-from fleethook.store.stale import StaleError
 from fleethook.work.slice_runner import Slices
 from fleethook.work.slices import Sliced, run_until_pause
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from fleethook.cluster.store import StoreView
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.model.merge_keys import WORKLOAD
@@ -32,7 +33,6 @@ from fleethook.overrider.undo import (
     undo_of,
 )
 from fleethook.patch import diff
-from fleethook.store import StoreView
 from fleethook.work.slices import Sliced
 
 NEVER_RENDERED: Final = Memory("", "")

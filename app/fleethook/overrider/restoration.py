@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from fleethook.cluster.store import ObjectKey, Store
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import NUDGED_ANNOTATION, TRIGGER_ANNOTATION
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
@@ -19,7 +20,6 @@ from fleethook.overrider.render import RenderTarget, render
 from fleethook.overrider.steps import RenderError
 from fleethook.overrider.undo import UNDO_ANNOTATION, Memory, remembered
 from fleethook.patch import apply, diff
-from fleethook.store import ObjectKey, Store
 
 # OpenYurt 1.4 writes a time into the same annotation; this text is only in ours
 # (`fleethook.overrider.read_your_writes`).

@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.model.json import JSONObject
 from fleethook.overrider.dry_run import Subject
 from fleethook.overrider.entry_pool_rules import SubjectPools

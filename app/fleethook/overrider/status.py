@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from fleethook.control.conditions import Condition, Status, build_conditions
+from fleethook.cluster.conditions import Condition, Status, build_conditions
 from fleethook.model.json import JSONObject, as_object
 from fleethook.overrider.binding import Binding
 from fleethook.overrider.gaps import NO_GAPS, Gaps, describe_orphans, list_names

@@ -8,17 +8,17 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.control.conditions import Condition
-from fleethook.control.events import Recorder, Reference
-from fleethook.kube.connection import MERGE_PATCH, Connection
-from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.conditions import Condition
+from fleethook.cluster.connection import MERGE_PATCH, Connection
+from fleethook.cluster.events import Recorder, Reference
+from fleethook.cluster.kubernetes.resources import YURT_APP_OVERRIDERS
+from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
 from fleethook.overrider.binding import Binding
 from fleethook.overrider.gaps import Gaps, describe_orphans
 from fleethook.overrider.status import BOUND, CONFLICT, RENDERED, Result, status_in_slices
-from fleethook.store.sources.kubernetes.resources import YURT_APP_OVERRIDERS
-from fleethook.store.sources.kubernetes.source import KubernetesSource
 from fleethook.work.slice_runner import Slices
 
 _log: Final = logging.getLogger(__name__)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause
 from fleethook.model.gvk import GroupKind
@@ -17,7 +18,6 @@ from fleethook.overrider.finding import Finding
 from fleethook.overrider.node_pools import NodePools
 from fleethook.overrider.owner import SUBJECT_KINDS
 from fleethook.overrider.validation import check_fit, check_rules, pools_to_check
-from fleethook.store import ObjectKey, StoreView
 from fleethook.work.slices import Slice, Sliced, run_at_once
 
 Policy = Literal["warn", "refuse"]

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.cluster.store.partial import PartialObject
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON
 from fleethook.overrider.absent_pools import absent_pools, describe_lack_of_pools
@@ -19,8 +21,6 @@ from fleethook.overrider.owner_controller import (
 )
 from fleethook.overrider.pools import pools_of_subject
 from fleethook.overrider.workloads import Workloads
-from fleethook.store import ObjectKey, StoreView
-from fleethook.store.partial import PartialObject
 from fleethook.work.slices import Pauses, Sliced
 
 _MAX_NAMED = 5
@@ -170,7 +170,7 @@ def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, worklo
     """Group workloads by the relation of their owner to ``subject``, None if it was deleted."""
     owned = _Owned([], set(), [])
     version = None if subject is None else subject["apiVersion"]
-    # The workloads of a subject share one tuple of owners (`fleethook.store.partial`); each tuple is read once.
+    # The workloads of a subject share one tuple of owners (`fleethook.cluster.store.partial`); each tuple is read once.
     owners: dict[int, Owner | None] = {}
     kept: list[tuple[JSONObject, ...]] = []  # Keeps the tuples alive, because Python reuses the ids of deleted objects.
     pauses = Pauses(_SLICE)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from fleethook.cluster.store import StoreView
 from fleethook.model.formats.spelling import suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
@@ -10,7 +11,6 @@ from fleethook.model.openyurt import GROUP
 from fleethook.overrider.binding import subject_of
 from fleethook.overrider.finding import Finding
 from fleethook.overrider.owner import SUBJECT_KINDS
-from fleethook.store import StoreView
 
 # Comparing a name with more names than these takes too long for a suggestion.
 _MAX_COMPARED: Final = 1000

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.overrider.differences import Difference
-from fleethook.store import ObjectKey
 
 MAX_WORKLOADS: Final = 20_000
 # A status names three. Pointers may be long.

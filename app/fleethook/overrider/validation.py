@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
+from fleethook.cluster.store import StoreView
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import GROUP
@@ -17,7 +18,6 @@ from fleethook.overrider.node_pools import NodePoolView
 from fleethook.overrider.overrider_rules import check_parts
 from fleethook.overrider.subject_patch_rules import check_template
 from fleethook.overrider.unknown_subject import unknown_subject
-from fleethook.store import StoreView
 from fleethook.work.slices import Pauses, Slice, Sliced, run_at_once
 
 # A suggestion takes some 50 µs, so the rules take at most 50 ms for any overrider.

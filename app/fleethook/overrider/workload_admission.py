@@ -9,6 +9,7 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
+from fleethook.cluster.store import StoreView
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.json import JSON, JSONObject, as_object
@@ -36,7 +37,6 @@ from fleethook.overrider.shared_plan import PoolPlan
 from fleethook.overrider.steps import RenderError
 from fleethook.overrider.undo import RENDERED_ANNOTATION, RESERVED_PREFIX, Memory, remembered
 from fleethook.patch import apply, format_pointer
-from fleethook.store import StoreView
 from fleethook.work.slices import Slice, Sliced, run_at_once
 
 KINDS: Final = frozenset({"Deployment", "StatefulSet"})

@@ -10,18 +10,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.kube.connection import JSON_PATCH, MERGE_PATCH, Connection
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.connection import JSON_PATCH, MERGE_PATCH, Connection
+from fleethook.cluster.kubernetes.paging import PageSize
+from fleethook.cluster.kubernetes.resources import WORKLOADS, WatchedResource
+from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.kubernetes.wire import decode_page
+from fleethook.cluster.store import ObjectKey
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
 from fleethook.overrider.binding import Binding
 from fleethook.overrider.owner_waits import OWNER_SECONDS
 from fleethook.overrider.read_your_writes import trigger
-from fleethook.store import ObjectKey
-from fleethook.store.sources.kubernetes.paging import PageSize
-from fleethook.store.sources.kubernetes.resources import WORKLOADS, WatchedResource
-from fleethook.store.sources.kubernetes.source import KubernetesSource
-from fleethook.store.sources.kubernetes.wire import decode_page
 from fleethook.work.rate_limit import RateLimiter
 from fleethook.work.scheduler import Scheduler
 from fleethook.work.slice_runner import Slices

@@ -4,7 +4,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from fleethook.kube.connection import Connection
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.kubernetes.resources import WORKLOADS
+from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
+from fleethook.cluster.store.freeing import free_in_slices
+from fleethook.cluster.store.partial import PartialObject
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
 from fleethook.overrider.binding import Binding
@@ -21,11 +26,6 @@ from fleethook.overrider.orphans import ORPHAN_INDEXES, Orphan, former_bindings,
 from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.unstored_values import UnstoredValues
 from fleethook.overrider.workload_client import WorkloadClient, WriteLimits, WriteResult
-from fleethook.store import ObjectKey, Store, Stored, StoreView
-from fleethook.store.freeing import free_in_slices
-from fleethook.store.partial import PartialObject
-from fleethook.store.sources.kubernetes.resources import WORKLOADS
-from fleethook.store.sources.kubernetes.source import KubernetesSource
 from fleethook.work.scheduler import Scheduler
 from fleethook.work.slice_runner import Slices
 

@@ -8,7 +8,7 @@ hash), and when it has not written the workload for a long time.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from fleethook.store import ObjectKey
+from fleethook.cluster.store import ObjectKey
 from fleethook.work.queue import draw_jitter
 from fleethook.work.rate_limit import TokenBucket
 

@@ -7,13 +7,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from fleethook.cluster.registration.paths import CLUSTERS, DISPATCH_MUTATE, DISPATCH_VALIDATE
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch import diff
 from fleethook.records.format import Record
 from fleethook.records.outcome import Difference
 from fleethook.records.recorded_calls import CallName
-from fleethook.registration.paths import CLUSTERS, DISPATCH_MUTATE, DISPATCH_VALIDATE
 
 DISPATCHING: Final = (CLUSTERS, DISPATCH_MUTATE, DISPATCH_VALIDATE)
 """Beginnings of the routes whose reviews webhooks decide."""

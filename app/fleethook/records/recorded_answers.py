@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from fleethook.cel.access_check import AccessDecision
+from fleethook.cluster.store import ObjectKey, Store
 from fleethook.dispatch.admission_review import WebhookResponse
 from fleethook.dispatch.attributes import Attributes
 from fleethook.dispatch.call_trace import ACCESS_REVIEW, decode_failure, decode_response, name_hook, name_question
@@ -29,7 +30,6 @@ from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.outbound.client import HookClient, Parties
 from fleethook.records.format import Call
 from fleethook.records.recorded_calls import CallName, ReviewCalls, find_current
-from fleethook.store import ObjectKey, Store
 
 _WITHOUT_EFFECTS: Final = ("None", "NoneOnDryRun")
 _UNRECORDED: Final = "the call was not recorded"

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from fleethook.registration.paths import VALIDATE_APP_DAEMON, VALIDATE_APP_SET, VALIDATE_OVERRIDER
-from fleethook.store import key_of
+from fleethook.cluster.registration.paths import VALIDATE_APP_DAEMON, VALIDATE_APP_SET, VALIDATE_OVERRIDER
+from fleethook.cluster.store import key_of
 from tests.serving import EXAMPLES
 
 HERE = Path(__file__).parent

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from fleethook.asgi import INDEXES
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.store import Store
 from fleethook.console.pages.overview import count_objects
 from fleethook.console.views.findings import count_findings
-from fleethook.store import Store
-from fleethook.store.sources.manifests import ManifestSource
 from tests.console.browser.conftest import has_sideways_scroll
 from tests.console.metrics_server import MetricsServer, serving_metrics
 from tests.console.pages.reading import HOSTILE

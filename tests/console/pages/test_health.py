@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import yaml
 
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.store import Store
 from fleethook.console.application import create_console
 from fleethook.console.context import INDEXES, ConsoleContext
 from fleethook.console.pages.health import PATHS
-from fleethook.kube.errors import APIError
 from fleethook.lifetime import run_in_background
-from fleethook.store import Store
-from fleethook.store.sources.kubernetes.resources import RESOURCES
-from fleethook.store.sources.kubernetes.source import KubernetesSource
-from fleethook.store.sources.manifests import ManifestSource
 from tests.builders import yurt_app_set
 from tests.console.test_permissions import Restricted
 from tests.console.visits import HOSTS, console_of, visit

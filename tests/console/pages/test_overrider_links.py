@@ -2,6 +2,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.console.pages.overrider_links import (
     MAX_TEXT,
     cell_url,
@@ -14,7 +15,6 @@ from fleethook.console.pages.overrider_links import (
 )
 from fleethook.console.views.overriders.matrix import Query
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from fleethook.store import ObjectKey
 from tests.console.views.overriders.fleet_stores import DEMO, cell_key
 
 HOSTILE = "a&b=c d/ü?#<script>\u202e\"'+%00"

@@ -10,13 +10,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.store import Store
 from fleethook.console.application import create_console
 from fleethook.console.context import ConsoleContext
 from fleethook.console.views.overriders.edit_text import MAX_TEXT_BYTES, format_overrider
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.overrider.bound_workloads import WORKLOAD_INDEXES
-from fleethook.store import Store
-from fleethook.store.sources.manifests import ManifestSource
 from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke
 from tests.console.visitor import Page, Visitor

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.server_lease import LEASE
 from fleethook.console.access import User
 from fleethook.console.lease_watch import LeaseWatch
 from fleethook.console.metrics_sampler import MetricsSampler, MetricsTarget
@@ -16,10 +19,7 @@ from fleethook.console.review_index import ReviewIndex
 from fleethook.console.sections import MUTATING
 from fleethook.console.views.certificates import CONFIGURATIONS
 from fleethook.console.views.review_rates import Rates
-from fleethook.control.server_lease import LEASE
-from fleethook.kube.errors import APIError
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from fleethook.store.sources.manifests import ManifestSource
 from tests.builders import yurt_app_daemon, yurt_app_set
 from tests.console.metrics_server import serving_metrics
 from tests.console.pages.reading import HOSTILE, get

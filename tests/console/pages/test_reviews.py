@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import pytest
 
 from fleethook.asgi import INDEXES
+from fleethook.cluster.store import Store
 from fleethook.console import replay_jobs
 from fleethook.console.access import AccessError, User
 from fleethook.console.application import create_console
@@ -21,7 +22,6 @@ from fleethook.records.changes import Place, make_change
 from fleethook.records.outcome import Difference
 from fleethook.records.recorded_calls import CallName
 from fleethook.records.replay import Replayed
-from fleethook.store import Store
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads, review
 from tests.console.views.reviews.test_summary import asked, entry_of

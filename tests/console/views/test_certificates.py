@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.console.sections import MUTATING, VALIDATING
 from fleethook.console.views.certificates import (
     CONFIGURATIONS,
@@ -15,7 +16,6 @@ from fleethook.console.views.certificates import (
     judge_certificates,
 )
 from fleethook.outbound.tls.ca_bundle import Validity
-from fleethook.store import ObjectKey
 from tests.console.visits import make_context
 from tests.e2e.pki import Authority
 

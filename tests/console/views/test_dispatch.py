@@ -8,6 +8,9 @@ import msgspec
 import pytest
 
 from fleethook.api.request_plan import Operation
+from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.cluster.store import Store
+from fleethook.cluster.store.store import key_of
 from fleethook.console.views.dispatch import (
     MAX_CHOICES,
     MAX_TEXT,
@@ -23,9 +26,6 @@ from fleethook.console.views.dispatch import (
 from fleethook.console.views.form_fields import FormFieldError
 from fleethook.dispatch.factory import build_offline_dispatcher
 from fleethook.dispatch.schema_owner import INDEXES
-from fleethook.store import Store
-from fleethook.store.manifest_reader import read_documents
-from fleethook.store.store import key_of
 from tests.cli.explaining import explain, provide_webhooks
 from tests.dispatch.builders import binding, configuration, review, store_of, webhook, widget
 from tests.serving import EXAMPLES

@@ -2,6 +2,8 @@ import json
 
 import pytest
 
+from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.cluster.store import Store
 from fleethook.console.views.dispatch_findings import (
     LINTED,
     PAGE_ROWS,
@@ -11,8 +13,6 @@ from fleethook.console.views.dispatch_findings import (
     list_findings,
 )
 from fleethook.dispatch.schema_owner import INDEXES
-from fleethook.store import Store
-from fleethook.store.manifest_reader import read_documents
 from tests.cli.commands import invoke
 from tests.dispatch.builders import binding, configuration, namespace, store_of, webhook, widget
 from tests.serving import EXAMPLES

@@ -2,6 +2,8 @@ import json
 from collections import Counter
 
 from fleethook.asgi import INDEXES
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.store import Store
 from fleethook.console.views.findings import (
     FindingCount,
     collect_documents,
@@ -10,8 +12,6 @@ from fleethook.console.views.findings import (
     select_kinds,
 )
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
-from fleethook.store import Store
-from fleethook.store.sources.manifests import ManifestSource
 from tests.builders import yurt_app_set
 from tests.cli.commands import run_command
 from tests.console.visits import make_context

@@ -9,6 +9,9 @@ import pytest
 import yaml
 
 from fleethook.cli.interpret_chain import build_chain
+from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import Store
 from fleethook.console.views.interpreters import (
     LAYERS,
     NONE,
@@ -28,9 +31,6 @@ from fleethook.interpret.question import Question
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.karmada import ConventionsMode, Operation
 from fleethook.outbound.client import HookClient
-from fleethook.store import Store
-from fleethook.store.manifest_reader import read_documents
-from fleethook.store.yaml_reader import Document
 from tests.cli.interpreting import DATABASE, DIRECTORY, RETENTION, run
 
 FILES = (

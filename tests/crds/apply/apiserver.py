@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-from fleethook.kube.errors import APIError
+from fleethook.cluster.api_errors import APIError
 from fleethook.model.merge_keys import MergeSchema
 from fleethook.patch.merge.strategic_merge_patch import strategic_merge
 from tests.apiserver_rules import invalid, not_found, parse_path

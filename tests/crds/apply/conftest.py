@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.kube.connection import Connection
+from fleethook.cluster.connection import Connection
 from tests.crds.apply.apiserver import ApiServer, kubeconfig, serving
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.connection import Connection
 from fleethook.crds.apply.api_requests import read_namespaced, request_object
 from fleethook.crds.failures import CRDsError, Exit
-from fleethook.kube.connection import Connection
 from tests.crds.apply.apiserver import ApiServer
 
 PATH = "/apis/example.org/v1/widgets/a"

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 import yaml
 
+from fleethook.cluster.connection import Connection
 from fleethook.crds.apply.apply import Applied, apply
 from fleethook.crds.apply.established import wait_established
 from fleethook.crds.apply.patches import Patch
 from fleethook.crds.failures import CRDsError, Exit
-from fleethook.kube.connection import Connection
 from tests.crds.apply.apiserver import ApiServer, Asked
 from tests.crds.tarballs import crd
 

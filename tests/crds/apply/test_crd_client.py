@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.connection import Connection
 from fleethook.crds.apply import crd_client
 from fleethook.crds.apply.patches import Patch
 from fleethook.crds.failures import CRDsError, Exit
-from fleethook.kube.connection import Connection
 from tests.crds.apply.apiserver import ApiServer, Asked
 
 NAME = "works.work.karmada.io"

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import yaml
 
+from fleethook.cluster.connection import Connection
 from fleethook.crds.apply.established import wait_established
 from fleethook.crds.failures import CRDsError, Exit
-from fleethook.kube.connection import Connection
 from tests.crds.apply.apiserver import ESTABLISHED, ApiServer
 from tests.crds.tarballs import crd
 from tests.waiting import NET, with_patience_async

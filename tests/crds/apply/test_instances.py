@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.connection import Connection
 from fleethook.crds.apply.instances import find_instance, list_instances
 from fleethook.crds.failures import CRDsError, Exit
-from fleethook.kube.connection import Connection
 from tests.crds.apply.apiserver import ApiServer
 
 DEMO = {"apiVersion": "operator.karmada.io/v1alpha1", "kind": "Karmada", "metadata": {"name": "demo"}}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.certs.authority import new_authority
+from fleethook.cluster.certificates.authority import new_authority
 from fleethook.crds.apply.placeholders import build_values, substitute
 from fleethook.crds.failures import CRDsError, Exit
 

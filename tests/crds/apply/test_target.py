@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.certs.authority import new_authority
+from fleethook.cluster.certificates.authority import new_authority
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.rest_config import RestConfig
 from fleethook.crds.apply.target import Target, read_target
 from fleethook.crds.failures import CRDsError, Exit
-from fleethook.kube.connection import Connection
-from fleethook.kube.rest_config import RestConfig
 from tests.crds.apply.apiserver import ApiServer, Asked
 
 CA = new_authority(now=datetime.now(UTC)).certificate_pem

@@ -10,16 +10,16 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.crds.cache.cache import Cache
 from fleethook.crds.controller import controller as module
 from fleethook.crds.controller.controller import KarmadaController
 from fleethook.crds.controller.metrics import FetchMetrics
 from fleethook.crds.controller.options import Options
 from fleethook.model.operator import KARMADA
-from fleethook.store.sources.kubernetes.resources import KARMADAS
 from tests.apiserver_rules import parse_path
+from tests.cluster.object_server import ObjectServer
 from tests.crds.controller.test_controller import INSTANCE
-from tests.kube.object_server import ObjectServer
 
 PREPARED = "CRDsPrepared"
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from fleethook.certs.authority import new_authority
+from fleethook.cluster.certificates.authority import new_authority
+from fleethook.cluster.rest_config import RestConfig
+from fleethook.cluster.store import ObjectKey
 from fleethook.crds.apply.plan import StoredVersionsError
 from fleethook.crds.apply.target import Target
 from fleethook.crds.cache.cache import Cache
@@ -19,9 +21,7 @@ from fleethook.crds.controller.verifier import Verifier
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.crds.fetch import Fetched
 from fleethook.crds.source import Source
-from fleethook.kube.rest_config import RestConfig
 from fleethook.model.operator import KARMADA
-from fleethook.store import ObjectKey
 from tests.crds.apply.apiserver import ApiServer, Asked, serving
 from tests.crds.fetching import bring
 from tests.crds.origin import serving as serving_origin

@@ -12,7 +12,9 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from fleethook.control.conditions import Condition
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.conditions import Condition
+from fleethook.cluster.store import ObjectKey
 from fleethook.crds.apply.apply import Applied
 from fleethook.crds.apply.plan import StoredVersionsError
 from fleethook.crds.cache.cache import Cache
@@ -29,15 +31,13 @@ from fleethook.crds.controller.options import Options
 from fleethook.crds.controller.singleflight import SharedCall
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.crds.instance.source_selection import select_source
-from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.json import JSONObject
 from fleethook.model.operator import KARMADA
 from fleethook.patch import merge_patch
-from fleethook.store import ObjectKey
 from fleethook.tracing.spans import StartRoot
+from tests.cluster.object_server import ObjectServer
 from tests.crds.origin import Asked, Connection, Origin, hangs_up, says, serving, tarball
 from tests.crds.tarballs import build, small
-from tests.kube.object_server import ObjectServer
 from tests.waiting import NET
 
 CRDS = [Applied("a", "created", patched=False), Applied("b", "unchanged", patched=True)]

@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.rest_config import RestConfig
+from fleethook.cluster.store import ObjectKey
 from fleethook.crds.apply.target import Target
 from fleethook.crds.cache.cache import Cache
 from fleethook.crds.controller import applier as applier_module
@@ -22,10 +25,7 @@ from fleethook.crds.controller.controller import RESERVED, WORKERS
 from fleethook.crds.controller.verifier import Verifier
 from fleethook.crds.fetch import fetch
 from fleethook.crds.source import Policy, Source
-from fleethook.kube.connection import Connection
-from fleethook.kube.rest_config import RestConfig
 from fleethook.model.operator import KARMADA
-from fleethook.store import ObjectKey
 from tests.crds.apply import apiserver
 from tests.crds.controller import hostile
 from tests.crds.controller.crowd import Crowd

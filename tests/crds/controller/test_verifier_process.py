@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import yaml
 
-from fleethook.certs.authority import new_authority
+from fleethook.cluster.certificates.authority import new_authority
 from fleethook.crds.apply.placeholders import build_values
 from fleethook.crds.archive import archive
 from fleethook.crds.archive.limits import LIMITS

@@ -175,7 +175,7 @@ def test_nor_is_one_behind_it(into: Path, host: str, scheme: str, monkeypatch: p
         monkeypatch.setenv("HTTP_PROXY", proxy.url(scheme))
         monkeypatch.setenv("http_proxy", proxy.url(scheme))
         monkeypatch.setenv("NO_PROXY", "")
-        monkeypatch.setattr("fleethook.kube.proxies._is_loopback", lambda _: False)
+        monkeypatch.setattr("fleethook.cluster.proxies._is_loopback", lambda _: False)
         refused(origin, into, Exit.NETWORK, url=f"http://{host}/x", allow_private=False)
     assert proxy.wanted == []
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fleethook.certs.authority import issue_serving, new_authority
+from fleethook.cluster.certificates.authority import issue_serving, new_authority
 from fleethook.crds.download.cancellation import Cancellation
 from fleethook.crds.download.partial import Partial
 from fleethook.crds.download.request_headers import Validators

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from fleethook.certs.authority import new_authority
+from fleethook.cluster.certificates.authority import new_authority
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.crds.instance.source_selection import SecretReferences, SelectedSource, select_source
 from fleethook.crds.source import Policy, Source

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.certs.authority import new_authority
+from fleethook.cluster.certificates.authority import new_authority
+from fleethook.cluster.store import key_of
 from fleethook.dispatch.lint.codes import CODES, Finding
 from fleethook.dispatch.lint.lint import lint
-from fleethook.store import key_of
 from tests.dispatch.builders import (
     WIDGETS,
     binding,

@@ -1,9 +1,9 @@
 import pytest
 import yaml
 
+from fleethook.cluster.manifests.manifest_reader import read_manifest
+from fleethook.cluster.manifests.yaml_lines import FieldLines
 from fleethook.interpret.argocd.checks import Checks, Place, read_checks
-from fleethook.store.manifest_reader import read_manifest
-from fleethook.store.yaml_lines import FieldLines
 
 
 def read(text: str) -> Checks:

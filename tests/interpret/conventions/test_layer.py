@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.store import Store
 from fleethook.interpret.chain import Chain, ChainError, NativeLayer, Step
 from fleethook.interpret.conventions.layer import ConventionsLayer, make_conventions_layer
 from fleethook.interpret.question import Question
 from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import ConventionsMode, Operation
-from fleethook.store import Store
 
 OFF, HEALTH, ALL = ConventionsMode.OFF, ConventionsMode.HEALTH, ConventionsMode.ALL
 FOO = GroupVersionKind("example.com", "v1", "Foo")

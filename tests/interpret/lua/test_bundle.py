@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.store import Store
 from fleethook.interpret.chain import Chain
 from fleethook.interpret.fixtures import Fixture, compare_answer
 from fleethook.interpret.lua.bundle import BundledKind, BundleLayer, load_bundle_rules, read_bundle
@@ -15,7 +16,6 @@ from fleethook.interpret.question import Question
 from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
-from fleethook.store import Store
 
 KINDS = list(read_bundle())
 CASES = [(kind.folder, case) for kind in KINDS for case in kind.cases()]

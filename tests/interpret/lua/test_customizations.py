@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fleethook.asgi import Fleethook, create_app
+from fleethook.cluster.store.store import key_of
 from fleethook.model.json import JSONObject
 from fleethook.settings import Settings
-from fleethook.store.store import key_of
 from tests.asgi_client import call
 from tests.interpret.lua.customization_objects import config_map, customization, retention
 

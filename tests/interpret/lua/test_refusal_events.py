@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from fleethook.control.events import Recorder
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.events import Recorder
+from fleethook.cluster.store import Store
+from fleethook.cluster.store.store import key_of
 from fleethook.interpret.lua.customizations import Customizations
 from fleethook.interpret.lua.refusal_events import REASON, record_refusals
-from fleethook.kube.connection import Connection
-from fleethook.store import Store
-from fleethook.store.store import key_of
+from tests.cluster.object_server import ObjectServer
 from tests.interpret.lua.customization_objects import config_map, customization
-from tests.kube.object_server import ObjectServer
 
 BAD = customization("foo", healthInterpretation="function InterpretHealth(")
 OTHER = customization("foo", healthInterpretation="function Other() end")

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from fleethook.cluster.store.store import key_of
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.convert.comparison import Subject
 from fleethook.overrider.convert.states import PoolSource
 from fleethook.overrider.convert.subject import convert_subject
-from fleethook.store.store import key_of
 from tests.builders import overrider, pool, store_of, yurt_app_set
 
 LABEL = "apps.openyurt.io/nodepool"

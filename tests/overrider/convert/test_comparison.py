@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from fleethook.cluster.store.store import key_of
 from fleethook.model.openyurt import YURT_APP_DAEMON
 from fleethook.overrider.convert.comparison import Subject, check_pools, compare_pool, refusals
 from fleethook.overrider.convert.pool_conversion import convert_pool
 from fleethook.overrider.convert.remark import Remark
 from fleethook.overrider.convert.subject import with_tweaks
 from fleethook.overrider.convert.webhook import prepare_trial
-from fleethook.store.store import key_of
 from tests.builders import entry, image, node_pool, overrider, patch, pool, store_of, tweak, yurt_app_daemon
 from tests.overrider.convert.sources import placed, source_of, subject_of
 

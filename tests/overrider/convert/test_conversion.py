@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from fleethook.overrider.convert.conversion import (
     Converted,
@@ -12,7 +13,6 @@ from fleethook.overrider.convert.conversion import (
     move_removed_keys,
 )
 from fleethook.overrider.convert.remark import CODES, Remark
-from fleethook.store import ObjectKey
 from tests.builders import (
     container,
     entry,

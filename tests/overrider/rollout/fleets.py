@@ -4,8 +4,8 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fleethook.cluster.store.store import key_of
 from fleethook.overrider.rollout.prediction import Outcome, predict
-from fleethook.store.store import key_of
 from tests.builders import API_V1BETA1, owner, rendered, store_of, workload
 
 Document = dict[str, Any]

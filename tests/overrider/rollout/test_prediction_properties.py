@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from fleethook.cluster.store.store import key_of
 from fleethook.model.openyurt import TRIGGER_ANNOTATION, YURT_APP_SET
 from fleethook.overrider.dry_run import Subject
 from fleethook.overrider.plan import compile_plan
@@ -14,7 +15,6 @@ from fleethook.overrider.rollout.edit import Edit, predict_edit
 from fleethook.overrider.rollout.prediction import Outcome, predict
 from fleethook.overrider.steps import RenderError
 from fleethook.patch import apply
-from fleethook.store.store import key_of
 from fleethook.work.slices import run_at_once
 from tests.builders import overrider, review, store_of
 from tests.overrider.worlds import EXAMPLES, OVERRIDERS, SUBJECTS, Foreign, can_exist, stored_by_owner

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.console.context import ConsoleContext
 from fleethook.console.crd_entries import EntryPage, compare_entries, inspect_entries, read_content, read_page
 from fleethook.console.rendering import Context, render
@@ -30,7 +31,6 @@ from fleethook.crds.cache.metadata import TARBALL
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.model.formats.text import escape
 from fleethook.model.operator import KARMADA
-from fleethook.store import ObjectKey
 
 router: Final = APIRouter(prefix="/crds")
 

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.api.request_plan import Operation
+from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
 from fleethook.console.kept_value import KeptValue
@@ -33,7 +34,6 @@ from fleethook.dispatch.dispatcher import Dispatcher
 from fleethook.dispatch.factory import build_offline_dispatcher
 from fleethook.dispatch.lint.codes import Finding
 from fleethook.model.json import JSONObject
-from fleethook.store import ObjectKey, Store
 
 
 class DispatchState(NamedTuple):

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from fleethook.cluster.store import Store
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
 from fleethook.console.kept_value import KeptValue
@@ -36,7 +37,6 @@ from fleethook.console.views.playground import (
     run_form,
 )
 from fleethook.model.karmada import Operation
-from fleethook.store import Store
 from fleethook.work.worker import Worker
 
 _MAX_RUNNING: Final = 2

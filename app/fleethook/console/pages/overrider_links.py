@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Final, get_args
 from urllib.parse import urlencode
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.console.views.overriders.cell_state import State
 from fleethook.console.views.overriders.fleet import CellKey
 from fleethook.console.views.overriders.matrix import LAYOUTS, SORTS, Query
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, YURT_APP_OVERRIDER
-from fleethook.store import ObjectKey
 
 PREFIX: Final = "/overriders"
 # Kubernetes allows names of 253 characters.

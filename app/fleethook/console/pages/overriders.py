@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
 from fleethook.console.kept_value import KeptValue
@@ -37,7 +38,6 @@ from fleethook.console.views.overriders.edit_text import (
 from fleethook.console.views.overriders.matrix import SORTS, Query
 from fleethook.console.views.overriders.yaml_paths import format_value
 from fleethook.console.views.paging import Paging
-from fleethook.store import ObjectKey
 
 router: Final = APIRouter(prefix="/overriders")
 

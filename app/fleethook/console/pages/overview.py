@@ -10,6 +10,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from fleethook.cluster.server_lease import LEASE
+from fleethook.cluster.store import Store
 from fleethook.console.access import LOCAL_USER
 from fleethook.console.kept_value import KeptValue
 from fleethook.console.lint_watch import LintWatch
@@ -20,10 +22,8 @@ from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.views.certificates import CONFIGURATIONS, Certificates, collect_bundles, judge_certificates
 from fleethook.console.views.findings import select_kinds
 from fleethook.console.views.review_rates import DEFAULT_WINDOW, WINDOWS, Rates, rate_increases, rate_recordings
-from fleethook.control.server_lease import LEASE
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
-from fleethook.store import Store
 
 State = Literal["leads", "not renewed", "released", "absent"]
 

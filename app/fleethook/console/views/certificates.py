@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
+from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.sections import MUTATING, VALIDATING
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import as_object
 from fleethook.outbound.tls.ca_bundle import MIN_REMAINING, BundleError, Validity, find_end, read_bundle
-from fleethook.store import ObjectKey, Store
 
 CONFIGURATIONS: Final = (MUTATING, VALIDATING)
 """The kinds that have authorities."""

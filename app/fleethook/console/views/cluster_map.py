@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fleethook.cluster.store import Store
 from fleethook.dispatch.hooks import PHASES
 from fleethook.model.json import JSON, as_object
 from fleethook.model.kcp import API_BINDING, API_EXPORT
-from fleethook.store import Store
 
 MAX_PLAIN_NODES: Final = 40
 """A map with more clusters shows consumers with the same bindings as one node."""

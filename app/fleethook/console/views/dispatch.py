@@ -16,6 +16,8 @@ from fleethook.api.request_plan import (
     find_problem,
     plan_request,
 )
+from fleethook.cluster.store import ObjectKey, Store, StoreView
+from fleethook.cluster.store.partial import PARTIAL_KINDS
 from fleethook.console.views.form_fields import FormFieldError, read_document
 from fleethook.console.views.overriders.yaml_paths import dump_yaml
 from fleethook.dispatch.call import Deadline
@@ -26,8 +28,6 @@ from fleethook.dispatch.workspace_paths import resolve_cluster
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import cluster_of, is_cluster
-from fleethook.store import ObjectKey, Store, StoreView
-from fleethook.store.partial import PARTIAL_KINDS
 
 MAX_TEXT: Final = 1 << 20
 """Characters of a pasted object. An apiserver accepts requests of 3 MiB, of which few are that large."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
+from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.views.dispatch import write_choice
 from fleethook.console.views.paging import take_page
 from fleethook.dispatch.dispatcher import NAMESPACE
@@ -15,7 +16,6 @@ from fleethook.dispatch.lint.codes import CODES, MEANINGS, Finding, Level
 from fleethook.dispatch.lint.lint import lint
 from fleethook.model.gvk import GroupKind
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE
-from fleethook.store import ObjectKey, Store
 
 LEVELS: Final[tuple[Level, ...]] = ("error", "warning")
 PAGE_ROWS: Final = 100

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import Store, key_of
+from fleethook.cluster.store.partial import PARTIAL_KINDS
 from fleethook.dispatch.lint.lint import lint
 from fleethook.dispatch.schema_owner import INDEXES
 from fleethook.model.gvk import GroupKind
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.overrider.manifest_findings import check_documents
-from fleethook.store import Store, key_of
-from fleethook.store.partial import PARTIAL_KINDS
-from fleethook.store.yaml_reader import Document
 
 CLUSTER: Final = "cluster"
 """The source of objects that no file has."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from fleethook.cluster.manifests.yaml_reader import ManifestError, Value, read_values
 from fleethook.model.json import JSON
-from fleethook.store.yaml_reader import ManifestError, Value, read_values
 
 
 @dataclass(frozen=True)

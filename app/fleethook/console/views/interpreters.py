@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fleethook.cluster.store import Store, StoreView
 from fleethook.console.views.paging import take_page
 from fleethook.interpret.chain import Chain
 from fleethook.interpret.conventions.layer import make_conventions_layer
@@ -18,7 +19,6 @@ from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, ConventionsMode, Operation
 from fleethook.outbound.client import HookClient
-from fleethook.store import Store, StoreView
 
 LAYERS: Final = ("lua", "webhook", "python", "bundle", "native", "conventions", "annotation", "label")
 """The layers in the order in which they are asked."""

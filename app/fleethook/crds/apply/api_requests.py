@@ -5,11 +5,11 @@ from typing import Final
 
 import msgspec
 
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.kubernetes.resources import api_path
 from fleethook.crds.failures import CRDsError, Exit
-from fleethook.kube.connection import Connection
-from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.store.sources.kubernetes.resources import api_path
 
 _NOT_FOUND: Final = 404
 _TOO_MANY_REQUESTS: Final = 429
@@ -26,7 +26,7 @@ async def request_object(
         method: HTTP method.
         path: Path of the URL.
         about: The object or kind, for errors.
-        rest: More arguments for `fleethook.kube.connection.Connection.request`.
+        rest: More arguments for `fleethook.cluster.connection.Connection.request`.
 
     Raises:
         CRDsError: NETWORK without a response; HTTP with the server's message if it refuses.

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
+from fleethook.cluster.connection import Connection
 from fleethook.crds.apply import crd_client
 from fleethook.crds.apply.patches import Patch, check_patches, render_one
 from fleethook.crds.failures import CRDsError
-from fleethook.kube.connection import Connection
 from fleethook.model.json import JSON, JSONObject, as_object
 
 Result = Literal["created", "configured", "unchanged"]

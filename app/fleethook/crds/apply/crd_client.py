@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
+from fleethook.cluster.connection import APPLY_PATCH, Connection
 from fleethook.crds.apply.api_requests import request_object
 from fleethook.crds.apply.patches import Patch
 from fleethook.crds.failures import CRDsError, Exit
-from fleethook.kube.connection import APPLY_PATCH, Connection
 from fleethook.model.json import JSON, JSONObject, as_object
 
 FIELD_MANAGER: Final = "karmada-operator"

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from fleethook.cluster.connection import Connection
 from fleethook.crds.apply import crd_client
 from fleethook.crds.failures import CRDsError, Exit
-from fleethook.kube.connection import Connection
 from fleethook.model.json import JSON, as_object
 
 # Polling survives a broken connection; a watch would have to be resumed.

@@ -1,12 +1,12 @@
 """Reads the instances (``Karmada`` objects) of a host cluster."""
 
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.crds.apply.api_requests import request_object
 from fleethook.crds.failures import CRDsError, Exit
-from fleethook.kube.connection import Connection
 from fleethook.model.formats.names import is_dns1123_label, is_dns1123_subdomain
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.operator import KARMADA
-from fleethook.store.sources.kubernetes.resources import KARMADAS
 
 
 async def list_instances(host: Connection) -> list[JSONObject]:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from fleethook.cluster.connection import Connection
 from fleethook.crds.apply import crd_client
 from fleethook.crds.apply.diff import CRDChange, compare, find_lost_versions
 from fleethook.crds.apply.patches import Patch, check_patches, render_crds, render_one
 from fleethook.crds.failures import CRDsError, Exit
-from fleethook.kube.connection import Connection
 from fleethook.model.json import JSON, JSONObject, as_object
 
 _KARMADA_SUFFIX: Final = ".karmada.io"

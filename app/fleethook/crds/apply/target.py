@@ -9,12 +9,12 @@ import binascii
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.rest_config import MAX_RESPONSE_BYTES, RestConfig
 from fleethook.crds.apply.api_requests import read_namespaced
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.crds.instance.kubeconfig import read_kubeconfig
 from fleethook.crds.instance.naming import admin_config_secret_name, cert_secret_name
-from fleethook.kube.connection import Connection
-from fleethook.kube.rest_config import MAX_RESPONSE_BYTES, RestConfig
 from fleethook.model.formats.names import is_dns1123_label, is_dns1123_subdomain
 from fleethook.model.json import JSON, as_object
 

@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from fleethook.cluster.manifests.yaml_reader import ManifestError, read_values
 from fleethook.crds.archive.limits import YAMLBudget
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.model.json import JSON
-from fleethook.store.yaml_reader import ManifestError, read_values
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # libyaml compares each %TAG directive with all before it: 700,000 of them, 8 MiB, would take an hour.

@@ -11,6 +11,9 @@ from typing import Final
 
 import msgspec
 
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.store import ObjectKey
 from fleethook.crds.apply.apply import Applied, apply
 from fleethook.crds.apply.established import wait_established
 from fleethook.crds.apply.patches import find_foreign_webhooks
@@ -22,10 +25,7 @@ from fleethook.crds.controller.verifier import Verifier
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.crds.fetch import Fetched
 from fleethook.fairness.slots import Limits, Slots
-from fleethook.kube.connection import Connection
-from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.json import JSONObject
-from fleethook.store import ObjectKey
 
 AT_ONCE: Final = 24
 RESERVED: Final = 20

@@ -17,8 +17,13 @@ from typing import Final, NamedTuple, NoReturn
 
 import msgspec
 
-from fleethook.control.conditions import Condition, build_conditions, read_condition
-from fleethook.control.events import Recorder, Reference
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.conditions import Condition, build_conditions, read_condition
+from fleethook.cluster.connection import MERGE_PATCH, Connection
+from fleethook.cluster.events import Recorder, Reference
+from fleethook.cluster.kubernetes.resources import KARMADAS
+from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.crds.apply.apply import Applied, summarize
 from fleethook.crds.apply.plan import StoredVersionsError
 from fleethook.crds.cache.cache import Cache
@@ -54,13 +59,8 @@ from fleethook.crds.download.redaction import redact
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.crds.instance.source_selection import select_source
 from fleethook.fairness.slots import Limits
-from fleethook.kube.connection import MERGE_PATCH, Connection
-from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import API_VERSION, KARMADA
-from fleethook.store import ObjectKey, Store, Stored
-from fleethook.store.sources.kubernetes.resources import KARMADAS
-from fleethook.store.sources.kubernetes.source import KubernetesSource
 from fleethook.tracing.spans import StartRoot
 from fleethook.work.queue import WorkQueue
 

@@ -6,7 +6,7 @@ operator/pkg/controller/karmada, v1.17.1). ``CRDsPrepared`` is a condition of fl
 
 from typing import Final, Literal, NamedTuple
 
-from fleethook.control.conditions import Condition
+from fleethook.cluster.conditions import Condition
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.crds.fetch import Fetched, Result
 from fleethook.model.formats.text import escape

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Final
 
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.store import ObjectKey
 from fleethook.crds.apply.api_requests import read_namespaced
 from fleethook.crds.archive.manifest import Manifest
 from fleethook.crds.cache.cache import Cache
@@ -19,9 +21,7 @@ from fleethook.crds.failures import CRDsError
 from fleethook.crds.fetch import Fetched, fetch
 from fleethook.crds.instance.source_selection import SelectedSource
 from fleethook.fairness.slots import Limits, Slots
-from fleethook.kube.connection import Connection
 from fleethook.model.json import JSONObject
-from fleethook.store import ObjectKey
 from fleethook.tracing.spans import StartRoot, enter_span
 
 READING: Final = 4

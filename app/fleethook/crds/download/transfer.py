@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
+from fleethook.cluster.proxies import choose_proxy
 from fleethook.crds.download.cancellation import Cancellation, Deadline
 from fleethook.crds.download.connection import Request, send_request
 from fleethook.crds.download.dial import refuse_private_literal
@@ -31,7 +32,6 @@ from fleethook.crds.download.response import (
 from fleethook.crds.download.retry import AttemptError, Timing
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.crds.source import Source
-from fleethook.kube.proxies import choose_proxy
 from fleethook.outbound.tls.credential import Credential, CredentialError
 from fleethook.outbound.tls.trust import TrustError, create_context
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+from fleethook.cluster.rest_config import RestConfig
 from fleethook.crds.archive.limits import ArchiveLimits, YAMLBudget
 from fleethook.crds.archive.yaml_document import read_document
 from fleethook.crds.failures import CRDsError, Exit
-from fleethook.kube.rest_config import RestConfig
 from fleethook.model.json import JSON, as_object
 from fleethook.outbound.tls.credential import Credential, CredentialError
 from fleethook.outbound.tls.trust import TrustError, create_context

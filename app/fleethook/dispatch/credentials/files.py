@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
+from fleethook.cluster.manifests.yaml_reader import ManifestError, read_values
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.store.yaml_reader import ManifestError, read_values
 
 
 class CredentialFileError(Exception):

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final
 from urllib.parse import urlsplit
 
+from fleethook.cluster.store import StoreView, key_of
 from fleethook.dispatch.dispatcher import NAMESPACE
 from fleethook.dispatch.hooks import EVERY, Hook, Rule
 from fleethook.dispatch.lint.codes import Issue
@@ -12,7 +13,6 @@ from fleethook.dispatch.lint.served_resources import read_text
 from fleethook.dispatch.match import read_labels
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, as_object, decode_bytes
-from fleethook.store import StoreView, key_of
 
 # The default of timeoutSeconds. With failurePolicy Ignore, a longer one delays every request while the webhook is down
 # (kubernetes/kubernetes#128162).

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Final, NamedTuple
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.dispatch.explain import BUDGET_SECONDS
 from fleethook.dispatch.hooks import EVERY, Hook, Rule
 from fleethook.dispatch.lint.codes import Issue
 from fleethook.model.json import JSON
-from fleethook.store import ObjectKey
 
 _ORDER: Final = re.compile(r"(\d+|z{2,}|a{2,})[-.]")
 _OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from fleethook.cluster.store import StoreView
 from fleethook.dispatch.hooks import EVERY, Hook
 from fleethook.dispatch.lint.codes import Issue
 from fleethook.dispatch.lint.condition_errors import error_findings, find_false
 from fleethook.dispatch.lint.rule_checks import list_scopes
 from fleethook.dispatch.lint.served_resources import read_text
 from fleethook.model.json import JSON, as_object
-from fleethook.store import StoreView
 
 _FALSE: Final = re.compile(r"[\s(]*false[\s)]*")
 _OPERATION: Final = r"""request\.operation\s*==\s*(["'])(?P<operation>\w+)\1"""

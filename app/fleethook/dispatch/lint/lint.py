@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Final, cast
 
 from fleethook.cel import compile_condition
+from fleethook.cluster.store import ObjectKey, Store
 from fleethook.dispatch.defaults import set_defaults
 from fleethook.dispatch.hooks import PHASES, Phase, compile_hooks
 from fleethook.dispatch.lint.calls import call_findings
@@ -23,7 +24,6 @@ from fleethook.dispatch.validation.configuration import configuration_problems
 from fleethook.dispatch.validation.warnings import configuration_warnings
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.kcp import API_BINDING, is_system
-from fleethook.store import ObjectKey, Store
 
 _ACTIONS: Final = {
     OwnerStatus.AMBIGUOUS: "",

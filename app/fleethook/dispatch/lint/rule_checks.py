@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from fleethook.cluster.store import StoreView
 from fleethook.dispatch.conversion_rules import EVENT
 from fleethook.dispatch.equivalent_resources import find_definition, list_versions
 from fleethook.dispatch.hooks import EVERY, GROUP, Hook, Rule
@@ -11,7 +12,6 @@ from fleethook.dispatch.lint.served_resources import find_exported_schemas, find
 from fleethook.dispatch.rest_mapping import Destination, list_operations
 from fleethook.dispatch.schema_owner import find_owner
 from fleethook.model.gvk import GroupVersionResource
-from fleethook.store import StoreView
 
 # The resources that support CONNECT (kubernetes, pkg/registry/core/rest: their storage is a rest.Connecter).
 _CONNECTIONS: Final = {

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Final
 
+from fleethook.cluster.store import StoreView
 from fleethook.dispatch.equivalent_resources import find_equivalents, is_namespaced
 from fleethook.dispatch.hooks import EVERY
 from fleethook.dispatch.schema_owner import find_owner
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, as_object
 from fleethook.model.kcp import API_EXPORT, API_RESOURCE_SCHEMA
-from fleethook.store import StoreView
 
 # kcp serves its own types in each cluster. Their schemas are not in manifests.
 _KCP: Final = ".kcp.io"

@@ -8,6 +8,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
+from fleethook.cluster.manifests.yaml_lines import FieldLines
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, read_values
+from fleethook.cluster.store.store import key_of
 from fleethook.interpret.lua.lexer import LuaSyntaxError
 from fleethook.interpret.lua.mistakes import is_argocd_script
 from fleethook.interpret.lua.parser import parse_script
@@ -15,9 +18,6 @@ from fleethook.interpret.lua.rules import FUNCTIONS, RETENTION_SCRIPTS, describe
 from fleethook.model.gvk import GroupKind, GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, as_object
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, RETENTION_KEY
-from fleethook.store.store import key_of
-from fleethook.store.yaml_lines import FieldLines
-from fleethook.store.yaml_reader import Document, ManifestError, read_values
 
 Level = Literal["error", "warning", "note"]
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from fleethook.cluster.store import Stored, StoreView
 from fleethook.interpret.chain import Handler
 from fleethook.interpret.conventions.kinds import ConventionalKind, Scale
 from fleethook.interpret.native import find_native
@@ -11,7 +12,6 @@ from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, as_object, enumerate_objects
 from fleethook.model.karmada import ConventionsMode, Operation
-from fleethook.store import Stored, StoreView
 
 _RULES: Final[Mapping[Operation, str]] = {
     Operation.HEALTH: "standard conditions",

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
+from fleethook.cluster.store import StoreView
+from fleethook.cluster.store.store import key_of
 from fleethook.interpret.admission import refuse_problems
 from fleethook.interpret.lua.customizations import read_object
 from fleethook.interpret.lua.rules import ParsedRules, Rule, RuleProblem, describe_object, list_findings
@@ -13,8 +15,6 @@ from fleethook.model.formats.field_errors import Problem
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation
-from fleethook.store import StoreView
-from fleethook.store.store import key_of
 from fleethook.work.slices import Slice, Sliced
 
 

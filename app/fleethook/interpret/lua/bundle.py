@@ -22,6 +22,8 @@ from typing import Final, NamedTuple
 import msgspec
 import yaml
 
+from fleethook.cluster.manifests.yaml_reader import read_values
+from fleethook.cluster.store import StoreView
 from fleethook.interpret.chain import Handler, Observe
 from fleethook.interpret.conventions.kinds import ConventionalKind
 from fleethook.interpret.fixtures import Fixture, read_fixtures
@@ -33,8 +35,6 @@ from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.model.karmada import Operation
-from fleethook.store import StoreView
-from fleethook.store.yaml_reader import read_values
 
 _ROOT: Final = resources.files("fleethook.interpret").joinpath("bundle")
 _CONVENTIONS: Final = "conventions.yaml"

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.interpret.lua.layer import Rules, index_rules
 from fleethook.interpret.lua.rules import (
     ParsedRules,
@@ -16,7 +17,6 @@ from fleethook.interpret.lua.rules import (
 )
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION
-from fleethook.store import ObjectKey, Store, Stored
 
 _log: Final = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from fleethook.interpret.lua.customizations import Customizations
 from fleethook.model.json import as_object
 
 if TYPE_CHECKING:
-    from fleethook.control.events import Recorder, Reference
+    from fleethook.cluster.events import Recorder, Reference
 
 REASON = "CustomizationRefused"
 
@@ -28,7 +28,7 @@ async def record_refusals(customizations: Customizations, recorder: "Recorder") 
 
 
 def _make_reference(document: object) -> "Reference":
-    from fleethook.control.events import Reference  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.events import Reference  # noqa: PLC0415 - see app.kube
 
     object_ = as_object(document)
     metadata = as_object(object_.get("metadata"))

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from fleethook.cluster.manifests.yaml_reader import ManifestError, read_values
 from fleethook.interpret.lua.lexer import LuaSyntaxError
 from fleethook.interpret.lua.mistakes import explain_body, explain_misplaced, explain_undefined, reads_documents
 from fleethook.interpret.lua.parser import Script, parse_script, wrap_body
@@ -17,7 +18,6 @@ from fleethook.interpret.lua.vm import LuaError, Machine, Program
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import RETENTION_KEY, Operation
-from fleethook.store.yaml_reader import ManifestError, read_values
 
 # Lua truncates longer names in its messages.
 _MAX_NAME_LENGTH: Final = 55

@@ -5,13 +5,13 @@ from typing import Any, Final
 
 import yaml
 
+from fleethook.cluster.manifests.yaml_scalars import quote_texts
 from fleethook.interpret.fixtures import find_operation, make_question
 from fleethook.interpret.lua.rules import FUNCTION_OF
 from fleethook.interpret.playground.question import PlaygroundQuestion
 from fleethook.interpret.question import Question
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import API_VERSION, CUSTOMIZATION, Operation
-from fleethook.store.yaml_scalars import quote_texts
 
 CUSTOMIZATION_FILE: Final = "customization.yaml"
 FIXTURE_FILE: Final = "testdata/playground-test.yaml"

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.cluster.store.store import key_of
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_LABEL_NODEPOOL, NODE_POOL, YURT_APP_DAEMON
 from fleethook.overrider.convert.losses import MISSING, Loss, find_losses
@@ -14,8 +16,6 @@ from fleethook.overrider.convert.webhook import Trial, find_refusal
 from fleethook.overrider.entry_pool_rules import knows_node_pools
 from fleethook.overrider.pool_template import SubjectError
 from fleethook.patch import format_pointer
-from fleethook.store import ObjectKey, StoreView
-from fleethook.store.store import key_of
 
 
 class Subject(NamedTuple):

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.cluster.store.store import key_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER, YURT_APP_SET
@@ -23,8 +25,6 @@ from fleethook.overrider.steps import RenderError
 from fleethook.overrider.subject_parts import TEMPLATES, SetSelections, is_v1beta1, templates_of, workload_kinds
 from fleethook.overrider.subject_rules import check_subject
 from fleethook.patch import identical, parse_pointer
-from fleethook.store import ObjectKey, StoreView
-from fleethook.store.store import key_of
 
 
 def move_removed_keys(

@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from fleethook.cluster.store import ObjectKey
+from fleethook.cluster.store.store import key_of
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import NODE_POOL, NODEPOOL_TOKEN, YURT_APP_DAEMON
 from fleethook.overrider.convert.comparison import Subject
 from fleethook.overrider.convert.pool_conversion import Part, PoolConversion
 from fleethook.overrider.convert.remark import Remark
 from fleethook.overrider.pool_exclusion import EVERY_POOL, EXCLUDE, PoolSelector
-from fleethook.store import ObjectKey
-from fleethook.store.store import key_of
 
 _TOLERATIONS: Final = "/spec/template/spec/tolerations"
 _BASIC: Final = ("image", "replicas")

@@ -2,8 +2,8 @@
 
 from typing import Final, Literal, NamedTuple
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.model.json import JSON
-from fleethook.store import ObjectKey
 
 Level = Literal["error", "warning", "note"]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from fleethook.control.conditions import Condition
+from fleethook.cluster.conditions import Condition
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.overrider.policies.compilation import Refusal
 

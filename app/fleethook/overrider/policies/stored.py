@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.cluster.store.store import key_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_OVERRIDER
@@ -11,8 +13,6 @@ from fleethook.overrider.dry_run import Subject, find_subject
 from fleethook.overrider.policies.compilation import Compilation, Refusal
 from fleethook.overrider.policies.compiler import DEFAULT_OPTIONS, Options, compile_overrider
 from fleethook.overrider.pools import pools_of_subject
-from fleethook.store import ObjectKey, StoreView
-from fleethook.store.store import key_of
 
 
 class Compiled(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from fleethook.cluster.store import StoreView
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
@@ -20,7 +21,6 @@ from fleethook.overrider.binding import effective_overrider, overriders_of, subj
 from fleethook.overrider.dry_run import Subject, find_subject
 from fleethook.overrider.entry_pool_rules import known_pools
 from fleethook.overrider.rollout.edit import Edit, EditEffects, predict_edit
-from fleethook.store import StoreView
 from fleethook.work.slices import Slice, Sliced
 
 ALLOW_ANNOTATION: Final = "fleethook.io/allow-rollout"

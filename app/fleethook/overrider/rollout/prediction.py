@@ -7,6 +7,8 @@ function that admission and fleethook's controller use. Changes that are due wit
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.cluster.store.store import key_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import GROUP, NODE_POOL, POOL_NAME_LABEL, YURT_APP_DAEMON, YURT_APP_OVERRIDER
@@ -25,8 +27,6 @@ from fleethook.overrider.steps import RenderError
 from fleethook.overrider.subject_parts import depends_on_node_pools, is_v1beta1, workload_kinds
 from fleethook.overrider.undo import remembered
 from fleethook.patch import apply
-from fleethook.store import ObjectKey, StoreView
-from fleethook.store.store import key_of
 from fleethook.work.slices import Sliced, run_at_once
 
 

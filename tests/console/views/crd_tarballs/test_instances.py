@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from fleethook.cluster.store.store import key_of
 from fleethook.console.views.crd_tarballs.instances import (
     MAX_CONDITIONS,
     InstanceView,
@@ -19,7 +20,6 @@ from fleethook.console.views.crd_tarballs.instances import (
 from fleethook.crds.cache.listing import Listed, State
 from fleethook.crds.cache.metadata import Record
 from fleethook.crds.source import Source
-from fleethook.store.store import key_of
 from tests.console.crd_cache import karmada
 from tests.crds.anything import TARBALLS
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.views.overriders.fleet import CellKey
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.overrider.bound_workloads import WORKLOAD_INDEXES
-from fleethook.store import ObjectKey, Store
 
 DEMO = ObjectKey("", YURT_APP_SET, "default", "demo")
 

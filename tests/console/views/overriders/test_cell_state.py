@@ -1,10 +1,10 @@
 from typing import Any
 
+from fleethook.cluster.store import Store
 from fleethook.console.views.overriders.cell_state import CellState, Pending, find_pending, find_state
 from fleethook.console.views.overriders.fleet import find_cell
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.overrider.plan_cache import PlanCache
-from fleethook.store import Store
 from tests.builders import NEW_IMAGE, container, entry, overrider, patch, rendered, workload, yurt_app_set
 from tests.console.views.overriders.fleet_stores import cell_key, make_store
 

@@ -6,6 +6,8 @@ import pytest
 import yaml
 
 from fleethook.cli.render_output import describe_change
+from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.console.views.overriders import edit_report
 from fleethook.console.views.overriders.edit_report import (
     EditedStore,
@@ -19,8 +21,6 @@ from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT, overriders_of
 from fleethook.overrider.preview import cells
-from fleethook.store import ObjectKey, key_of
-from fleethook.store.manifest_reader import read_documents
 from fleethook.work.slices import run_at_once
 from tests.builders import API, NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke

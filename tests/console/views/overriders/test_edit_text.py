@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.cluster.store import ObjectKey
+from fleethook.cluster.store.applied import LAST_APPLIED
 from fleethook.console.views.overriders.edit_text import (
     MAX_TEXT_BYTES,
     EditError,
@@ -17,9 +20,6 @@ from fleethook.console.views.overriders.edit_text import (
     show_source,
 )
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from fleethook.store import ObjectKey
-from fleethook.store.applied import LAST_APPLIED
-from fleethook.store.manifest_reader import read_documents
 from tests.builders import API, NEW_IMAGE, overrider, yurt_app_set
 from tests.console.views.overriders.fleet_stores import make_store
 

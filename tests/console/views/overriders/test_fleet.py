@@ -1,3 +1,4 @@
+from fleethook.cluster.store import ObjectKey
 from fleethook.console.views.overriders.fleet import (
     find_cell,
     list_rows,
@@ -7,7 +8,6 @@ from fleethook.console.views.overriders.fleet import (
     workload_key,
 )
 from fleethook.model.gvk import GroupKind
-from fleethook.store import ObjectKey
 from fleethook.work.slices import run_at_once
 from tests.builders import NEW_IMAGE, node_pool, pool, workload, yurt_app_daemon, yurt_app_set
 from tests.console.views.overriders.fleet_stores import DEMO, cell_key, make_store

@@ -2,6 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.console.views.overriders.cell_state import CellState, State
 from fleethook.console.views.overriders.fleet import SubjectRow
 from fleethook.console.views.overriders.matrix import (
@@ -15,7 +16,6 @@ from fleethook.console.views.overriders.matrix import (
     select,
 )
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.store import ObjectKey
 
 
 def row(name: str, *pools: str, kinds: Sequence[str] = ("Deployment",), overrider: str = "") -> SubjectRow:

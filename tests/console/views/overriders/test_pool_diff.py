@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.console.views.overriders import pool_diff
 from fleethook.console.views.overriders.fleet import find_cell
 from fleethook.console.views.overriders.pool_diff import PoolDiff, compare_with_template, prepare_diff
@@ -12,7 +13,6 @@ from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.preview import cells
 from fleethook.overrider.preview_changes import without_bookkeeping
 from fleethook.overrider.steps import RenderError
-from fleethook.store.manifest_reader import read_documents
 from tests.builders import NEW_IMAGE, container, entry, image, overrider, patch, yurt_app_set
 from tests.console.views.overriders.fleet_stores import cell_key, make_store
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.crds.cache.listing import Listed
 from fleethook.crds.download.redaction import redact
 from fleethook.crds.failures import CRDsError
@@ -11,7 +12,6 @@ from fleethook.crds.instance.source_selection import select_source
 from fleethook.crds.instance.source_warnings import is_chosen_by_version
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.store import ObjectKey
 
 MAX_CONDITIONS: Final = 20
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
+from fleethook.cluster.store import StoreView
 from fleethook.model.json import JSONObject
 from fleethook.overrider.drift import detect_drift
 from fleethook.overrider.plan_cache import PlanCache
@@ -12,7 +13,6 @@ from fleethook.overrider.rollout.effect import Effect, classify, find_changes, r
 from fleethook.overrider.rollout.summary import count
 from fleethook.overrider.steps import RenderError
 from fleethook.patch import apply
-from fleethook.store import StoreView
 
 
 class Pending(NamedTuple):

@@ -7,6 +7,8 @@ effects those of `fleethook diff`.
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from fleethook.cluster.store import Index, ObjectKey, StoreView
+from fleethook.cluster.store.store import Stored
 from fleethook.console.views.overriders.edit_text import Edited
 from fleethook.console.views.overriders.fleet import CellKey, find_cell, list_running, make_row, workload_key
 from fleethook.model.gvk import GroupKind
@@ -21,8 +23,6 @@ from fleethook.overrider.rollout.guard import read_edit
 from fleethook.overrider.rollout.prediction import Outcome, find_subjects, predict_in_slices
 from fleethook.overrider.rollout.summary import Totals, sum_outcomes
 from fleethook.overrider.steps import RenderError
-from fleethook.store import Index, ObjectKey, StoreView
-from fleethook.store.store import Stored
 from fleethook.work.slices import Sliced
 
 

@@ -4,6 +4,10 @@ import base64
 import shlex
 from typing import Final, NamedTuple
 
+from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, read_values
+from fleethook.cluster.store import ObjectKey, StoreView, key_of
+from fleethook.cluster.store.applied import LAST_APPLIED, apply_manifest
 from fleethook.console.views.overriders.yaml_paths import dump_yaml
 from fleethook.model.formats.text import is_inert
 from fleethook.model.json import JSONObject
@@ -11,10 +15,6 @@ from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
 from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
 from fleethook.overrider.manifest_kinds import check_kind
 from fleethook.patch import StrategicMergeError
-from fleethook.store import ObjectKey, StoreView, key_of
-from fleethook.store.applied import LAST_APPLIED, apply_manifest
-from fleethook.store.manifest_reader import read_documents
-from fleethook.store.yaml_reader import Document, ManifestError, read_values
 
 # An apiserver accepts objects of at most 1.5 MiB (etcd's limit), and decoding 1 MiB of YAML takes a second.
 MAX_TEXT_BYTES: Final = 1 << 20

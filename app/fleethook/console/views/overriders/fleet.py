@@ -6,6 +6,8 @@ The lists are cheap: nothing is rendered. The pages render the shown part only.
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.cluster.store.partial import PartialObject
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
@@ -16,8 +18,6 @@ from fleethook.overrider.owner import SUBJECT_KINDS
 from fleethook.overrider.pools import pools_of_subject
 from fleethook.overrider.preview import Cell
 from fleethook.overrider.subject_parts import workload_kinds
-from fleethook.store import ObjectKey, StoreView
-from fleethook.store.partial import PartialObject
 from fleethook.work.slices import Sliced
 
 # Selecting among 5,000 NodePools takes some milliseconds, and reading the topology of 50 pools 20 µs.

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.console.views.overriders.cell_state import STATES, CellState, State
 from fleethook.console.views.overriders.fleet import CellKey, SubjectRow
 from fleethook.console.views.paging import Paging, paginate
-from fleethook.store import ObjectKey
 
 Layout = Literal["matrix", "list"]
 LAYOUTS: Final[tuple[Layout, ...]] = ("matrix", "list")

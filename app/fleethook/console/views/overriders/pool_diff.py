@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Final, Literal, NamedTuple
 
+from fleethook.cluster.store import StoreView
 from fleethook.console.views.overriders.yaml_paths import Line, list_lines
 from fleethook.model.json import JSONObject
 from fleethook.overrider.delta import name_tokens
@@ -12,7 +13,6 @@ from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.preview import Cell, Preview, preview
 from fleethook.overrider.preview_changes import without_bookkeeping
 from fleethook.patch import format_pointer
-from fleethook.store import StoreView
 
 # The time of a comparison grows with the square of the lines in the worst case: 4,000 lines take less than a second.
 MAX_LINES: Final = 4_000

@@ -4,10 +4,10 @@ from typing import Final, NamedTuple
 
 import yaml
 
+from fleethook.cluster.manifests.yaml_reader import compose
+from fleethook.cluster.manifests.yaml_scalars import quote_texts
 from fleethook.model.formats.text import is_inert
 from fleethook.model.json import JSON
-from fleethook.store.yaml_reader import compose
-from fleethook.store.yaml_scalars import quote_texts
 
 # PyYAML wraps long scalars at this width by default; a diff needs a line for each member.
 _WIDTH: Final = 1 << 30

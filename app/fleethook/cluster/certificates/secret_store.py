@@ -1,0 +1,165 @@
+"""Keeps certificates in a Secret that all replicas share.
+
+Any replica may write the next step of a rotation. The Secret's resourceVersion lets one write succeed, and the other
+replicas read its result. No leader election is needed.
+"""
+
+import asyncio
+import base64
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.certificates.files import CertificateFiles, write_file
+from fleethook.cluster.certificates.rotation import (
+    Credentials,
+    RotationPolicy,
+    advance,
+    from_data,
+    issue_credentials,
+    to_data,
+)
+from fleethook.cluster.connection import Connection
+from fleethook.model.json import JSONObject, as_object
+
+_log: Final = logging.getLogger(__name__)
+
+_MAX_TRIES: Final = 10
+# ``fleethook uninstall`` finds the Secret by it.
+_LABELS: Final = {"app.kubernetes.io/name": "fleethook"}
+
+
+class SecretName(NamedTuple):
+    """The namespace and name of a Secret."""
+
+    namespace: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        """The API path of the Secret."""
+        return f"/api/v1/namespaces/{self.namespace}/secrets/{self.name}"
+
+
+class SecretStore:
+    """Rotates the credentials in a Secret and writes them to files.
+
+    Attributes:
+        files: The paths of the files.
+        credentials: The credentials in the files; None before the first `ensure`.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        secret: SecretName,
+        policy: RotationPolicy,
+        directory: Path,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        check_seconds: float,
+    ) -> None:
+        """Store the arguments; `ensure` reads the Secret.
+
+        Args:
+            connection: The connection to the API server.
+            secret: The name of the Secret.
+            policy: The names and lifetimes of certificates.
+            directory: The directory for the files, in a memory-backed volume; `ReloadingContext` reads them.
+            now: Returns the current time.
+            check_seconds: Seconds between the checks of `run`.
+        """
+        self._connection: Final = connection
+        self._secret: Final = secret
+        self._policy: Final = policy
+        self._now: Final = now
+        self._check_seconds: Final = check_seconds
+        self.files: Final = CertificateFiles(
+            directory / "tls.crt", directory / "tls.key", directory / "ca.crt", created=False
+        )
+        self.credentials: Credentials | None = None
+
+    async def ensure(self) -> Credentials:
+        """Take the step that is due, write the files, and return the credentials.
+
+        Raises:
+            APIError: The API server rejected reading or writing the Secret.
+            UnreachableError: The API server does not answer.
+        """
+        for _ in range(_MAX_TRIES):
+            stored = await self._read()
+            held = self._parse(stored)
+            wanted = issue_credentials(self._policy, now=self._now()) if held is None else self._advance(held)
+            if wanted is held or await self._write(stored, wanted):
+                self._publish(wanted)
+                return wanted
+        raise APIError(409, "Conflict", f"other writers changed Secret {'/'.join(self._secret)} {_MAX_TRIES} times")
+
+    async def run(self) -> None:
+        """Call `ensure` every ``check_seconds``, until cancelled."""
+        while True:
+            await asyncio.sleep(self._check_seconds)
+            try:
+                await self.ensure()
+            except (APIError, UnreachableError, OSError) as error:
+                _log.warning("cannot check the certificates in Secret %s: %s", "/".join(self._secret), error)
+
+    def _advance(self, held: Credentials) -> Credentials:
+        return advance(held, self._policy, now=self._now())
+
+    def _parse(self, stored: JSONObject | None) -> Credentials | None:
+        data = as_object((stored or {}).get("data"))
+        if not data:
+            return None  # The Secret is missing, or a chart created it without data.
+        try:
+            return from_data({name: base64.b64decode(text) for name, text in data.items()})
+        except ValueError as error:
+            _log.error("Secret %s is unusable and gets new credentials: %s", "/".join(self._secret), error)
+            return None
+
+    async def _read(self) -> JSONObject | None:
+        try:
+            stored: JSONObject = await self._connection.json("GET", self._secret.path)
+        except APIError as error:
+            if error.code == 404:
+                return None
+            raise
+        return stored
+
+    async def _write(self, stored: JSONObject | None, credentials: Credentials) -> bool:
+        """Write the Secret; return False if another writer changed or deleted it first."""
+        data = {name: base64.b64encode(value).decode() for name, value in to_data(credentials).items()}
+        metadata: JSONObject = dict(stored["metadata"]) if stored else {"name": self._secret.name}
+        metadata.setdefault("namespace", self._secret.namespace)
+        metadata.pop("managedFields", None)
+        metadata["labels"] = {**(metadata.get("labels") or {}), **_LABELS}
+        kind = stored.get("type") if stored else "Opaque"
+        body = {"apiVersion": "v1", "kind": "Secret", "type": kind, "metadata": metadata, "data": data}
+        method, path = ("PUT", self._secret.path) if stored else ("POST", self._secret.path.rpartition("/")[0])
+        try:
+            await self._connection.request(method, path, body=body)
+        except APIError as error:
+            # 404: the Secret was deleted after it was read. For POST, the namespace does not exist.
+            if error.code == 409 or (error.code == 404 and method == "PUT"):
+                return False
+            raise
+        _log.info("certificates renewed", extra={"fields": {"secret": "/".join(self._secret)}})
+        return True
+
+    def _publish(self, credentials: Credentials) -> None:
+        """Write changed credentials to the files.
+
+        A reader between two writes gets a certificate with the wrong key. `ReloadingContext` then keeps its context and
+        reads the files again.
+        """
+        former = self.credentials
+        self.credentials = credentials
+        if former is not None and former == credentials:
+            return
+        self.files.key.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_file(self.files.key, credentials.serving.key_pem, mode=0o600)
+        write_file(self.files.certificate, credentials.serving.certificate_pem, mode=0o644)
+        write_file(self.files.authority_certificate, credentials.bundle, mode=0o644)

@@ -1,0 +1,394 @@
+"""Keep a store equal to one resource of an apiserver: list, then watch, until cancelled.
+
+- A watch that ends or breaks continues from its last resourceVersion, without a new list.
+- After 410 Gone (etcd has compacted the resourceVersion) the informer lists again. It also does so if the apiserver
+  refuses three times in a row to continue.
+- Objects that a list does not contain are removed from the store.
+- A resource with several versions is read in the best served one (`versions`). The store holds objects of one version
+  only: the list of another version is complete before its objects replace the former ones in one step.
+- Attempts are separated by a back-off with jitter, so that a fleet of replicas does not reconnect at the same time.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.kubernetes.discovery_polling import DiscoveryPauses
+from fleethook.cluster.kubernetes.identity import is_required
+from fleethook.cluster.kubernetes.listing import GONE, Lister, NotServedError, Pause, Reader, RelistError, identified
+from fleethook.cluster.kubernetes.progress import Progress
+from fleethook.cluster.kubernetes.resources import WatchedResource
+from fleethook.cluster.kubernetes.versions import NOT_FOUND, ServedVersions, unknown_versions
+from fleethook.cluster.kubernetes.wire import as_number, decode_event, failure_of, name_of, version_of
+from fleethook.cluster.store import ObjectKey, Store, key_of
+from fleethook.cluster.store.source import PartState
+from fleethook.model.json import JSONObject
+
+_log: Final = logging.getLogger(__name__)
+
+# kube-apiserver ends a watch after a random number of seconds in this range, so that watches do not end together.
+_WATCH_SECONDS: Final = (300, 600)
+# kube-apiserver sends a bookmark about once a minute, except for a resource that has not changed since it started
+# (k8s.io/apiserver/pkg/storage/cacher/cacher.go: dispatchEvents). Without two of them, the connection may be lost, so
+# the watch is opened again.
+_IDLE_SECONDS: Final = 150.0
+# A replica watches few resources, so a low maximum is no load for a starting apiserver, and keeps the store current.
+_BACKOFF_SECONDS: Final = (0.25, 5.0)
+_ABSENT_SECONDS: Final = 10.0
+# After a shorter stream the informer pauses; otherwise it would reconnect in a tight loop.
+_SHORT_STREAM_SECONDS: Final = 1.0
+_TRIES_BEFORE_RELIST: Final = 3
+# Events that are handled between two iterations of the event loop.
+_SLICE: Final = 5
+# A starting apiserver refuses a list once or twice. After more refusals, every replica is assumed to be refused.
+_TRIES_BEFORE_REFUSED: Final = 3
+# While one version replaces another, kube-apiserver answers 404 to both for a second or two: it removes the old one
+# before it registers the new one. With their pauses, these attempts take about six seconds.
+_TRIES_BEFORE_ABSENT: Final = 7
+
+_TOO_MANY_REQUESTS: Final = 429
+
+
+class Informer:
+    """Lists and watches one resource.
+
+    Attributes:
+        relists: The number of complete lists that were read.
+        noted: Called after each complete list, and when the apiserver turns out not to serve the resource.
+    """
+
+    def __init__(
+        self,
+        resource: WatchedResource,
+        reader: Reader,
+        store: Store,
+        *,
+        prefix: str = "",
+        absent_seconds: float = _ABSENT_SECONDS,
+        served: ServedVersions = unknown_versions,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        pause: Pause | None = None,
+    ) -> None:
+        """Prepare to watch ``resource``.
+
+        Args:
+            resource: The resource to watch.
+            reader: The connection to the apiserver.
+            store: Receives the objects.
+            prefix: Prefix of the resource's path.
+            absent_seconds: Seconds between two requests for a resource, or a better version of it, that the apiserver
+                does not serve (its CustomResourceDefinition is not installed or has no such version).
+            served: Returns the versions that the resource's CustomResourceDefinition serves, None if they are unknown.
+            sleep: Sleeps for a number of seconds.
+            pause: Awaited before each event where to handle one takes long; None where it does not.
+        """
+        self.relists = 0
+        self.noted: Callable[[], None] = lambda: None
+        self._reader: Final = reader
+        self._required: Final = is_required(resource, prefix)
+        self._pause: Final = pause
+        self._lister: Final = Lister(
+            resource, reader, store, prefix=prefix, served=served, pause=pause or _let_others_go_on
+        )
+        self._versions: Final = self._lister.versions
+        self._store: Final = store
+        self._absences: Final = DiscoveryPauses(absent_seconds, sleep=sleep)
+        self._sleep: Final = sleep
+        self._progress: Final = Progress()
+        self._synced: Final = asyncio.Event()
+        self._tried: Final = asyncio.Event()
+        self._absent = False
+        self._unserved = False
+        self._tries_absent = 0
+        self._refused = 0
+        self._problem = ""
+        self._heard_at: float | None = None
+        self._failures = 0
+
+    @property
+    def resource(self) -> WatchedResource:
+        """The resource in the chosen version."""
+        return self._versions.current
+
+    @property
+    def absent(self) -> bool:
+        """Whether there are no objects, because the apiserver serves no version of the resource."""
+        return self._absent
+
+    @property
+    def unserved(self) -> bool:
+        """Whether the apiserver answered that it serves no version of the resource, expected or not."""
+        return self._unserved
+
+    @property
+    def synced(self) -> bool:
+        """Whether the resource was listed once, or is known not to be served."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Return as soon as the informer is `synced`."""
+        await self._synced.wait()
+
+    async def wait_tried(self) -> None:
+        """Return as soon as the informer is `synced`, or its first list has failed."""
+        await self._tried.wait()
+
+    def ask_again(self) -> None:
+        """Request an unserved resource at once, because its CustomResourceDefinition was installed or changed."""
+        self._absences.end()
+
+    @property
+    def progress(self) -> int:
+        """The resourceVersion up to which all changes have been seen."""
+        return self._progress.seen
+
+    @property
+    def changed(self) -> int:
+        """The resourceVersion of the last change that was seen (`Progress`)."""
+        return self._progress.changed
+
+    def state(self) -> PartState:
+        """Return the state of the resource, for readiness and messages."""
+        detail = self._problem or self._versions.problem
+        failing = bool(detail)
+        if not detail and self._absent:
+            detail = "not served by the apiserver (is its CustomResourceDefinition installed?); retrying regularly"
+        if not detail and not self.synced:
+            detail = "not listed yet"
+        age = None if self._heard_at is None else time.monotonic() - self._heard_at
+        refused = not self.synced and (self._unserved or self._refused >= _TRIES_BEFORE_REFUSED)
+        return PartState(self.resource.name, self.synced, detail, age, failing=failing, refused=refused)
+
+    async def run(self) -> None:
+        """List and watch the resource until cancelled."""
+        while True:
+            try:
+                self._finish_list(await self._lister.read())
+                await self._follow()
+            except RelistError as reason:
+                _log.info("%s: listing again: %s", self.resource.name, reason)
+            except NotServedError as error:
+                self._not_served(error)
+                await self._absences.pause()
+            except (APIError, UnreachableError, msgspec.DecodeError) as error:
+                await self._back_off(error)
+
+    async def wait_for(self, resource_version: int) -> None:
+        """Return as soon as all changes up to ``resource_version`` have been seen."""
+        await self._progress.wait_for(resource_version)
+
+    def learn(self, document: JSONObject) -> ObjectKey:
+        """Store an object of a live read, unless the watch is ahead of it, and return its key.
+
+        If the watch is ahead and the store lacks the object, it was deleted after the live read.
+        """
+        key = self._identify(document)
+        if _version(document) > max(self.stored_version(key), self._progress.seen):
+            self._store.put(document)
+        return key
+
+    def has_version_of(self, key: ObjectKey, text: bytes) -> bool:
+        """Return whether the object of an answer is stored in the version that the answer has."""
+        return self.stored_version(key) == as_number(version_of(text)) != 0
+
+    def learn_text(self, text: msgspec.Raw, *, cluster: str) -> ObjectKey:
+        """Store an object as `learn` does, without decoding it if this version is stored already.
+
+        Args:
+            text: The encoded object.
+            cluster: The logical cluster of the object.
+        """
+        name = name_of(text)
+        key = ObjectKey(cluster, self.resource.group_kind, name.namespace, name.name)
+        if name.name and self.stored_version(key) == as_number(name.resource_version) != 0:
+            return key
+        return self.learn(self.resource.decode(text))
+
+    def stored_version(self, key: ObjectKey) -> int:
+        """Return the resourceVersion of the stored object, 0 if there is none."""
+        stored = self._store.get(*key)
+        if stored is None:
+            return 0
+        return _version(stored) if isinstance(stored, dict) else as_number(stored.resource_version)
+
+    def _not_served(self, error: NotServedError) -> None:
+        self._tries_absent += 1
+        self._unserved = True
+        if self._is_changing_version():
+            self._problem = "the apiserver serves no version of it at the moment"
+            if self._tries_absent == 1:
+                self._absences.end()
+            return
+        if self._required:
+            # The objects that were read before stay: this is no answer about them.
+            problem = f"the apiserver does not serve it at {self._lister.path(self.resource)} ({error})"
+            if self._problem != problem:
+                _log.warning("%s: %s", self.resource.name, problem)
+            self._problem = problem
+            self._tried.set()
+            return
+        is_news = not self._absent
+        if is_news:
+            _log.info("%s is not served by the apiserver", self.resource.name)
+        self._absent = True
+        self._set_synced()
+        self._problem = ""
+        self._set_heard()
+        for key in list(self._store.keys(self.resource.group_kind)):
+            self._store.remove(key)
+        if is_news:
+            self.noted()
+
+    def _is_changing_version(self) -> bool:
+        """Return whether the apiserver may be replacing the chosen version by another one."""
+        several = len(self._versions.candidates) > 1
+        return several and self.synced and not self._absent and self._tries_absent < _TRIES_BEFORE_ABSENT
+
+    def _set_synced(self) -> None:
+        self._synced.set()
+        self._tried.set()
+
+    async def _back_off(self, error: Exception) -> None:
+        """Pause, longer after each failure in a row. Full jitter spreads clients over the interval."""
+        if self._problem != str(error):
+            _log.warning("%s: %s", self.resource.name, error)
+        self._problem = str(error)
+        self._refused = self._refused + 1 if _is_server_fault(error) else 0
+        self._tried.set()
+        least, most = _BACKOFF_SECONDS
+        ceiling = min(most, least * 2 ** min(self._failures, 16))
+        self._failures += 1
+        await self._sleep(random.uniform(least / 2, ceiling))  # noqa: S311 - spreads load, no secret
+
+    def _set_heard(self) -> None:
+        self._heard_at = time.monotonic()
+
+    def _clear_problem(self) -> None:
+        if self._problem:
+            _log.info("%s: reading works again", self.resource.name)
+        self._problem = ""
+
+    def _reset_backoff(self) -> None:
+        self._clear_problem()
+        # Not when a stream opens: streams that end at once must keep the back-off growing.
+        self._failures = 0
+
+    def _finish_list(self, place: str) -> None:
+        self.relists += 1
+        self._absent = self._unserved = False
+        self._tries_absent = 0
+        self._set_synced()
+        self._set_heard()
+        self._reset_backoff()
+        self._progress.restart(place)
+        self.noted()
+
+    async def _follow(self) -> None:
+        """Watch until another version has to be read; ends by an exception only."""
+        if len(self._versions.candidates) == 1:
+            await self._watch()
+        watch = asyncio.create_task(self._watch(), name=f"watch {self.resource.name}")
+        other = asyncio.create_task(self._versions.wait_for_other(self._absences), name="other version")
+        try:
+            await asyncio.wait((watch, other), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            watch.cancel()
+            other.cancel()
+            await asyncio.wait((watch, other))
+        for task in (watch, other):
+            if not task.cancelled():
+                task.result()
+        raise RelistError("another version has to be read")
+
+    async def _watch(self) -> None:
+        """Watch from the current resourceVersion; ends by an exception only."""
+        refused = 0
+        while True:
+            started = time.monotonic()
+            try:
+                if await self._stream():
+                    refused = 0
+                elif time.monotonic() - started < _SHORT_STREAM_SECONDS:
+                    await self._back_off(UnreachableError("the watch ended at once"))
+            except APIError as error:
+                if error.code == GONE:
+                    raise RelistError(str(error)) from error
+                if error.code == NOT_FOUND:
+                    await self._back_off(error)
+                    raise RelistError(f"{self.resource.api_version} is no longer served") from error
+                refused += 1
+                if refused >= _TRIES_BEFORE_RELIST:
+                    raise RelistError(
+                        f"refused {refused} times to continue from resourceVersion {self._progress.place}: {error}"
+                    ) from error
+                await self._back_off(error)
+            except (UnreachableError, msgspec.DecodeError) as error:
+                await self._back_off(error)
+
+    async def _stream(self) -> bool:
+        """Process one watch request to its end; return whether any event arrived."""
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._progress.place,
+            "timeoutSeconds": str(random.randint(*_WATCH_SECONDS)),  # noqa: S311 - as above
+            **self.resource.selectors,
+        }
+        received = False
+        path = self._lister.path(self.resource)
+        async with self._reader.lines(path, query=query, idle=_IDLE_SECONDS) as lines:
+            self._set_heard()
+            self._clear_problem()
+            handled = 0
+            async for line in lines:
+                # Events that arrived together are read without waiting.
+                if self._pause is not None:
+                    await self._pause()
+                elif handled % _SLICE == _SLICE - 1:
+                    await _let_others_go_on()
+                self._handle(line)
+                self._set_heard()
+                handled += 1
+                if not received:
+                    received = True
+                    self._reset_backoff()
+        return received
+
+    def _handle(self, line: bytes) -> None:
+        event = decode_event(line)
+        if event.type == "BOOKMARK":
+            self._progress.advance(version_of(event.object))
+        elif event.type == "ERROR":
+            raise APIError(*failure_of(event.object))
+        else:
+            document = self.resource.decode(event.object)
+            if event.type == "DELETED":
+                key = self._identify(document)
+                if self.stored_version(key) <= _version(document):
+                    self._store.remove(key)
+            elif self.stored_version(self._identify(document)) <= _version(document):
+                # A live read may be ahead of the watch.
+                self._store.put(document)
+            self._progress.change(document["metadata"].get("resourceVersion") or self._progress.place)
+
+    def _identify(self, document: JSONObject) -> ObjectKey:
+        return key_of(identified(document, self.resource))
+
+
+async def _let_others_go_on() -> None:
+    await asyncio.sleep(0)
+
+
+def _is_server_fault(error: Exception) -> bool:
+    """Return whether the apiserver responded that it failed, as opposed to a denial or no response."""
+    return isinstance(error, APIError) and (error.code >= 500 or error.code == _TOO_MANY_REQUESTS)
+
+
+def _version(document: JSONObject) -> int:
+    return as_number(document["metadata"].get("resourceVersion") or "")

@@ -1,0 +1,359 @@
+"""The resources that fleethook reads from an apiserver, and the fields that it keeps of their objects."""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypedDict
+
+import msgspec
+
+from fleethook.model import karmada, kcp, openyurt, operator
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSONObject
+from fleethook.model.partial_objects import Desired
+
+Decode = Callable[[bytes | msgspec.Raw], JSONObject]
+
+
+class WatchedResource(NamedTuple):
+    """A resource of an apiserver in one version."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    decode: Decode
+    """Decodes one object for the store; raises msgspec.DecodeError."""
+    selector: str = ""
+    """A label selector, ``""`` for all objects."""
+    only: tuple[str, str] | None = None
+    """Namespace and name, if only one object is read."""
+    older_versions: tuple[str, ...] = ()
+    """The versions to read if the apiserver does not serve `version`, the best first."""
+    decode_first: Decode | None = None
+    """Decodes the objects of the first list, if it needs fewer fields; None for `decode`."""
+    export: str = ""
+    """The APIExport of kcp's root whose identity a list over all logical clusters names, ``""`` if it names none."""
+
+    def in_versions(self) -> tuple["WatchedResource", ...]:
+        """Return the resource in each version that fleethook can read, the best first."""
+        return tuple(self._replace(version=one, older_versions=()) for one in (self.version, *self.older_versions))
+
+    @property
+    def api_version(self) -> str:
+        """The ``apiVersion`` of the objects."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def group_kind(self) -> GroupKind:
+        """The kind, without its version."""
+        return GroupKind(self.group, self.kind)
+
+    @property
+    def name(self) -> str:
+        """The name as in kubectl: ``yurtappsets.apps.openyurt.io``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def path(self) -> str:
+        """The path that lists all namespaces, or the namespace of `only`."""
+        if self.only is not None:
+            return self.in_namespace(self.only[0])
+        return f"{api_path(self.group, self.version)}/{self.plural}"
+
+    @property
+    def selectors(self) -> dict[str, str]:
+        """The query that selects the objects to read."""
+        found = {"labelSelector": self.selector} if self.selector else {}
+        if self.only is not None:
+            found["fieldSelector"] = f"metadata.name={self.only[1]}"
+        return found
+
+    def in_namespace(self, namespace: str, name: str = "") -> str:
+        """Return the path of a namespace's objects, or of one of them; namespace ``""`` means cluster scope."""
+        base = api_path(self.group, self.version)
+        scope = f"{base}/namespaces/{namespace}/{self.plural}" if namespace else f"{base}/{self.plural}"
+        return f"{scope}/{name}" if name else scope
+
+
+def api_path(group: str, version: str) -> str:
+    """Return the base path of an API group and version."""
+    return f"/apis/{group}/{version}" if group else f"/api/{version}"
+
+
+class _MetaOnly(TypedDict, total=False):
+    """The fields of ``metav1.ObjectMeta`` in a partial object; msgspec skips all others undecoded."""
+
+    name: Any
+    namespace: Any
+    uid: Any
+    resourceVersion: Any
+    generation: Any
+    deletionTimestamp: Any
+    labels: Any
+    annotations: Any
+    ownerReferences: Any
+
+
+class _Partial(TypedDict, total=False):
+    metadata: _MetaOnly
+
+
+_decode_any: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_partial: Final = msgspec.json.Decoder(_Partial).decode
+_decode_desired: Final = msgspec.json.Decoder(Desired).decode
+
+
+def decode_object(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode an object without its managed fields, which no engine reads and which are half of its size."""
+    document = _decode_any(text)
+    metadata = document.get("metadata")
+    if isinstance(metadata, dict):
+        metadata.pop("managedFields", None)
+    return document
+
+
+def decode_without_status(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode a workload that is compared with its desired state; its status and managed fields say nothing about it."""
+    return dict(_decode_desired(text))
+
+
+def decode_metadata(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode the fields of a partial object (`fleethook.cluster.store.partial`)."""
+    return dict(_decode_partial(text))
+
+
+def _openyurt(plural: str, kind: GroupKind, *versions: str) -> WatchedResource:
+    return WatchedResource(openyurt.GROUP, versions[0], plural, kind.kind, decode_object, older_versions=versions[1:])
+
+
+YURT_APP_OVERRIDERS: Final = _openyurt("yurtappoverriders", openyurt.YURT_APP_OVERRIDER, "v1alpha1")
+# The conversion of OpenYurt v1.5 to v1.7 from v1beta1 to v1alpha1 drops tweaks and reorders pools (measured).
+YURT_APP_SETS: Final = _openyurt("yurtappsets", openyurt.YURT_APP_SET, "v1beta1", "v1alpha1")
+YURT_APP_DAEMONS: Final = _openyurt("yurtappdaemons", openyurt.YURT_APP_DAEMON, "v1alpha1")
+NODE_POOLS: Final = _openyurt("nodepools", openyurt.NODE_POOL, "v1beta2", "v1beta1", "v1alpha1")
+
+
+def _workloads(plural: str, kind: str) -> WatchedResource:
+    # Detecting drift after a change takes the complete object. For the first list, the hash annotation suffices.
+    return WatchedResource(
+        "apps", "v1", plural, kind, decode_without_status, openyurt.POOL_NAME_LABEL, decode_first=decode_metadata
+    )
+
+
+DEPLOYMENTS: Final = _workloads("deployments", "Deployment")
+STATEFUL_SETS: Final = _workloads("statefulsets", "StatefulSet")
+
+WORKLOADS: Final = (DEPLOYMENTS, STATEFUL_SETS)
+"""The workloads of node pools, which overriders render."""
+
+
+class _Names(TypedDict, total=False):
+    kind: Any
+    plural: Any
+    categories: Any
+
+
+class _Version(TypedDict, total=False):
+    """A version of a custom resource without printer columns; `definition` decides about its schema."""
+
+    name: Any
+    served: Any
+    subresources: Any
+    schema: msgspec.Raw
+
+
+class _DefinitionSpec(TypedDict, total=False):
+    group: Any
+    names: _Names
+    scope: Any
+    versions: list[_Version]
+    conversion: Any
+
+
+class _Definition(TypedDict, total=False):
+    """The fields that are kept of a CustomResourceDefinition, or of kcp's APIResourceSchema."""
+
+    metadata: _MetaOnly
+    spec: _DefinitionSpec
+
+
+_decode_definition: Final = msgspec.json.Decoder(_Definition).decode
+
+
+def decode_definition(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode the names and versions of the definition of a custom resource.
+
+    Schemas are the largest part of a definition and are dropped. The schema of YurtAppOverriders is kept, because an
+    older one prunes fields of overriders (`fleethook.overrider.openyurt_conflicts`).
+    """
+    found: JSONObject = dict(_decode_definition(text))
+    kept = (found.get("metadata") or {}).get("name") == YURT_APP_OVERRIDERS.name
+    for version in (found.get("spec") or {}).get("versions") or ():
+        schema = version.pop("schema", None)
+        if kept and schema is not None:
+            version["schema"] = msgspec.json.decode(schema)
+    return found
+
+
+class _BindingSpec(TypedDict, total=False):
+    reference: Any
+
+
+class _BindingStatus(TypedDict, total=False):
+    apiExportClusterName: Any
+    phase: Any
+    boundResources: Any
+    conditions: Any
+
+
+class _Binding(TypedDict, total=False):
+    """The fields that are kept of an APIBinding. Permission claims do not decide which webhooks are called."""
+
+    metadata: _MetaOnly
+    spec: _BindingSpec
+    status: _BindingStatus
+
+
+class _ExportSpec(TypedDict, total=False):
+    resources: Any
+
+
+class _Export(TypedDict, total=False):
+    metadata: _MetaOnly
+    spec: _ExportSpec
+
+
+class _LogicalClusterStatus(TypedDict, total=False):
+    phase: Any
+
+
+class _LogicalClusterSpec(TypedDict, total=False):
+    owner: Any
+
+
+class _LogicalCluster(TypedDict, total=False):
+    metadata: _MetaOnly
+    spec: _LogicalClusterSpec
+    status: _LogicalClusterStatus
+
+
+class _WorkspaceSpec(TypedDict, total=False):
+    cluster: Any
+
+
+class _Workspace(TypedDict, total=False):
+    metadata: _MetaOnly
+    spec: _WorkspaceSpec
+
+
+_decode_binding: Final = msgspec.json.Decoder(_Binding).decode
+_decode_export: Final = msgspec.json.Decoder(_Export).decode
+_decode_logical_cluster: Final = msgspec.json.Decoder(_LogicalCluster).decode
+_decode_workspace: Final = msgspec.json.Decoder(_Workspace).decode
+
+
+def decode_binding(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode the reference and the binding status of an APIBinding."""
+    return dict(_decode_binding(text))
+
+
+def decode_export(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode the resources of an APIExport."""
+    return dict(_decode_export(text))
+
+
+def decode_logical_cluster(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode the owning Workspace and the phase of a LogicalCluster."""
+    return dict(_decode_logical_cluster(text))
+
+
+def decode_workspace(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode the logical cluster of a Workspace."""
+    return dict(_decode_workspace(text))
+
+
+HOOK_CONFIGURATIONS: Final = tuple(
+    WatchedResource(karmada.GROUP, karmada.VERSION, f"{kind.kind.lower()}s", kind.kind, decode_object)
+    for kind in (karmada.EXPLORING_CONFIGURATION, karmada.INTERPRETER_CONFIGURATION)
+)
+DEFINITIONS: Final = WatchedResource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", decode_definition
+)
+
+CUSTOMIZATIONS: Final = WatchedResource(
+    karmada.GROUP, karmada.VERSION, "resourceinterpretercustomizations", karmada.CUSTOMIZATION.kind, decode_object
+)
+
+# A kcp before v0.28 serves bindings and exports in v1alpha1 only.
+APIBINDINGS: Final = WatchedResource(
+    kcp.API_BINDING.group,
+    "v1alpha2",
+    "apibindings",
+    kcp.API_BINDING.kind,
+    decode_binding,
+    older_versions=("v1alpha1",),
+)
+APIEXPORTS: Final = WatchedResource(
+    kcp.API_EXPORT.group, "v1alpha2", "apiexports", kcp.API_EXPORT.kind, decode_export, older_versions=("v1alpha1",)
+)
+API_RESOURCE_SCHEMAS: Final = WatchedResource(
+    kcp.API_RESOURCE_SCHEMA.group, "v1alpha1", "apiresourceschemas", kcp.API_RESOURCE_SCHEMA.kind, decode_definition
+)
+LOGICAL_CLUSTERS: Final = WatchedResource(
+    kcp.LOGICAL_CLUSTER.group, "v1alpha1", "logicalclusters", kcp.LOGICAL_CLUSTER.kind, decode_logical_cluster
+)
+# kcp, pkg/server/bootstrap/identity.go: lists of these over all logical clusters name the identity of this APIExport.
+WORKSPACES: Final = WatchedResource(
+    kcp.WORKSPACE.group, "v1alpha1", "workspaces", kcp.WORKSPACE.kind, decode_workspace, export="tenancy.kcp.io"
+)
+NAMESPACES: Final = WatchedResource("", "v1", "namespaces", "Namespace", decode_metadata)
+MUTATING_CONFIGURATIONS: Final = WatchedResource(
+    "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", decode_object
+)
+VALIDATING_CONFIGURATIONS: Final = WatchedResource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    decode_object,
+)
+
+KCP: Final = (APIBINDINGS, APIEXPORTS, API_RESOURCE_SCHEMAS, LOGICAL_CLUSTERS, WORKSPACES)
+"""The resources that only kcp serves."""
+
+CACHED: Final = (APIEXPORTS, API_RESOURCE_SCHEMAS, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS)
+"""The resources whose objects of all shards the cache server of a kcp has, among others.
+
+kcp, pkg/reconciler/cache/replication/replication_controller.go: InstallIndexers, those without a filter.
+"""
+
+DISPATCHING: Final = (DEFINITIONS, NAMESPACES, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, *KCP)
+"""The resources that the dispatch engine reads."""
+
+BUILT_IN: Final = frozenset(
+    {
+        karmada.CONFIG_MAP,
+        *(one.group_kind for one in (DEFINITIONS, NAMESPACES, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS)),
+    }
+)
+"""The kinds that each kube-apiserver and each kcp serves, without a CustomResourceDefinition."""
+
+INTERPRETING: Final = (*HOOK_CONFIGURATIONS, DEFINITIONS, CUSTOMIZATIONS)
+"""The resources that the interpret engine reads, besides `karmada_config`."""
+
+
+KARMADAS: Final = WatchedResource(operator.GROUP, operator.VERSION, "karmadas", operator.KARMADA.kind, decode_object)
+"""The resource that the controller for CRD tarballs reads."""
+
+
+def karmada_config(namespace: str) -> WatchedResource:
+    """Return the one ConfigMap in ``namespace`` that customizes retention."""
+    return WatchedResource(
+        "", "v1", "configmaps", karmada.CONFIG_MAP.kind, decode_object, only=(namespace, karmada.CONFIG_MAP_NAME)
+    )
+
+
+RESOURCES: Final = (YURT_APP_OVERRIDERS, YURT_APP_SETS, YURT_APP_DAEMONS, NODE_POOLS)
+"""The resources that rendering reads."""
+
+SURROUNDINGS: Final = (DEFINITIONS, MUTATING_CONFIGURATIONS)
+"""The resources that show how the cluster treats overriders; no response depends on them."""

@@ -1,0 +1,244 @@
+"""Read the Kubernetes objects in the bytes of a file, as kubectl does.
+
+A document that is no Kubernetes object, such as the values of a Helm chart, is skipped. A document that should be an
+object, because it has ``apiVersion`` or ``kind``, is an error, and so is one that is not YAML.
+"""
+
+import codecs
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeGuard
+
+from fleethook.cluster.manifests.yaml_lines import FieldLines
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, Value, scan_values
+from fleethook.cluster.store.gc_freeze import GCFreezer
+from fleethook.model.json import JSON, JSONObject, as_object
+
+# Estimated Python containers of an object and its `Document`.
+_CONTAINERS: Final = 25
+_GZIP: Final = b"\x1f\x8b"
+_CHART_VERSIONS: Final = frozenset({"v1", "v2"})
+# Groups of files that tools read, such as a kustomization or the configuration of kubeadm. No apiserver stores them.
+_TOOL_GROUPS: Final = (
+    ".config.k8s.io", "kubeadm.k8s.io", "kind.x-k8s.io", "audit.k8s.io", "client.authentication.k8s.io", "skaffold",
+)  # fmt: skip
+# Requests to webhooks, as files for `fleethook explain` or for a test.
+_REVIEWS: Final = frozenset({"AdmissionReview", "ExploreReview", "ResourceInterpreterContext"})
+_UNREAD_BY_KUBECTL: Final = re.compile(r"\s*(?:#.*\n\s*)*(?:(---)[ \t]+[^#\s]|%)")
+_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+class Skipped(NamedTuple):
+    """A document that is no Kubernetes object."""
+
+    source: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        """Return ``FILE:LINE: reason``."""
+        return f"{self.source}:{self.line}: {self.reason}"
+
+
+def describe_skipped(skipped: Sequence[Skipped]) -> str:
+    """Return the number of skipped documents in words, ``""`` if there is none."""
+    if not skipped:
+        return ""
+    documents = (
+        "1 document that is no Kubernetes object"
+        if len(skipped) == 1
+        else (f"{len(skipped)} documents that are no Kubernetes objects")
+    )
+    return f"skipped {documents}"
+
+
+class Manifest(NamedTuple):
+    """The content of a file, or of several.
+
+    Attributes:
+        documents: The objects.
+        skipped: Documents that are no Kubernetes objects.
+        errors: Documents that cannot be read, and objects without the members that each object needs.
+        selected: Documents that are no Kubernetes objects, but that the caller asked for.
+    """
+
+    documents: list[Document]
+    skipped: list[Skipped]
+    errors: list[ManifestError]
+    selected: list[Document]
+
+    def extend(self, other: "Manifest") -> None:
+        """Add the content of another file."""
+        for own, more in zip(self, other, strict=True):
+            own.extend(more)  # type: ignore[attr-defined]
+
+
+def decode_text(content: bytes, *, source: str) -> str:
+    """Return the text of a file: UTF-8, or UTF-16 with a byte order mark, which kubectl reads, too.
+
+    Raises:
+        ManifestError: The bytes have another encoding.
+    """
+    encoding = "utf-16" if content.startswith(_UTF16) else "utf-8-sig"
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        if content.startswith(_GZIP):
+            raise ManifestError(source, 1, "is compressed with gzip: decompress it first") from None
+        line = content.count(b"\n", 0, error.start) + 1
+        byte = f"the byte 0x{content[error.start]:02x}"
+        expected = "UTF-16" if encoding == "utf-16" else "UTF-8"
+        raise ManifestError(source, line, f"{byte} is not valid {expected}: save the file as UTF-8") from None
+
+
+def read_manifest(
+    content: bytes, *, source: str, select: Callable[[JSON], bool] | None = None, freezer: GCFreezer | None = None
+) -> Manifest:
+    """Return the content of a file. A list (``kind: List``, ``DeploymentList``) yields its items.
+
+    Args:
+        content: YAML or JSON.
+        source: The name of the file in errors.
+        select: Whether the caller asks for a document that is no Kubernetes object, such as a fixture.
+        freezer: Counts the objects, if requests are served meanwhile.
+    """
+    found = Manifest([], [], [], [])
+    try:
+        text = decode_text(content, source=source)
+    except ManifestError as error:
+        found.errors.append(error)
+        return found
+    for value in scan_values(text, source=source):
+        if isinstance(value, ManifestError):
+            found.errors.append(value)
+        elif not _is_named(value.value) and select is not None and select(value.value):
+            found.selected.append(_make_document(value, source))
+        elif reason := _find_reason_to_skip(value.value):
+            found.skipped.append(Skipped(source, value.line, reason))
+        else:
+            before = len(found.documents)
+            _add_objects(value, source, found)
+            if freezer is not None:
+                freezer.add(_CONTAINERS * (len(found.documents) - before))
+    return found
+
+
+def read_documents(text: str, *, source: str) -> list[Document]:
+    """Return the objects in ``text``.
+
+    Raises:
+        ManifestError: The first document that is no object.
+    """
+    found = read_manifest(text.encode(), source=source)
+    skipped = (ManifestError(*one) for one in found.skipped)
+    first = min((*found.errors, *skipped), key=lambda one: one.line, default=None)
+    if first is not None:
+        raise first
+    return found.documents
+
+
+def _find_reason_to_skip(value: JSON) -> str:
+    """Return the reason why a document is no Kubernetes object, ``""`` if it is one or should be one."""
+    if isinstance(value, list):
+        # kubectl refuses a list of objects, so to skip it would hide them.
+        has_objects = any(isinstance(one, dict) and {"apiVersion", "kind"} <= one.keys() for one in value)
+        return "" if has_objects else "is a list, not a Kubernetes object"
+    if not isinstance(value, dict):
+        return "is text, not a Kubernetes object"
+    if not value.keys() & {"apiVersion", "kind"}:
+        return "has neither apiVersion nor kind"
+    return _find_tool(value)
+
+
+def _find_tool(value: JSONObject) -> str:
+    """Return the reason why no apiserver stores a document, ``""`` if one does or should."""
+    api_version, kind = value.get("apiVersion"), value.get("kind")
+    if _is_named(value):
+        return ""
+    if "kind" not in value:
+        is_chart = api_version in _CHART_VERSIONS and {"name", "version"} <= value.keys()
+        return "is the Chart.yaml of a Helm chart" if is_chart else ""
+    group = api_version.partition("/")[0] if isinstance(api_version, str) else ""
+    if group.endswith(_TOOL_GROUPS) or (api_version, kind) == ("v1", "Config"):
+        return f"is a file of a tool ({api_version} {kind}), not a Kubernetes object"
+    if kind in _REVIEWS:
+        return f"is a request ({kind}), not a Kubernetes object"
+    if as_object(value.get("metadata")).get("generateName"):
+        return f"is a {kind} without a name: its metadata has generateName"
+    return ""
+
+
+def _is_named(value: JSON) -> bool:
+    """Return whether a document has apiVersion, kind and a name, as each object."""
+    found = as_object(value)
+    return bool(found.get("apiVersion") and found.get("kind") and as_object(found.get("metadata")).get("name"))
+
+
+def _make_document(value: Value, source: str, path: Sequence[int] = ()) -> Document:
+    return Document(value.value, source, value.line, value.text, (value.number, *path), value.first_line)
+
+
+def _add_objects(value: Value, source: str, found: Manifest) -> None:
+    """Add the object of a document, or the items of a list, or an error for each that is no object."""
+    if unread := _UNREAD_BY_KUBECTL.match(value.text):
+        reason = "kubectl takes only a comment after ---" if unread[1] else "kubectl takes no YAML directives"
+        found.errors.append(ManifestError(source, value.first_line + 1, f"{reason}: remove the text from this line"))
+        return
+    lines = FieldLines()
+    for one, pointer, path in _expand_list(value.value, "", ()):
+        document = _make_document(value._replace(value=one), source, path)
+        if reason := _find_problem(one):
+            text = f"{pointer}: {reason}" if pointer else reason
+            found.errors.append(ManifestError(source, lines.line(document, ""), text))
+        else:
+            found.documents.append(document)
+
+
+def _expand_list(value: JSON, pointer: str, path: tuple[int, ...]) -> Iterator[tuple[JSON, str, tuple[int, ...]]]:
+    """Yield a document, or the items of a list, with their JSON pointers and paths (`Document.path`)."""
+    if not _is_list(value):
+        yield value, pointer, path
+        return
+    items = value.get("items")
+    if items is None:
+        return
+    if not isinstance(items, list):
+        yield items, f"{pointer}/items", path
+        return
+    # As kubectl does: items of a DeploymentList need neither apiVersion nor kind.
+    kind = value["kind"].removesuffix("List")
+    for number, item in enumerate(items):
+        if kind and isinstance(item, dict) and not (item.get("apiVersion") or item.get("kind")):
+            item = {"apiVersion": value["apiVersion"], **item, "kind": kind}  # noqa: PLW2901
+        yield from _expand_list(item, f"{pointer}/items/{number}", (*path, number))
+
+
+def _is_list(value: JSON) -> TypeGuard[JSONObject]:
+    """Return whether a document is a list. An object whose kind ends with List, such as IPAllowList, has a name."""
+    if not isinstance(value, dict) or not isinstance(value.get("kind"), str) or not value.get("apiVersion"):
+        return False
+    return value["kind"] == "List" or (value["kind"].endswith("List") and "items" in value and not _is_named(value))
+
+
+def _find_problem(value: JSON) -> str:
+    """Return the reason why a value cannot be an object, ``""`` if it can."""
+    if isinstance(value, list):
+        return "kubectl reads no list of objects: separate them by ---, or put them into the items of a List"
+    if not isinstance(value, dict):
+        return "a manifest must be an object with apiVersion, kind and metadata"
+    if not all(isinstance(value.get(member), str) and value[member] for member in ("apiVersion", "kind")):
+        return "apiVersion and kind are required"
+    return _find_metadata_problem(value["kind"], value.get("metadata"))
+
+
+def _find_metadata_problem(kind: str, metadata: JSON) -> str:
+    if not isinstance(metadata, dict) or metadata.get("name") in (None, ""):
+        return f"{kind} has no metadata.name"
+    if not isinstance(metadata["name"], str):
+        return f"metadata.name of {kind} must be text, not {json.dumps(metadata['name'])}: put it into quotation marks"
+    for member, types in (("labels", dict), ("annotations", dict), ("namespace", str)):
+        if metadata.get(member) and not isinstance(metadata[member], types):
+            expected = "text" if types is str else "a mapping"
+            return f"metadata.{member} of {kind} {metadata['name']} must be {expected}"
+    return ""

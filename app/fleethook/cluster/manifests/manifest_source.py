@@ -1,0 +1,318 @@
+"""Objects from files and directories of manifests, reloaded when the files change.
+
+If a document cannot be read, the last objects of its file stay in the store and the error is reported. A half-written
+file must not look like a deletion.
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from watchfiles import awatch
+
+from fleethook.cluster.manifests.manifest_files import STANDARD_INPUT, list_files, make_error, name_source, read_file
+from fleethook.cluster.manifests.manifest_reader import Skipped, describe_skipped, read_manifest
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.store.gc_freeze import GCFreezer
+from fleethook.cluster.store.source import PartState
+from fleethook.cluster.store.store import ObjectKey, Store, key_of
+
+# The file system notifies of changes. This rescan is for file systems without notification (NFS, some mounts).
+_RESCAN_MS: Final = 5_000
+_DEBOUNCE_MS: Final = 200
+# Objects that are stored or freed before the event loop serves reviews: about 5 ms.
+_SLICE: Final = 100
+# Estimated Python containers of an object and its `Document`.
+_CONTAINERS: Final = 25
+# Skipped documents that a log line names.
+_MAX_SKIPPED: Final = 10
+# Differs from that of each file.
+_NO_STAMP: Final = (0, 0, 0)
+
+_log: Final = logging.getLogger(__name__)
+
+
+class _File(NamedTuple):
+    """The content of a file.
+
+    Attributes:
+        stamp: Changes with the file.
+        documents: The objects.
+        kept: Former objects of the file, as long as it has an error: one of the unreadable documents may be their new
+            form.
+        skipped: Documents that are no Kubernetes objects.
+        errors: Documents that cannot be read.
+        was_read: Whether the file has been read without an error once.
+        expected_skipped: Number of skipped documents when the file was read without an error, or for the first time.
+    """
+
+    stamp: tuple[int, int, int]
+    documents: tuple[Document, ...]
+    kept: tuple[Document, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    errors: tuple[ManifestError, ...] = ()
+    was_read: bool = True
+    expected_skipped: int = 0
+
+
+class _Read(NamedTuple):
+    """The result of reading the files."""
+
+    files: dict[Path, _File]
+    unread: frozenset[str]
+    documents: dict[ObjectKey, Document]
+    removed: tuple[ObjectKey, ...]
+    """Objects of the store that no file contains any more."""
+    changed: tuple[Document, ...]
+    """Objects that are new, or differ from the stored ones."""
+    errors: dict[str, str]
+
+
+class ManifestSource:
+    """Keeps a store equal to files and directories of manifests. Standard input is read once.
+
+    Attributes:
+        errors: The current errors of each unreadable file; its last good objects stay in the store.
+        skipped: The current documents that are no Kubernetes objects.
+        revision: Increases with each change of the objects. The store does not notify of a change of a workload's
+            spec, of which it keeps no copy.
+    """
+
+    def __init__(self, paths: Sequence[Path], store: Store, *, exclude: Sequence[str] = ()) -> None:
+        """Prepare.
+
+        ``exclude`` has patterns of files to leave out (`fleethook.cluster.manifests.manifest_files.is_excluded`).
+        """
+        self._paths: Final = tuple(dict.fromkeys(paths))
+        self._exclude: Final = exclude
+        self._store: Final = store
+        self._files: dict[Path, _File] = {}
+        self._stored: dict[ObjectKey, Document] = {}
+        self._checked_at: float | None = None
+        self._unread: frozenset[str] = frozenset()
+        self.errors: dict[str, str] = {}
+        self.skipped: tuple[Skipped, ...] = ()
+        self.revision = 0
+
+    @property
+    def synced(self) -> bool:
+        """Whether each directory and file has been read once.
+
+        A file that was never read may hold the webhook that would deny the request.
+        """
+        return self._checked_at is not None and not self._unread
+
+    def parts(self) -> Iterator[PartState]:
+        """Yield the state of the files."""
+        age = None if self._checked_at is None else time.monotonic() - self._checked_at
+        detail = "; ".join(self.errors.values()) or describe_skipped(self.skipped)
+        yield PartState("manifests", self.synced, detail, age, failing=bool(self.errors))
+
+    def documents(self) -> list[Document]:
+        """Return the stored objects with their files, in the order of the files."""
+        return list(self._stored.values())
+
+    def find(self, key: ObjectKey) -> Document | None:
+        """Return the complete object under a key with its file, None if no file has it."""
+        return self._stored.get(key)
+
+    def load(self) -> bool:
+        """Read changed files and update the store; return whether anything changed."""
+        read = self._read_paths()
+        changed = sum(1 for _ in self._apply(read)) > 0
+        self._finish(read)
+        return changed
+
+    async def reload(self) -> bool:
+        """Do the same as `load` without blocking the event loop: read in a thread, update the store in slices.
+
+        Between two slices the store holds a part of the changes, as with the watch of an apiserver, whose objects
+        change one after the other. A change of few objects is one slice.
+        """
+        freezer = GCFreezer()
+        read = await asyncio.to_thread(self._read_paths, freezer)
+        changes = 0
+        for changes, _ in enumerate(self._apply(read), 1):
+            freezer.add(_CONTAINERS)
+            if changes % _SLICE == 0:
+                await asyncio.sleep(0)
+        former = [*self._stored.values(), *(one for file in self._files.values() for one in file.documents)]
+        self._finish(read)
+        while former:
+            # Freeing an object takes as long as storing one.
+            del former[-_SLICE:]
+            await asyncio.sleep(0)
+        return changes > 0
+
+    def _read_paths(self, freezer: GCFreezer | None = None) -> _Read:
+        errors: dict[str, str] = {}
+        files, unread = self._read_files(errors, freezer)
+        documents, stored = _merge(files, errors), self._stored
+        # Compared in the thread, because the work grows with the number of all objects, not of changed ones.
+        removed = tuple(stored.keys() - documents.keys())
+        changed = tuple(
+            document
+            for key, document in documents.items()
+            if (known := stored.get(key)) is None or known.object is not document.object
+        )
+        return _Read(files, unread, documents, removed, changed, errors)
+
+    def _apply(self, read: _Read) -> Iterator[None]:
+        """Update the store; yield after each change."""
+        for key in read.removed:
+            self._store.remove(key)
+            yield
+        for document in read.changed:
+            self._store.put(document.object)
+            yield
+
+    def _finish(self, read: _Read) -> None:
+        self._files, self._unread, self._stored = read.files, read.unread, read.documents
+        self.revision += bool(read.removed or read.changed)
+        self._report(read.errors)
+        self._report_skipped(tuple(one for file in read.files.values() for one in file.skipped))
+        self._checked_at = time.monotonic()
+
+    def _read_files(
+        self, errors: dict[str, str], freezer: GCFreezer | None
+    ) -> tuple[dict[Path, _File], frozenset[str]]:
+        """Return the files, and the names of those that were never read."""
+        files: dict[Path, _File] = {}
+        for path in self._list_files():
+            if isinstance(path, ManifestError):
+                errors[path.source] = str(path)
+                continue
+            read = files[path] = files.get(path) or _read(path, self._files.get(path), freezer)
+            if read.errors:
+                errors[str(path)] = "; ".join(map(str, read.errors))
+        # A file that was deleted stays if the caller names it, and so do those of a directory that cannot be listed.
+        for path, known in self._files.items():
+            if path not in files and any(path.is_relative_to(one) for one in errors):
+                files[path] = known
+        unread = {str(path) for path, file in files.items() if not file.was_read}
+        directories = errors.keys() - {str(path) for path in files}
+        if self._checked_at is not None:
+            directories &= self._unread
+        return files, frozenset(unread | directories)
+
+    def _list_files(self) -> Iterator[Path | ManifestError]:
+        """Yield the files, and an error for each path that does not exist."""
+        for path in self._paths:
+            if path == STANDARD_INPUT or path.exists():
+                yield from list_files([path], self._exclude)
+            else:
+                yield make_error(path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+
+    def _report(self, errors: dict[str, str]) -> None:
+        for file, text in errors.items():
+            if self.errors.get(file) != text:
+                _log.error("cannot read manifest: %s", text, extra={"fields": {"file": file}})
+        for file in self.errors.keys() - errors.keys():
+            _log.info("manifest is readable again: %s", file)
+        self.errors = errors
+
+    def _report_skipped(self, skipped: tuple[Skipped, ...]) -> None:
+        if skipped and skipped != self.skipped:
+            _log.info("%s: %s", describe_skipped(skipped), "; ".join(map(str, skipped[:_MAX_SKIPPED])))
+        self.skipped = skipped
+
+    async def follow(self, stop: asyncio.Event, *, changed: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Reload whenever files change, until ``stop`` is set; await ``changed`` after each change."""
+        named = [one for one in self._paths if one != STANDARD_INPUT]
+        while not stop.is_set():
+            present = [one for one in named if one.exists()]
+            if not present:
+                await _wait(stop, seconds=1.0 if named else None)
+                await self._reload_and_tell(changed)
+                continue
+            watch = awatch(
+                *present, debounce=_DEBOUNCE_MS, rust_timeout=_RESCAN_MS, yield_on_timeout=True, stop_event=stop
+            )
+            # A path that was removed meanwhile is an OSError; the next reload reports it.
+            with contextlib.suppress(OSError):
+                async with contextlib.aclosing(watch):
+                    async for changes in watch:
+                        await self._reload_and_tell(changed)
+                        # An editor replaces a file, and the watch of a file is about the former one.
+                        replaced = changes and any(one.is_file() for one in present)
+                        if replaced or present != [one for one in named if one.exists()]:
+                            break
+
+    async def _reload_and_tell(self, changed: Callable[[], Awaitable[None]] | None) -> None:
+        if await self.reload():
+            _log.info("manifests reloaded", extra={"fields": {"objects": len(self._stored)}})
+            if changed is not None:
+                await changed()
+
+
+def _merge(files: Mapping[Path, _File], errors: dict[str, str]) -> dict[ObjectKey, Document]:
+    merged: dict[ObjectKey, Document] = {}
+    for path, file in files.items():
+        for document in file.documents:
+            key = key_of(document.object)
+            other = merged.setdefault(key, document)
+            if other is not document:
+                text = (
+                    f"{document.place}: {key.group_kind.kind} {key.namespace}/{key.name} is already defined at "
+                    f"{other.place}; remove one of them"
+                )
+                errors[str(path)] = f"{errors[str(path)]}; {text}" if str(path) in errors else text
+    for file in files.values():
+        for document in file.kept:
+            merged.setdefault(key_of(document.object), document)
+    return merged
+
+
+async def _wait(stop: asyncio.Event, *, seconds: float | None) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    except TimeoutError:
+        return
+
+
+def _read(path: Path, known: _File | None, freezer: GCFreezer | None) -> _File:
+    """Return the content of a file, the known one if the file has not changed."""
+    try:
+        stamp = _NO_STAMP
+        if path != STANDARD_INPUT:
+            status = path.stat()
+            stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+        if known is not None and known.stamp == stamp:
+            return known
+        content = read_file(path)
+    except OSError as error:
+        return _keep(known, make_error(path, error))
+    except ManifestError as error:
+        return _keep(known, error)
+    read = read_manifest(content, source=name_source(path), freezer=freezer)
+    former = {} if known is None else {key_of(one.object): one for one in (*known.kept, *known.documents)}
+    for one in read.documents:
+        former.pop(key_of(one.object), None)
+    errors = [*read.errors]
+    missing = ", ".join(f"{key.group_kind.kind} {key.name}" for key in former)
+    if former and not content.strip():
+        # A program that writes a file truncates it first.
+        errors.append(ManifestError(str(path), 1, f"is empty, in place of {missing}: delete the file to remove them"))
+    expected = len(read.skipped) if known is None else known.expected_skipped
+    if former and len(read.skipped) > expected:
+        # A half-written object may look like a document that is none.
+        errors += [ManifestError(one.source, one.line, f"{one.reason}, in place of {missing}") for one in read.skipped]
+    documents, skipped = tuple(read.documents), tuple(read.skipped)
+    if not errors:
+        return _File(stamp, documents, skipped=skipped, expected_skipped=len(skipped))
+    was_read = known is not None and known.was_read
+    return _File(stamp, documents, tuple(former.values()), skipped, tuple(errors), was_read, expected)
+
+
+def _keep(known: _File | None, error: ManifestError) -> _File:
+    """Return a file that cannot be read, with its former objects. Its stamp makes the next reload read it again."""
+    if known is None:
+        return _File(_NO_STAMP, (), errors=(error,), was_read=False)
+    return known._replace(stamp=_NO_STAMP, errors=(error,))

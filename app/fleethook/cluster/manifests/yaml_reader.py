@@ -1,0 +1,275 @@
+"""Decode YAML and JSON as kubectl does: values, with their lines (sigs.k8s.io/yaml)."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final, NamedTuple
+
+import yaml
+from yaml.reader import ReaderError
+
+from fleethook.cluster.manifests.json_stream import SURROGATE, Stream, scan_json
+from fleethook.cluster.manifests.yaml_scalars import PLAIN, read_key, read_scalar
+from fleethook.model.json import JSON, JSONObject
+
+# An apiserver accepts objects of at most 3 MiB, and the shortest node takes two bytes. A file that expands to more
+# values is an alias bomb.
+MAX_NODES: Final = 1_000_000
+_DIRECTIVES: Final = re.compile(r"(?:[ \t]*(?:#.*)?\n|%.*\n)*")
+_MERGE: Final = (PLAIN, "tag:yaml.org,2002:merge")
+# Python's own limit for the conversion to JSON is lower.
+_MAX_DEPTH: Final = 1_000
+_COLUMNS: Final = re.compile(r"^[ ?:-]+", re.MULTILINE)
+_SEPARATOR: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
+# Characters that YAML 1.1 does not allow in a stream; libyaml names no line for them.
+_FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+_BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class ManifestError(ValueError):
+    """A manifest cannot be read; the text is ``FILE:LINE: reason``, or ``FILE: reason`` for line 0, the whole file."""
+
+    def __init__(self, source: str, line: int, reason: str) -> None:
+        self.source = source
+        self.line = line
+        self.reason = reason
+        super().__init__(f"{self.place}: {reason}")
+
+    @property
+    def place(self) -> str:
+        """``FILE:LINE``, or the file alone."""
+        return f"{self.source}:{self.line}" if self.line else self.source
+
+
+class Document(NamedTuple):
+    """One object and its position in a file."""
+
+    object: JSONObject
+    source: str
+    line: int
+    text: str = ""
+    """The part of the file that holds the object, for `fleethook.cluster.manifests.yaml_lines` (`Value.text`)."""
+    path: tuple[int, ...] = ()
+    """Number of the YAML document in `text`, then the index in each list (``kind: List``) around the object."""
+    first_line: int = 0
+    """Number of lines of the file before `text`."""
+
+    @property
+    def place(self) -> str:
+        """``FILE:LINE``, or the source alone for an object that has no line, such as one of a cluster."""
+        return f"{self.source}:{self.line}" if self.line else self.source
+
+
+class _Loader(_BASE):  # type: ignore[misc]
+    """Builds node trees; `fleethook.cluster.manifests.yaml_scalars` finds the types of scalars."""
+
+    yaml_implicit_resolvers: ClassVar = {None: [(PLAIN, re.compile(""))]}
+
+
+class Value(NamedTuple):
+    """One document of any type and its position in a file."""
+
+    value: JSON
+    line: int
+    number: int
+    """Position among the YAML documents of `text`, empty ones included."""
+    text: str = ""
+    """The part of the file that holds the document: from its separator ``---`` to the next one."""
+    first_line: int = 0
+    """Number of lines of the file before `text`."""
+
+
+def read_values(text: str, *, source: str) -> list[Value]:
+    """Return the documents in ``text`` except empty ones.
+
+    Args:
+        text: YAML, JSON or several JSON values one after the other.
+        source: The name of the file in errors.
+
+    Raises:
+        ManifestError: The first document that is not YAML, has a duplicate key or a value without JSON form.
+    """
+    return [_raise_error(found) for found in scan_values(text, source=source)]
+
+
+def _raise_error(found: Value | ManifestError) -> Value:
+    if isinstance(found, ManifestError):
+        raise found
+    return found
+
+
+def scan_values(text: str, *, source: str) -> Iterator[Value | ManifestError]:
+    """Yield the documents in ``text`` except empty ones, and an error in place of each that cannot be read.
+
+    As kubectl does, the text is split at lines that begin with ``---``, so an error ends at the next separator.
+    """
+    start = 0
+    if text.lstrip().startswith("{"):
+        stream = scan_json(text)
+        yield from _list_parts(stream, text, source)
+        if stream.is_json:
+            return
+        start = stream.parts[-1].end if stream.parts else 0
+    line = text.count("\n", 0, start)
+    for part in _split_documents(text, start):
+        for found in _scan_yaml(part, line, source):
+            yield _add_hint(found, part) if isinstance(found, ManifestError) else found
+        line += part.count("\n")
+
+
+def _list_parts(stream: Stream, text: str, source: str) -> Iterator[Value | ManifestError]:
+    counted, line = 0, 0
+    for value, start, end, has_duplicates in stream.parts:
+        line, counted = line + text.count("\n", counted, start), start
+        if has_duplicates:
+            yield from _scan_yaml(text[start:end], line, source)
+        elif value is not None:
+            yield Value(value, line + 1, 0, text[start:end], line)
+    if stream.error and stream.is_json:
+        yield ManifestError(source, text.count("\n", 0, stream.position) + 1, stream.error)
+
+
+def _add_hint(error: ManifestError, text: str) -> ManifestError:
+    if "{{" not in text:
+        return error
+    hint = "the document looks like a Helm template: render it first, or leave the file out"
+    return ManifestError(error.source, error.line, f"{error.reason}; {hint}")
+
+
+def _split_documents(text: str, start: int) -> Iterator[str]:
+    for separator in _SEPARATOR.finditer(text, start):
+        # Directives, such as %YAML 1.1, belong to the document after them.
+        if not _DIRECTIVES.fullmatch(text, start, separator.start()):
+            yield text[start : separator.start()]
+            start = separator.start()
+    yield text[start:]
+
+
+def _scan_yaml(text: str, first_line: int, source: str) -> Iterator[Value | ManifestError]:
+    """Yield the documents of a part of a file; after a syntax error, the rest of the part is lost."""
+    try:
+        for number, node in enumerate(_compose(text)):
+            try:
+                value = _Converter(source, first_line).value(node)
+            except ManifestError as error:
+                yield error
+                continue
+            if value is not None:
+                yield Value(value, first_line + node.start_mark.line + 1, number, text, first_line)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        yield ManifestError(source, first_line + (mark.line if mark else 0) + 1, _describe_error(error))
+    except ReaderError as error:
+        yield _describe_character(error, text, first_line, source)
+    except yaml.YAMLError as error:
+        yield ManifestError(source, first_line + 1, str(error))
+    except RecursionError:
+        yield ManifestError(source, first_line + 1, "is nested too deep")
+
+
+def _describe_error(error: yaml.MarkedYAMLError) -> str:
+    if (error.context or "").startswith("found duplicate anchor"):
+        return "the anchor is defined twice: rename one of them"
+    return error.problem or "is not YAML"
+
+
+def _describe_character(error: ReaderError, text: str, first_line: int, source: str) -> ManifestError:
+    found = _FORBIDDEN.search(text)
+    if found is None:
+        return ManifestError(source, first_line + 1, str(error.reason))
+    line = first_line + text.count("\n", 0, found.start()) + 1
+    return ManifestError(source, line, f"the character U+{ord(found.group()):04X} is not allowed in YAML")
+
+
+class _Converter:
+    """Converts the nodes of one document to JSON values. As kubectl does, it ignores unknown tags."""
+
+    def __init__(self, source: str, first_line: int) -> None:
+        self._source: Final = source
+        self._first_line: Final = first_line
+        self._nodes = 0
+
+    def _error(self, node: yaml.Node, reason: str) -> ManifestError:
+        line = self._first_line + node.start_mark.line + 1
+        return ManifestError(self._source, line, f"{reason} (column {node.start_mark.column + 1})")
+
+    def value(self, node: yaml.Node) -> JSON:
+        """Return the JSON value of ``node``; each use of an alias is expanded."""
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise self._error(node, f"expands to more than {MAX_NODES} values")
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(element) for element in node.value]
+        try:
+            return read_scalar(node.tag, node.value)
+        except ValueError as error:
+            raise self._error(node, str(error)) from None
+
+    def _mapping(self, node: yaml.MappingNode) -> JSONObject:
+        found: JSONObject = {}
+        own: set[str] = set()
+        for key_node, value_node in node.value:
+            if key_node.value == "<<" and key_node.tag in _MERGE:
+                # As kubectl does: merged members replace those before them, too.
+                for inherited in self._merged(value_node):
+                    found |= inherited
+                continue
+            key = self._key(key_node)
+            if key in own:
+                raise self._error(key_node, f"duplicate key {key!r}")
+            own.add(key)
+            found[key] = self.value(value_node)
+        return found
+
+    def _merged(self, node: yaml.Node) -> Iterator[JSONObject]:
+        """Yield the mappings to merge, the one with precedence last."""
+        sources = reversed(node.value) if isinstance(node, yaml.SequenceNode) else [node]
+        for inherited in sources:
+            value = self.value(inherited)
+            if not isinstance(value, dict):
+                raise self._error(inherited, "'<<' merges mappings only")
+            yield value
+
+    def _key(self, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise self._error(node, "a key must be a scalar")
+        try:
+            return read_key(node.tag, node.value)
+        except ValueError as error:
+            raise self._error(node, str(error)) from None
+
+
+def compose(text: str) -> list[yaml.Node]:
+    """Return the node trees of the YAML documents in ``text``, which `read_values` has accepted."""
+    # JSON, but not YAML, has escapes for halves of surrogate pairs.
+    return list(_compose(SURROGATE.sub(r"\\ufffd", text)))
+
+
+def _compose(text: str) -> Iterator[yaml.Node]:
+    _check_depth(text)
+    loader = _Loader(text)
+    try:
+        while loader.check_node():
+            yield loader.get_node()
+    finally:
+        loader.dispose()
+
+
+def _check_depth(text: str) -> None:
+    """Raise RecursionError for a text that is nested too deep: PyYAML's composer in C would end the process."""
+    brackets = text.count("[") + text.count("{")
+    # Each level of blocks takes a column, and a sequence may begin in the column of its key.
+    columns = max(map(len, _COLUMNS.findall(text)), default=0)
+    if brackets + 2 * columns < _MAX_DEPTH:
+        return
+    loader, depth = _Loader(text), 0
+    try:
+        while loader.check_event() and depth < _MAX_DEPTH:
+            event = loader.get_event()
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+    finally:
+        loader.dispose()
+    if depth >= _MAX_DEPTH:
+        raise RecursionError

@@ -1,0 +1,339 @@
+"""The webhook configurations of this server: rules, match conditions and failure policies.
+
+``failurePolicy: Fail`` is safe because the match conditions exclude all other objects: see docs/failure-policy.md.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Final, Literal, NamedTuple
+
+from fleethook.cluster.registration.match_conditions import BOUND_CONDITION, OWNED, Failing, Selection, write_conditions
+from fleethook.cluster.registration.paths import (
+    MUTATE_DEPLOYMENT,
+    MUTATE_KARMADA,
+    MUTATE_OVERRIDER,
+    MUTATE_STATEFULSET,
+    VALIDATE_APP_DAEMON,
+    VALIDATE_APP_SET,
+    VALIDATE_APP_SET_V1BETA1,
+    VALIDATE_CONFIG_MAP,
+    VALIDATE_CUSTOMIZATION,
+    VALIDATE_HOOKS,
+    VALIDATE_KARMADA,
+    VALIDATE_OVERRIDER,
+)
+from fleethook.model import karmada, operator
+from fleethook.model.json import JSON, JSONObject
+from fleethook.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1
+
+API_VERSION: Final = "admissionregistration.k8s.io/v1"
+CONFIGURATION_NAME: Final = "fleethook"
+MUTATING: Final = "MutatingWebhookConfiguration"
+VALIDATING: Final = "ValidatingWebhookConfiguration"
+
+_TIMEOUT_SECONDS: Final = 5
+_NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
+
+# No overrider may block the deletion of a workload, and removing a finalizer is an UPDATE.
+_NOT_DELETING: Final = {"name": "not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
+
+# The guard of rollouts has nothing to add to a deletion that was admitted before and waits for finalizers.
+_DELETES_NOW: Final = {"name": "not-being-deleted", "expression": "!has(oldObject.metadata.deletionTimestamp)"}
+
+# Status and metadata of a subject do not affect the rendering.
+_SPEC_CHANGES: Final = {"name": "spec-changes", "expression": "oldObject == null || object.spec != oldObject.spec"}
+
+# kube-apiserver sends no ConfigMap of another name, so these do not depend on this server.
+_KARMADA_CONFIG: Final = {
+    "name": "is-karmada-config", "expression": f"object.metadata.name == '{karmada.CONFIG_MAP_NAME}'"
+}  # fmt: skip
+
+
+class ServiceReference(NamedTuple):
+    """The Service in front of this server."""
+
+    namespace: str
+    name: str
+    port: int = 443
+
+    def client_config(self, path: str) -> JSONObject:
+        """Return ``clientConfig`` for a webhook at ``path``, without its caBundle."""
+        return {"service": {"namespace": self.namespace, "name": self.name, "path": path, "port": self.port}}
+
+    def names(self) -> list[str]:
+        """Return the DNS names of the Service inside the cluster."""
+        return [
+            f"{self.name}.{self.namespace}.svc",
+            f"{self.name}.{self.namespace}.svc.cluster.local",
+            f"{self.name}.{self.namespace}",
+            self.name,
+        ]
+
+
+class URLReference(NamedTuple):
+    """The URL of this server outside the cluster."""
+
+    base: str
+
+    def client_config(self, path: str) -> JSONObject:
+        """Return ``clientConfig`` for a webhook at ``path``, without its caBundle."""
+        return {"url": self.base.rstrip("/") + path}
+
+
+Reference = ServiceReference | URLReference
+
+
+def service_of(text: str) -> ServiceReference:
+    """Return the Service that ``NAMESPACE/NAME[:PORT]`` names."""
+    namespace, _, rest = text.partition("/")
+    name, _, port = rest.partition(":")
+    return ServiceReference(namespace, name, int(port or 443))
+
+
+class Webhook(NamedTuple):
+    """One webhook of a configuration."""
+
+    engine: str
+    """The engine that handles the reviews; the webhook is registered only if the engine is enabled."""
+    name: str
+    configuration: Literal["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+    path: str
+    group: str
+    version: str
+    resources: tuple[str, ...]
+    object_selector: JSONObject
+    conditions: tuple[JSONObject, ...]
+    scope: Literal["Namespaced", "Cluster"] = "Namespaced"
+    advises: bool = False
+    """Whether a failed call may be ignored: a later review refuses the same problem, or deletions must go on."""
+    side_effects: Literal["None", "NoneOnDryRun"] = "None"
+    operations: tuple[str, ...] = ("CREATE", "UPDATE")
+
+
+_POOLED: Final[JSONObject] = {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]}
+
+WEBHOOKS: Final = (
+    Webhook(
+        "overrider", "deployments.overrider.fleethook.io", MUTATING, MUTATE_DEPLOYMENT, "apps", "v1", ("deployments",),
+        _POOLED, (_NOT_DELETING, OWNED),
+    ),
+    Webhook(
+        "overrider", "statefulsets.overrider.fleethook.io", MUTATING, MUTATE_STATEFULSET, "apps", "v1",
+        ("statefulsets",), _POOLED, (_NOT_DELETING, OWNED),
+    ),
+    # Workloads that nothing of fleethook may refuse: the match conditions send each workload to one of both webhooks.
+    Webhook(
+        "overrider", "deployments.optional.overrider.fleethook.io", MUTATING, MUTATE_DEPLOYMENT, "apps", "v1",
+        ("deployments",), _POOLED, (_NOT_DELETING, OWNED), advises=True,
+    ),
+    Webhook(
+        "overrider", "statefulsets.optional.overrider.fleethook.io", MUTATING, MUTATE_STATEFULSET, "apps", "v1",
+        ("statefulsets",), _POOLED, (_NOT_DELETING, OWNED), advises=True,
+    ),
+    Webhook(
+        "overrider", "defaults.yurtappoverrider.fleethook.io", MUTATING, MUTATE_OVERRIDER, GROUP, VERSION,
+        ("yurtappoverriders",), {}, (_NOT_DELETING,),
+    ),
+    Webhook(
+        "overrider", "rules.yurtappoverrider.fleethook.io", VALIDATING, VALIDATE_OVERRIDER, GROUP, VERSION,
+        ("yurtappoverriders",), {}, (_NOT_DELETING,),
+        # The review announces the subject of a new overrider: `fleethook.cluster.registration.announcer`.
+        side_effects="NoneOnDryRun",
+    ),
+    Webhook(
+        "overrider", "deletion.yurtappoverrider.fleethook.io", VALIDATING, VALIDATE_OVERRIDER, GROUP, VERSION,
+        ("yurtappoverriders",), {}, (_DELETES_NOW,), advises=True, operations=("DELETE",),
+    ),
+    Webhook(
+        "overrider", "fit.yurtappset.fleethook.io", VALIDATING, VALIDATE_APP_SET, GROUP, VERSION,
+        ("yurtappsets",), {}, (_NOT_DELETING, _SPEC_CHANGES), advises=True,
+    ),
+    # kube-apiserver sends an edit in the version of the request, if that version is registered.
+    Webhook(
+        "overrider", "fit.v1beta1.yurtappset.fleethook.io", VALIDATING, VALIDATE_APP_SET_V1BETA1, GROUP,
+        VERSION_V1BETA1, ("yurtappsets",), {}, (_NOT_DELETING, _SPEC_CHANGES), advises=True,
+    ),
+    Webhook(
+        "overrider", "fit.yurtappdaemon.fleethook.io", VALIDATING, VALIDATE_APP_DAEMON, GROUP, VERSION,
+        ("yurtappdaemons",), {}, (_NOT_DELETING, _SPEC_CHANGES), advises=True,
+    ),
+    Webhook(
+        "interpret", "rules.hooks.interpret.fleethook.io", VALIDATING, VALIDATE_HOOKS, karmada.GROUP, karmada.VERSION,
+        ("resourceexploringwebhookconfigurations", "resourceinterpreterwebhookconfigurations"), {}, (_NOT_DELETING,),
+        "Cluster",
+    ),
+    Webhook(
+        "interpret", "rules.customizations.interpret.fleethook.io", VALIDATING, VALIDATE_CUSTOMIZATION, karmada.GROUP,
+        karmada.VERSION, ("resourceinterpretercustomizations",), {}, (_NOT_DELETING,), "Cluster",
+    ),
+    Webhook(
+        "interpret", "karmada-config.interpret.fleethook.io", VALIDATING, VALIDATE_CONFIG_MAP, "", "v1",
+        ("configmaps",), {}, (_NOT_DELETING, _KARMADA_CONFIG),
+    ),
+    Webhook(
+        "crds", "defaults.karmada.crds.fleethook.io", MUTATING, MUTATE_KARMADA, operator.GROUP, operator.VERSION,
+        ("karmadas",), {}, (_NOT_DELETING,),
+    ),
+    Webhook(
+        "crds", "rules.karmada.crds.fleethook.io", VALIDATING, VALIDATE_KARMADA, operator.GROUP, operator.VERSION,
+        ("karmadas",), {}, (_NOT_DELETING,),
+    ),
+)  # fmt: skip
+
+
+SELECTED: Final = tuple(webhook.name for webhook in WEBHOOKS if OWNED in webhook.conditions)
+"""The webhooks to which the leader adds ``rules`` and the conditions of `cluster.registration.match_conditions`.
+
+Installers register them without rules, so kube-apiserver sends nothing until the leader has listed the subjects. An
+installation whose replicas never become ready refuses no workload.
+"""
+
+_NOTHING: Final = {"name": BOUND_CONDITION, "expression": "false"}
+
+LABELS: Final = {"app.kubernetes.io/name": "fleethook"}
+
+
+def configuration_path(kind: str) -> str:
+    """Return the API path of this server's configuration of a kind."""
+    return f"/apis/{API_VERSION}/{kind.lower()}s/{CONFIGURATION_NAME}"
+
+
+def webhook_templates() -> list[JSONObject]:
+    """Return the configurations for the chart, without the fields that its values decide.
+
+    Each webhook has the members ``engine`` and ``path`` besides those of the API.
+    """
+    decided = ("clientConfig", "namespaceSelector", "failurePolicy", "timeoutSeconds")
+    templates: list[JSONObject] = []
+    for kind in (MUTATING, VALIDATING):
+        made = []
+        for webhook in WEBHOOKS:
+            if webhook.configuration == kind:
+                rendered = _webhook(webhook, ServiceReference("", ""), namespaces={})
+                kept = {name: value for name, value in rendered.items() if name not in decided}
+                # The chart's value failurePolicy applies to the other webhooks only.
+                own = {"failurePolicy": rendered["failurePolicy"]} if webhook.advises else {}
+                made.append({"engine": webhook.engine, "path": webhook.path, **kept, **own})
+        templates.append({"kind": kind, "name": CONFIGURATION_NAME, "webhooks": made})
+    return templates
+
+
+ENGINES: Final = frozenset(webhook.engine for webhook in WEBHOOKS)
+
+
+def select_workloads(registered: Collection[str], selection: Selection) -> dict[str, JSONObject]:
+    """Return ``rules`` and ``matchConditions`` of the webhooks of `SELECTED`.
+
+    A webhook that gets no workload has no rules. It has a condition all the same: after a rollback to a version whose
+    installer registers rules, the webhook would otherwise get all workloads until a leader of that version runs.
+
+    Args:
+        registered: The names of the webhooks in the configuration, which an earlier version may have installed.
+        selection: The subjects with an overrider.
+    """
+    selected = [webhook for webhook in WEBHOOKS if webhook.name in SELECTED and webhook.name in registered]
+    optional = {webhook.resources for webhook in selected if webhook.advises}
+    made = {}
+    for webhook in selected:
+        closed = Failing.CLOSED if webhook.resources in optional else Failing.ALL
+        conditions = write_conditions(selection, Failing.OPEN if webhook.advises else closed)
+        rules = _rules(webhook) if conditions else []
+        made[webhook.name] = {"rules": rules, "matchConditions": conditions or [_NOTHING]}
+    return made
+
+
+def webhook_configurations(
+    reference: Reference,
+    *,
+    exempt_namespaces: Sequence[str] = (),
+    engines: Collection[str] = ENGINES,
+    selecting: bool = True,
+) -> list[JSONObject]:
+    """Return the webhook configurations without ``caBundle``, which `fleethook.cluster.registration.ca_injector` adds.
+
+    Args:
+        reference: The Service or URL of this server.
+        exempt_namespaces: Namespaces whose objects are never sent. They should include the namespace of this server,
+            so that it can be started, scaled and repaired while it does not respond.
+        engines: The enabled engines; the webhooks of others are not registered.
+        selecting: Whether a leader adds the rules of `SELECTED`. Otherwise all workloads of OpenYurt are sent, and the
+            optional webhooks are not registered.
+    """
+    namespaces: JSONObject = {}
+    if exempt_namespaces:
+        excluded = {"key": _NAMESPACE_LABEL, "operator": "NotIn", "values": list(exempt_namespaces)}
+        namespaces = {"matchExpressions": [excluded]}
+    return [
+        {
+            "apiVersion": API_VERSION,
+            "kind": kind,
+            "metadata": {"name": CONFIGURATION_NAME, "labels": dict(LABELS)},
+            "webhooks": [
+                _webhook(webhook, reference, namespaces=namespaces, selecting=selecting)
+                for webhook in WEBHOOKS
+                if webhook.configuration == kind
+                and webhook.engine in engines
+                and (selecting or not (webhook.advises and webhook.name in SELECTED))
+            ],
+        }
+        for kind in (MUTATING, VALIDATING)
+        if any(webhook.configuration == kind and webhook.engine in engines for webhook in WEBHOOKS)
+    ]
+
+
+def _rules(webhook: Webhook) -> list[JSONObject]:
+    return [
+        {
+            "apiGroups": [webhook.group],
+            "apiVersions": [webhook.version],
+            "resources": list(webhook.resources),
+            "operations": list(webhook.operations),
+            "scope": webhook.scope,
+        }
+    ]
+
+
+def _webhook(webhook: Webhook, reference: Reference, *, namespaces: JSONObject, selecting: bool = True) -> JSONObject:
+    rendered: JSONObject = {
+        "name": webhook.name,
+        "clientConfig": reference.client_config(webhook.path),
+        "rules": _rules(webhook),
+        "namespaceSelector": namespaces,
+        "objectSelector": webhook.object_selector,
+        "matchConditions": list(webhook.conditions),
+        # With Equivalent, kube-apiserver converts and sends objects of other versions, too. A failed conversion refuses
+        # the request with any failurePolicy, so advising webhooks use Exact.
+        "matchPolicy": "Exact" if webhook.advises else "Equivalent",
+        # A bad edit of a subject is refused again with each of its workloads, and a guard against rollouts must not
+        # prevent deletions while this server does not respond. So these reviews may be skipped.
+        "failurePolicy": "Ignore" if webhook.advises else "Fail",
+        "sideEffects": webhook.side_effects,
+        "timeoutSeconds": _TIMEOUT_SECONDS,
+        "admissionReviewVersions": ["v1", "v1beta1"],
+    }
+    if selecting and webhook.name in SELECTED:
+        del rendered["rules"]
+    if webhook.configuration == MUTATING:
+        # A later webhook may add a container that an overrider changes.
+        rendered["reinvocationPolicy"] = "IfNeeded"
+    return rendered
+
+
+def ca_bundles(bundle: str) -> list[JSONObject]:
+    """Return the objects that set ``caBundle`` of each webhook, and no other field, by server-side apply.
+
+    Args:
+        bundle: The certificate authorities, PEM in base64.
+    """
+
+    def member(webhook: Webhook) -> JSON:
+        return {"name": webhook.name, "clientConfig": {"caBundle": bundle}}
+
+    return [
+        {
+            "apiVersion": API_VERSION,
+            "kind": kind,
+            "metadata": {"name": CONFIGURATION_NAME},
+            "webhooks": [member(webhook) for webhook in WEBHOOKS if webhook.configuration == kind],
+        }
+        for kind in (MUTATING, VALIDATING)
+    ]

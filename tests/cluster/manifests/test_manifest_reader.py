@@ -1,0 +1,196 @@
+"""The documents of a file: objects, documents to skip, and errors, each with its line."""
+
+import gzip
+import json
+
+import pytest
+
+from fleethook.cluster.manifests.manifest_reader import describe_skipped, read_documents, read_manifest
+from fleethook.cluster.manifests.yaml_lines import FieldLines
+from fleethook.cluster.manifests.yaml_reader import ManifestError
+
+OBJECT = "apiVersion: v1\nkind: A\nmetadata: {name: %s}\n"
+A, B = OBJECT % "a", OBJECT % "b"
+JSON_A = '{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}'
+JSON_B = JSON_A.replace('"a"', '"b"')
+
+
+def read(content: str | bytes) -> tuple[list[str], list[int], list[str]]:
+    """Return the names of the objects, the lines of skipped documents, and the errors."""
+    found = read_manifest(content.encode() if isinstance(content, str) else content, source="f")
+    names = [one.object["metadata"]["name"] for one in found.documents]
+    return names, [one.line for one in found.skipped], [str(one) for one in found.errors]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("resources: [a.yaml]", "has neither apiVersion nor kind"),
+        ("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]", "is a file of a tool"),
+        ("apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration", "is a file of a tool"),
+        ("apiVersion: kind.x-k8s.io/v1alpha4\nkind: Cluster\nname: x", "is a file of a tool"),
+        ("apiVersion: v1\nkind: Config\nclusters: []", "is a file of a tool"),
+        ("apiVersion: skaffold/v4beta13\nkind: Config\nmetadata: {}", "is a file of a tool"),
+        ("apiVersion: v2\nname: chart\nversion: 1.0.0", "is the Chart.yaml of a Helm chart"),
+        ("apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\nrequest: {}", "is a request (AdmissionReview)"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {generateName: x-}", "has generateName"),
+        ("replicaCount: 1\nimage: {tag: v1}", "has neither apiVersion nor kind"),
+        ("name: x\noperation: Retain\ndesiredObj: {apiVersion: v1, kind: A}\noutput: {}", "has neither"),
+        ("# A title\n\nSome text of a README.", "is text, not a Kubernetes object"),
+        ("- {op: replace, path: /spec, value: 1}", "is a list, not a Kubernetes object"),
+        ("42", "is text, not a Kubernetes object"),
+    ],
+)  # fmt: skip
+def test_documents_that_are_no_objects_are_skipped_beside_objects(text: str, reason: str) -> None:
+    found = read_manifest(f"{A}---\n{text}\n---\n{B}".encode(), source="f")
+    assert [one.object["metadata"]["name"] for one in found.documents] == ["a", "b"]
+    assert ([one.line for one in found.skipped], found.errors) == ([text.startswith("# ") * 2 + 5], [])
+    assert reason in str(found.skipped[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("kind: A\nmetadata: {name: x}", 5, "apiVersion and kind are required"),
+        ("apiVersion: v1\nmetadata: {name: x}", 5, "apiVersion and kind are required"),
+        ("apiVersion: v1\nkind: 5\nmetadata: {name: x}", 5, "apiVersion and kind are required"),
+        ("apiVersion: v1\nkind: A", 5, "A has no metadata.name"),
+        ("apiVersion: v1\nkind: A\nmetadata: {name: 5}", 5, "metadata.name of A must be text, not 5: put it into quotation marks"),
+        ("apiVersion: v1\nkind: A\nmetadata: {name: x, labels: [x]}", 5, "metadata.labels of A x must be a mapping"),
+        ("apiVersion: v1\nkind: A\nmetadata: {name: x, namespace: 5}", 5, "metadata.namespace of A x must be text"),
+        ("apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: A, metadata: {name: c}}\n- 7", 9, "/items/1: a manifest must be an object"),
+        ("apiVersion: v1\nkind: List\nitems: {}", 5, "/items: apiVersion and kind are required"),
+        ("- {apiVersion: v1, kind: A, metadata: {name: x}}", 5, "kubectl reads no list of objects"),
+        ("apiVersion: v1\nkind: A\nkind: B", 7, "duplicate key 'kind' (column 1)"),
+        ("apiVersion: v1\n\tkind: A", 6, "found a tab character that violates indentation"),
+        ("kind: [broken", 6, "did not find expected ',' or ']'"),
+        ("key: {{ .Values.name }}", 5, "a key must be a scalar (column 7); the document looks like a Helm template"),
+        ("key: a\x00b", 5, "the character U+0000 is not allowed in YAML"),
+        ("a: &x [*y]", 5, "found undefined alias"),
+    ],
+)  # fmt: skip
+def test_documents_that_should_be_objects_are_errors_and_the_others_are_read(text: str, line: int, reason: str) -> None:
+    names, skipped, (error,) = read(f"{A}---\n{text}\n---\n{B}")
+    assert ([one for one in names if one != "c"], skipped) == (["a", "b"], [])
+    assert error.startswith(f"f:{line}: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [(f"{A}--- {{apiVersion: v1, kind: A, metadata: {{name: c}}}}\n", 4, "only a comment after ---"),
+     (f"%YAML 1.1\n---\n{A}", 1, "no YAML directives"), (f"# c\n\n%TAG ! x\n---\n{A}", 1, "no YAML directives")],
+)  # fmt: skip
+def test_objects_that_kubectl_does_not_read_are_errors(text: str, line: int, reason: str) -> None:
+    _, _, (error,) = read(text)
+    assert error == f"f:{line}: kubectl takes {reason}: remove the text from this line"
+
+
+def test_other_documents_may_have_directives_and_tags() -> None:
+    assert read(f"%YAML 1.1\n---\nsecret: !vault x\n---\n{A}--- {{a: b}}\n--- # c\n{B}") == (["a", "b"], [3, 8], [])
+
+
+def test_all_errors_of_a_file_are_reported() -> None:
+    assert [error.split(": ")[0] for error in read(f"a: [\n---\n{A}---\nkind: X\n---\nb: ]\n")[2]] == [
+        "f:2",
+        "f:7",
+        "f:9",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "---\n---\n", "# only a comment\n", "null\n", "\ufeff", "--- # nothing\n...\n"]
+)
+def test_empty_documents_are_not_counted(text: str) -> None:
+    assert read(text) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ((A + "# caf\u00e9\n").encode("latin-1"), "f:4: the byte 0xe9 is not valid UTF-8: save the file as UTF-8"),
+        (gzip.compress(A.encode(), mtime=0), "f:1: is compressed with gzip: decompress it first"),
+        (A.encode("utf-16-le"), "f:1: the character U+0000 is not allowed in YAML"),
+        (b"\xff\xfe\x00\xd8a", "f:1: the byte 0x00 is not valid UTF-16: save the file as UTF-8"),
+    ],
+)
+def test_other_encodings_are_errors_with_their_line(content: bytes, error: str) -> None:
+    assert read(content) == ([], [], [error])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("text", [A, JSON_A])
+def test_byte_order_marks_are_read_as_kubectl_does(encoding: str, text: str) -> None:
+    assert read(text.encode(encoding)) == (["a"], [], [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{JSON_A}\n{JSON_B}\n", f"{JSON_A}{JSON_B}", f"\n {JSON_A}\n\n\n{JSON_B}", f"{JSON_A}\nnull\n{JSON_B}",
+        f"{JSON_A}\n---\n{JSON_B}", f"{JSON_A}\n---\n{B}", f"{A}---\n{JSON_B}\n",
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [json.loads(JSON_A), json.loads(JSON_B)]}),
+    ],
+)  # fmt: skip
+def test_json_streams_are_read(text: str) -> None:
+    assert read(text) == (["a", "b"], [], [])
+
+
+def test_an_error_in_a_json_stream_keeps_the_values_before_it() -> None:
+    assert read(f"{JSON_A}\n{JSON_B}\n{{broken") == (
+        ["a", "b"], [], ["f:3: expecting property name enclosed in double quotes"],
+    )  # fmt: skip
+    duplicate = '{"kind":"X",\n "kind":"Y"}'
+    assert read(f"{JSON_A}\n{duplicate}\n{JSON_B}") == (["a", "b"], [], ["f:3: duplicate key 'kind' (column 2)"])
+
+
+def test_escaped_surrogate_pairs_of_json_are_one_character_and_halves_are_replaced() -> None:
+    text = JSON_A.replace("{", '{"n": "\\ud83d\\ude00", "\\ud800": ["\\udc00x"], ', 1)
+    (document,) = read_manifest(text.encode(), source="f").documents
+    assert (document.object["n"], document.object["\ufffd"]) == ("\U0001f600", ["\ufffdx"])
+    assert FieldLines().line(document, "metadata") == 1
+
+
+def test_fields_of_later_documents_have_their_lines_in_the_file() -> None:
+    indented = json.dumps(json.loads(JSON_B), indent=1)
+    for text in (f"{JSON_A}\n{indented}", f"{JSON_A}\n---\n{indented}"):
+        second = read_manifest(text.encode(), source="f").documents[1]
+        line = text.splitlines().index('  "name": "b"') + 1
+        assert FieldLines().line(second, "metadata.name") == line
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("apiVersion: v1\nkind: List\nitems: null", []), ("apiVersion: v1\nkind: List", []),
+        ("apiVersion: v1\nkind: List\nmetadata: {}\nitems: []", []),
+        ("apiVersion: v1\nkind: AList\nitems: [{metadata: {name: x}}, {kind: B, apiVersion: v2, metadata: {name: q}}]", ["v1 A x", "v2 B q"]),
+        ("apiVersion: v1\nkind: AllowList\nmetadata: {name: own}\nitems: [1]", ["v1 AllowList own"]),
+        ("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: BList, items: [{metadata: {name: z}}]}]", ["v1 B z"]),
+    ],
+)  # fmt: skip
+def test_lists_yield_their_items_as_kubectl_reads_them(text: str, names: list[str]) -> None:
+    found = read_manifest(text.encode(), source="f")
+    read = [
+        f"{one.object['apiVersion']} {one.object['kind']} {one.object['metadata']['name']}" for one in found.documents
+    ]
+    assert (read, found.skipped, found.errors) == (names, [], [])
+
+
+def test_a_caller_may_select_documents_that_are_no_objects() -> None:
+    text = f"{A}---\noperation: x\n---\noutput: y\n---\n{B}operation: z\n"
+    found = read_manifest(text.encode(), source="f", select=lambda value: "operation" in value)
+    assert [one.line for one in found.selected] == [5]
+    assert [one.line for one in found.skipped] == [7]
+    assert [one.line for one in found.documents] == [1, 9]
+
+
+def test_a_strict_reader_raises_the_first_problem() -> None:
+    with pytest.raises(ManifestError, match="f:5: has neither apiVersion nor kind"):
+        read_documents(f"{A}---\na: b\n---\nkind: X\n", source="f")
+
+
+def test_skipped_documents_are_counted_in_words() -> None:
+    skipped = read_manifest(b"a: b\n---\nc: d\n", source="f").skipped
+    assert describe_skipped([]) == ""
+    assert describe_skipped(skipped[:1]) == "skipped 1 document that is no Kubernetes object"
+    assert describe_skipped(skipped) == "skipped 2 documents that are no Kubernetes objects"

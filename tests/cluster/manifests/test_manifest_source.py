@@ -1,0 +1,308 @@
+import asyncio
+import io
+import json
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.store import Store, gc_freeze
+from fleethook.model.gvk import GroupKind
+from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET
+from tests.waiting import NET
+
+CONFIG = GroupKind("", "ConfigMap")
+
+
+def config(name: str, value: str = "1") -> str:
+    return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: d}}\ndata: {{v: '{value}'}}\n"
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+@pytest.fixture
+def source(tmp_path: Path, store: Store) -> ManifestSource:
+    return ManifestSource([tmp_path], store)
+
+
+def versions(store: Store, *kinds: GroupKind) -> list[str]:
+    return [document["apiVersion"] for kind in kinds for document in store.each("", kind)]
+
+
+def names(store: Store) -> dict[str, str]:
+    return {document["metadata"]["name"]: document["data"]["v"] for document in store.each("", CONFIG)}
+
+
+def test_yaml_and_json_files_are_read(tmp_path: Path, source: ManifestSource, store: Store) -> None:
+    (tmp_path / "sub" / "..2024").mkdir(parents=True)
+    (tmp_path / "a.yaml").write_text(config("a") + "---\n" + config("b"))
+    (tmp_path / "sub" / "c.yml").write_text(config("c"))
+    (tmp_path / "sub" / "..2024" / "d.yaml").write_text(config("d"))
+    (tmp_path / "e.json").write_text(json.dumps(yaml.safe_load(config("e"))))
+    (tmp_path / "f.txt").write_text(config("f"))
+    assert source.load()
+    assert names(store) == {"a": "1", "b": "1", "c": "1", "e": "1"}
+    assert (source.synced, source.errors, source.load()) == (True, {}, False)
+
+
+def test_changed_and_deleted_files_update_the_store(tmp_path: Path, source: ManifestSource, store: Store) -> None:
+    (tmp_path / "a.yaml").write_text(config("a"))
+    (tmp_path / "b.yaml").write_text(config("b"))
+    source.load()
+    kept = store.get("", CONFIG, "d", "b")
+    (tmp_path / "a.yaml").write_text(config("a", "22"))
+    source.load()
+    assert names(store) == {"a": "22", "b": "1"}
+    assert store.get("", CONFIG, "d", "b") is kept
+    (tmp_path / "a.yaml").unlink()
+    source.load()
+    assert names(store) == {"b": "1"}
+
+
+def test_a_broken_file_keeps_its_last_good_objects(
+    tmp_path: Path, source: ManifestSource, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(config("a"))
+    source.load()
+    file.write_text("kind: [broken")
+    source.load()
+    assert names(store) == {"a": "1"}
+    assert list(source.errors) == [str(file)]
+    assert "a.yaml:2: " in source.errors[str(file)]
+    source.load()
+    assert caplog.text.count("cannot read manifest") == 1
+    file.write_text(config("a", "2"))
+    source.load()
+    assert (names(store), source.errors) == ({"a": "2"}, {})
+
+
+def test_a_file_that_was_never_readable_delays_sync_but_not_other_files(
+    tmp_path: Path, source: ManifestSource, store: Store
+) -> None:
+    (tmp_path / "bad.yaml").write_bytes(b"\xff")
+    (tmp_path / "good.yaml").write_text(config("a"))
+    source.load()
+    assert (names(store), len(source.errors), source.synced) == ({"a": "1"}, 1, False)
+    (tmp_path / "bad.yaml").write_text(config("b"))
+    source.load()
+    assert (names(store), source.synced) == ({"a": "1", "b": "1"}, True)
+    (tmp_path / "bad.yaml").write_bytes(b"\xff")
+    source.load()
+    assert (names(store), source.synced) == ({"a": "1", "b": "1"}, True)
+
+
+def test_an_unreadable_document_delays_sync_but_not_the_others_of_its_file(
+    tmp_path: Path, source: ManifestSource, store: Store
+) -> None:
+    (tmp_path / "a.yaml").write_text(f"{config('a')}---\nkind: X\n---\n{config('b')}---\na: [\n")
+    source.load()
+    assert (names(store), source.synced) == ({"a": "1", "b": "1"}, False)
+    (part,) = source.parts()
+    assert "a.yaml:6: apiVersion and kind are required; " in part.detail
+    assert f"{tmp_path / 'a.yaml'}:14: " in part.detail
+    (tmp_path / "a.yaml").write_text(config("a", "2"))
+    source.load()
+    assert (names(store), source.synced, source.errors) == ({"a": "2"}, True, {})
+
+
+def test_an_unreadable_document_keeps_former_objects_while_others_change(
+    tmp_path: Path, source: ManifestSource, store: Store
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(f"{config('a')}---\n{config('b')}")
+    source.load()
+    for text, expected in (
+        (f"{config('a', '2')}---\nkind: [", {"a": "2", "b": "1"}),
+        (f"{config('a', '3')}---\nkind: ConfigMap", {"a": "3", "b": "1"}),
+        # A half-written document may be text, or a mapping without kind.
+        (f"{config('a', '4')}---\napiVers", {"a": "4", "b": "1"}),
+        (f"{config('a', '5')}---\nmetadata: {{name: b}}", {"a": "5", "b": "1"}),
+        ("\n", {"a": "5", "b": "1"}),
+    ):
+        file.write_text(text)
+        source.load()
+        assert (names(store), source.synced, len(source.errors)) == (expected, True, 1)
+        file.touch()
+        source.load()
+        assert (names(store), len(source.errors)) == (expected, 1)
+    for text, expected in ((config("a", "6"), {"a": "6"}), ("# nothing\n", {}), ("", {})):
+        file.write_text(text)
+        source.load()
+        assert (names(store), source.errors) == (expected, {})
+
+
+def test_an_object_that_moved_out_of_an_unreadable_file_is_taken_from_its_new_file(
+    tmp_path: Path, source: ManifestSource, store: Store
+) -> None:
+    (tmp_path / "a.yaml").write_text(f"{config('a')}---\n{config('b')}")
+    source.load()
+    (tmp_path / "a.yaml").write_text(f"{config('a')}---\na: [")
+    (tmp_path / "b.yaml").write_text(config("b", "2"))
+    source.load()
+    assert (names(store), list(source.errors)) == ({"a": "1", "b": "2"}, [str(tmp_path / "a.yaml")])
+
+
+def test_documents_that_are_no_objects_are_skipped_and_reported_once(
+    tmp_path: Path, source: ManifestSource, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    (tmp_path / "values.yaml").write_text("replicas: 1\n")
+    (tmp_path / "a.yaml").write_text(f"{config('a')}---\nresources: []\n")
+    source.load()
+    assert (names(store), source.synced, source.errors) == ({"a": "1"}, True, {})
+    (part,) = source.parts()
+    assert (part.detail, part.failing) == ("skipped 2 documents that are no Kubernetes objects", False)
+    (tmp_path / "a.yaml").write_text(f"{config('a', '2')}---\nresources: []\n")
+    source.load()
+    assert (names(store), source.errors) == ({"a": "2"}, {})
+    assert caplog.text.count("values.yaml:1: has neither apiVersion nor kind") == 1
+
+
+def test_deleting_an_unreadable_file_completes_the_sync(tmp_path: Path, source: ManifestSource) -> None:
+    (tmp_path / "bad.yaml").write_bytes(b"\xff")
+    source.load()
+    (tmp_path / "bad.yaml").unlink()
+    source.load()
+    assert (source.errors, source.synced) == ({}, True)
+
+
+def test_a_missing_directory_delays_the_sync(tmp_path: Path, store: Store) -> None:
+    source = ManifestSource([tmp_path / "later"], store)
+    source.load()
+    assert not source.synced
+    (tmp_path / "later").mkdir()
+    source.load()
+    assert source.synced
+
+
+def test_an_object_in_two_files_is_reported_and_the_first_wins(
+    tmp_path: Path, source: ManifestSource, store: Store
+) -> None:
+    (tmp_path / "a.yaml").write_text(config("same", "first"))
+    (tmp_path / "b.yaml").write_text(config("same", "second"))
+    source.load()
+    assert names(store) == {"same": "first"}
+    (text,) = source.errors.values()
+    assert "ConfigMap d/same is already defined at" in text
+    assert "a.yaml:1" in text
+
+
+def test_objects_keep_the_version_of_their_file(tmp_path: Path, source: ManifestSource, store: Store) -> None:
+    for kind, version in (("YurtAppSet", "v1beta1"), ("NodePool", "v1beta2")):
+        text = f"apiVersion: apps.openyurt.io/{version}\nkind: {kind}\nmetadata: {{name: a}}\n"
+        (tmp_path / f"{kind}.yaml").write_text(text)
+    source.load()
+    assert versions(store, YURT_APP_SET, NODE_POOL) == ["apps.openyurt.io/v1beta1", "apps.openyurt.io/v1beta2"]
+    text = (tmp_path / "YurtAppSet.yaml").read_text()
+    (tmp_path / "YurtAppSet.yaml").write_text(text.replace("v1beta1", "v1alpha1"))
+    source.load()
+    assert versions(store, YURT_APP_SET) == ["apps.openyurt.io/v1alpha1"]
+
+
+def test_a_removed_directory_keeps_all_objects(tmp_path: Path, store: Store) -> None:
+    directory = tmp_path / "m"
+    directory.mkdir()
+    (directory / "a.yaml").write_text(config("a"))
+    source = ManifestSource([directory], store)
+    source.load()
+    (directory / "a.yaml").unlink()
+    directory.rmdir()
+    source.load()
+    assert (names(store), len(source.errors)) == ({"a": "1"}, 1)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(NET):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_follow_applies_new_changed_and_deleted_files(
+    tmp_path: Path, source: ManifestSource, store: Store
+) -> None:
+    source.load()
+    stop = asyncio.Event()
+    follower = asyncio.create_task(source.follow(stop))
+    (tmp_path / "a.yaml").write_text(config("a"))
+    await until(lambda: names(store) == {"a": "1"})
+    (tmp_path / "a.yaml").write_text(config("a", "2"))
+    await until(lambda: names(store) == {"a": "2"})
+    (tmp_path / "a.yaml").unlink()
+    await until(lambda: names(store) == {})
+    stop.set()
+    await asyncio.wait_for(follower, NET)
+    (part,) = source.parts()
+    assert (part.name, part.synced, part.failing) == ("manifests", True, False)
+    assert part.age is not None
+    assert part.age >= 0
+
+
+async def test_files_directories_and_standard_input_are_followed_together(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A named file may have any suffix. An editor replaces it; a deletion looks the same for a moment, and keeps it."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(config("in").encode())))
+    file, directory = tmp_path / "a.txt", tmp_path / "later"
+    file.write_text(config("a"))
+    source = ManifestSource([file, directory, Path("-"), file], store)
+    source.load()
+    assert (names(store), source.synced, [*source.errors]) == ({"a": "1", "in": "1"}, False, [str(directory)])
+    stop = asyncio.Event()
+    follower = asyncio.create_task(source.follow(stop))
+    directory.mkdir()
+    (directory / "b.json").write_text(json.dumps(yaml.safe_load(config("b"))))
+    await until(lambda: names(store) == {"a": "1", "b": "1", "in": "1"})
+    for value in ("2", "3"):
+        (tmp_path / "new").write_text(config("a", value))
+        (tmp_path / "new").rename(file)
+        await until(lambda value=value: names(store)["a"] == value)  # type: ignore[misc]
+    assert (source.synced, source.errors) == (True, {})
+    file.unlink()
+    await until(lambda: bool(source.errors))
+    assert (names(store)["a"], source.synced) == ("3", True)
+    stop.set()
+    await asyncio.wait_for(follower, NET)
+
+
+async def test_many_objects_are_stored_in_slices(tmp_path: Path) -> None:
+    store = Store()
+    source = ManifestSource([tmp_path], store)
+    source.load()
+    stored = 0
+    most = 0
+
+    def count(*_: object) -> None:
+        nonlocal stored
+        stored += 1
+
+    store.subscribe(count)
+    (tmp_path / "a.yaml").write_text("---\n".join(config(f"c{number}") for number in range(1_000)))
+    reload = asyncio.create_task(source.reload())
+    while not reload.done():
+        before = stored
+        await asyncio.sleep(0)
+        most = max(most, stored - before)
+    assert await reload
+    assert stored == 1_000
+    assert most <= 100
+    assert not await source.reload()
+
+
+async def test_the_heap_is_frozen_while_many_objects_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = ManifestSource([tmp_path], Store())
+    source.load()
+    (tmp_path / "a.yaml").write_text("---\n".join(config(f"c{number}") for number in range(2_000)))
+    threads: list[str] = []
+    monkeypatch.setattr(gc_freeze.gc, "freeze", lambda: threads.append(threading.current_thread().name))
+    assert await source.reload()
+    while_reading = [name for name in threads if name != threading.main_thread().name]
+    # 2,000 objects have about 50,000 containers, and each freeze takes at most 20,000 of them.
+    assert len(while_reading) >= 2

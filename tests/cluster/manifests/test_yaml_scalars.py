@@ -1,0 +1,60 @@
+"""Scalars as keys and with tags; tests/conformance/test_kubectl_yaml.py compares plain ones with kubectl."""
+
+import math
+
+import pytest
+
+from fleethook.cluster.manifests.yaml_scalars import PLAIN, read_key, read_scalar
+
+TAG = "tag:yaml.org,2002:"
+
+
+@pytest.mark.parametrize(
+    ("tag", "text", "value"),
+    [
+        (PLAIN, "y", True), (PLAIN, "N", False), (PLAIN, "1e1", 10), (PLAIN, "0o17", 15), (PLAIN, "012", 10), (PLAIN, "08", 8),
+        (PLAIN, "1_000", 1000), (PLAIN, "~", None), (PLAIN, "2001-12-14", "2001-12-14"), (PLAIN, "=", "="), (PLAIN, "1.5", 1.5),
+        (PLAIN, "1e999", "1e999"), (PLAIN, "9" * 5_000, "9" * 5_000), (PLAIN, str(2**64), 2.0**64), (PLAIN, "0x1" + "0" * 99, "0x1" + "0" * 99),
+        (f"{TAG}str", "y", "y"), (f"{TAG}bool", "N", False), (f"{TAG}float", "1", 1), (f"{TAG}int", "0x10", 16), (f"{TAG}null", "", None),
+        (f"{TAG}binary", "aGk=", "hi"), (f"{TAG}timestamp", "2001-12-14", "2001-12-14"), (f"{TAG}python/none", "x", "x"), ("!vault", "1", "1"),
+    ],
+)  # fmt: skip
+def test_scalars_have_the_type_of_their_text_or_tag(tag: str, text: str, value: object) -> None:
+    found = read_scalar(tag, text)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("tag", "text", "reason"),
+    [
+        (PLAIN, ".inf", "'.inf' is not a number that JSON has"), (PLAIN, ".nan", "is not a number that JSON has"),
+        (f"{TAG}int", "a", "'a' is no !!int"), (f"{TAG}bool", "1", "'1' is no !!bool"), (f"{TAG}null", "a", "is no !!null"),
+        (f"{TAG}timestamp", "a", "is no !!timestamp"), (f"{TAG}binary", "!", "invalid base64"),
+    ],
+)  # fmt: skip
+def test_scalars_without_a_json_value_are_errors(tag: str, text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        read_scalar(tag, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("a", "a"), ("y", "true"), ("off", "false"), ("0x10", "16"), ("1.0", "1"), ("1e1", "10"), ("1.10", "1.1"), ("0.1", "0.1"), ("-0.0", "-0"),
+        ("16777217.5", "1.6777218e+07"), ("1234567.5", "1.2345675e+06"), ("123456.7", "123456.7"), ("1e-5", "1e-05"), ("0.0001", "0.0001"),
+        ("1e21", "1e+21"), ("1e39", ".inf"), ("-.inf", "-.inf"), (".nan", ".nan"),
+    ],
+)  # fmt: skip
+def test_keys_are_the_texts_that_kubectl_writes(text: str, key: str) -> None:
+    assert read_key(PLAIN, text) == key
+    assert read_key(f"{TAG}str", text) == text
+
+
+@pytest.mark.parametrize("text", ["null", "~", "", str(2**63)])
+def test_keys_that_kubectl_refuses_are_errors(text: str) -> None:
+    with pytest.raises(ValueError, match="kubectl takes no key"):
+        read_key(PLAIN, text)
+
+
+def test_a_float_that_is_an_integer_is_one() -> None:
+    assert math.copysign(1, read_scalar(PLAIN, "-0.0") or 0) == 1

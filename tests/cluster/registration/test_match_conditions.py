@@ -1,0 +1,177 @@
+"""The expressions that select workloads; in tests/e2e/test_selection.py, a real apiserver evaluates them."""
+
+import pytest
+
+from fleethook.cluster.registration.match_conditions import (
+    BOUND_CONDITION,
+    EVERY_NAMESPACE,
+    MAX_CONDITIONS,
+    OWNED,
+    Failing,
+    Selection,
+    SubjectName,
+    find_conditions,
+    read_conditions,
+    write_conditions,
+)
+from fleethook.model.openyurt import RENDERED_ANNOTATION
+from fleethook.overrider import undo
+
+A, B, C = (SubjectName("a", "YurtAppSet", name) for name in ("x", "y.z", "z"))
+OTHER = SubjectName("b", "YurtAppDaemon", "x")
+MAX_CODE_POINTS = 100_000
+"""cel-go refuses longer expressions (parser/options.go)."""
+
+
+def texts(selection: Selection, failing: Failing) -> list[str]:
+    return [str(one["expression"]) for one in write_conditions(selection, failing)]
+
+
+def only(selection: Selection, failing: Failing) -> str:
+    (text,) = texts(selection, failing)
+    return text
+
+
+def closed(*subjects: SubjectName) -> Selection:
+    return Selection(frozenset(subjects))
+
+
+def many(count: int, *, namespaces: int) -> list[SubjectName]:
+    return [SubjectName(f"team-{number % namespaces}", "YurtAppSet", f"app-{number}") for number in range(count)]
+
+
+def test_only_owners_of_rendered_versions_are_selected() -> None:
+    assert "owner.apiVersion in ['apps.openyurt.io/v1alpha1','apps.openyurt.io/v1beta1']" in OWNED["expression"]
+    assert "owner.kind in ['YurtAppDaemon','YurtAppSet']" in OWNED["expression"]
+
+
+def test_subjects_are_listed_by_namespace_in_a_fixed_order() -> None:
+    text = only(closed(OTHER, A, B), Failing.CLOSED)
+    assert text.endswith(
+        '{"a":["YurtAppSet/x","YurtAppSet/y.z"],"b":["YurtAppDaemon/x"]}[?request.namespace].orValue([]))'
+    )
+    assert text == only(closed(B, OTHER, A), Failing.CLOSED)
+
+
+def test_only_listed_subjects_fail_closed() -> None:
+    """Rendered and triggered workloads whose overrider is gone fail open."""
+    assert texts(Selection(frozenset(), frozenset({A}), frozenset({B})), Failing.CLOSED) == []
+    text = only(closed(A), Failing.CLOSED)
+    assert RENDERED_ANNOTATION not in text
+    assert "LastOverrideTime" not in text
+    for optional in (only(Selection(), Failing.OPEN), only(Selection(), Failing.ALL)):
+        assert "request.namespace" not in optional
+        assert f"'{RENDERED_ANNOTATION}' in object.metadata" in optional
+        assert "'LastOverrideTime'" in optional
+
+
+def test_the_optional_webhook_gets_no_workload_that_the_other_one_gets() -> None:
+    first, rest = only(closed(A), Failing.CLOSED), only(closed(A), Failing.OPEN)
+    assert rest.startswith(f"!{first}\n&& (")
+    assert first in only(closed(A), Failing.ALL), "without optional webhooks, one webhook gets both"
+
+
+@pytest.mark.parametrize("name", ["", "x'] || true || ['", 'x"]}', "X", "a\nb", "ä", "-a", "a" * 254])
+def test_invalid_names_are_omitted(name: str) -> None:
+    """An overrider may name any text as its subject, and text must not become CEL."""
+    for bad in (SubjectName("a", "YurtAppSet", name), SubjectName(name, "YurtAppSet", "a")):
+        for failing in Failing:
+            for index in range(3):
+                sets = [frozenset({bad}) if number == index else frozenset[SubjectName]() for number in range(3)]
+                assert write_conditions(Selection(*sets), failing) == write_conditions(Selection(), failing)
+
+
+def test_a_covered_subject_is_sent_unless_its_policy_has_completed_the_workload() -> None:
+    text = only(Selection(covered=frozenset({A})), Failing.OPEN)
+    assert text.startswith("(")
+    _, _, done = text.partition(")\n&& !(")
+    assert "-partial" in done
+    assert "'apps.openyurt.io/pool-name' in object.metadata.?labels.orValue({})" in done
+    labelled = "object.metadata.?labels[?'apps.openyurt.io/ref-yurtappset'].orValue('') == owner.name"
+    assert f"(owner.apiVersion != 'apps.openyurt.io/v1beta1' || {labelled})" in done
+    assert "-partial" not in only(Selection(open=frozenset({A})), Failing.OPEN)
+
+
+SIZES = [
+    (0, 1, 1),
+    (1_500, 50, 1),
+    (4_000, 50, 2),
+    (9_000, 9_000, MAX_CONDITIONS),
+    (9_000, 2, 1),
+]
+
+
+@pytest.mark.parametrize(("count", "namespaces", "conditions"), SIZES)
+@pytest.mark.parametrize("index", [0, 2])
+def test_lists_of_any_length_never_make_more_writes_fail(
+    count: int, namespaces: int, conditions: int, index: int
+) -> None:
+    """A list that is too long for its conditions selects namespaces of the optional webhook only."""
+    subjects = frozenset(many(count, namespaces=namespaces))
+    made = Selection(*(subjects if number == index else frozenset[SubjectName]() for number in range(3)))
+    written = [texts(made, failing) for failing in (Failing.CLOSED, Failing.OPEN)]
+    assert len(written[1]) >= conditions
+    assert len(written[1]) <= MAX_CONDITIONS
+    assert max(len(text) for each in written for text in each) < MAX_CODE_POINTS
+    assert "request.namespace in " not in "".join(written[0])
+    assert "request.namespace != " not in "".join(written[0])
+    # kube-apiserver stores the conditions for two kinds.
+    assert 2 * sum(len(text) for each in written for text in each) < 1_200_000
+    found = read_conditions([text for each in written for text in each])
+    assert found.subjects <= subjects
+    assert found[index] == found.subjects
+    assert all(one in found.subjects or found.spills(one) for one in subjects)
+    if count <= 4_000:
+        assert found == made
+
+
+def test_each_condition_decides_about_the_namespaces_of_its_list() -> None:
+    subjects = many(4_000, namespaces=50)
+    first, last = texts(closed(*subjects), Failing.CLOSED)
+    names = [one["name"] for one in write_conditions(closed(*subjects), Failing.CLOSED)]
+    assert names == [BOUND_CONDITION, f"{BOUND_CONDITION}-2"]
+    low = last.partition("request.namespace < '")[2].partition("'")[0]
+    assert first.startswith(f"request.namespace >= '{low}'\n|| (")
+    assert last.startswith(f"request.namespace < '{low}'\n|| (")
+    assert f'"{low}":[' in last
+
+
+def test_the_conditions_of_a_webhook_are_found_by_their_names() -> None:
+    conditions = write_conditions(closed(*many(4_000, namespaces=50)), Failing.CLOSED)
+    assert find_conditions({"matchConditions": [OWNED, *conditions]}) == conditions
+    assert find_conditions({"matchConditions": [OWNED]}) == find_conditions({}) == []
+
+
+def test_the_condition_checks_the_annotation_of_a_render() -> None:
+    assert undo.RENDERED_ANNOTATION == RENDERED_ANNOTATION
+
+
+def test_a_selection_is_read_back_from_each_registration() -> None:
+    made = Selection(frozenset({A, OTHER}), frozenset({B}), frozenset({C}), frozenset({"far"}))
+    assert read_conditions([only(made, one) for one in (Failing.CLOSED, Failing.OPEN)]) == made
+    assert read_conditions([only(made, Failing.ALL)]) == made
+    assert read_conditions([only(Selection(), Failing.OPEN)]) == Selection()
+
+
+def test_a_selection_of_earlier_versions_is_read() -> None:
+    """They list covered subjects among all others, and a list that is too long selects namespaces or all workloads."""
+    text = (
+        '(x || o in {"a":["YurtAppSet/x","YurtAppSet/z"]}[?request.namespace].orValue([]))\n'
+        '&& !(y in {"a":["YurtAppSet/z"]}[?(request.namespace)].orValue([]))'
+    )
+    assert read_conditions([text, text]) == Selection(frozenset({A}), frozenset(), frozenset({C}))
+    assert read_conditions(["x || request.namespace in ['a','b']"]).namespaces == {"a", "b"}
+    assert read_conditions(["true"]).namespaces == {EVERY_NAMESPACE}
+    assert read_conditions(["true"]).spills(A)
+
+
+@pytest.mark.parametrize("text", ["false", "object.x in {'a': 1}[?request.namespace]", " in {}[?request.namespace]"])
+def test_an_expression_of_another_client_lists_no_subjects(text: str) -> None:
+    assert read_conditions([text]) == Selection()
+
+
+def test_a_subject_is_in_one_set() -> None:
+    made = Selection(frozenset({A}), frozenset(), frozenset({B}))
+    assert made.move(B, fails_open=True) == Selection(frozenset({A}), frozenset({B}))
+    assert made.move(B, fails_open=False) == closed(A, B)
+    assert made.move(A, fails_open=True) == Selection(frozenset(), frozenset({A}), frozenset({B}))

@@ -1,0 +1,65 @@
+"""Installing the registration, against an apiserver in memory; tests/e2e has a real one."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fleethook.cluster.registration.registrar import Registrar
+from fleethook.cluster.registration.webhooks import ServiceReference
+from fleethook.lifetime import run_in_background
+from tests.apiserver_rules import parse_path
+from tests.cluster.object_server import ObjectServer
+from tests.waiting import settled
+
+
+def list_written(server: ObjectServer) -> list[str]:
+    return [parse_path(path).plural for method, path in server.requests if method == "PATCH"]
+
+
+async def test_installation_waits_until_the_server_is_ready() -> None:
+    server, ready, defined = ObjectServer(), asyncio.Event(), []
+
+    async def wait_ready() -> None:
+        await ready.wait()
+
+    registrar = Registrar(
+        server,  # type: ignore[arg-type]
+        lambda: b"authority",
+        check_seconds=3600,
+        ready=wait_ready,
+        defined=lambda: defined.append(len(list_written(server))),
+    )
+    service = ServiceReference("fleet", "fleethook")
+    async with run_in_background(registrar.run(service, exempt_namespaces=[]), name="registration", ended=pytest.fail):
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert list_written(server) == []
+        ready.set()
+        await settled(registrar.installed.is_set)
+    plurals = list_written(server)
+    definitions = plurals.count("customresourcedefinitions")
+    assert plurals[-2:] == ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
+    # `defined` is called after each definition, so that its informer starts at once.
+    assert defined == list(range(1, definitions + 1))
+
+
+async def test_a_server_that_becomes_ready_during_a_comparison_is_installed_at_once() -> None:
+    ready = asyncio.Event()
+
+    class Slow(ObjectServer):
+        async def json(self, method: str, path: str, **rest: Any) -> Any:
+            ready.set()
+            for _ in range(10):
+                await asyncio.sleep(0)
+            return await super().json(method, path, **rest)
+
+    server = Slow()
+
+    async def wait_ready() -> None:
+        await ready.wait()
+
+    registrar = Registrar(server, lambda: b"authority", check_seconds=3600, ready=wait_ready)  # type: ignore[arg-type]
+    service = ServiceReference("fleet", "fleethook")
+    async with run_in_background(registrar.run(service, exempt_namespaces=[]), name="registration", ended=pytest.fail):
+        await settled(registrar.installed.is_set)

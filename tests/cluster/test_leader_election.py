@@ -1,0 +1,182 @@
+"""Leader election on a fake clock; tests/e2e/test_lease.py has a real kube-apiserver and several candidates."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import pytest
+
+from fleethook.cluster.api_errors import UnreachableError
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.leader_election import (
+    LeaderElector,
+    LeaseName,
+    LeaseTiming,
+    compute_patience,
+    create_identity,
+    find_leader,
+)
+from tests.cluster.object_server import ObjectServer
+from tests.waiting import until
+from tests.work.clock import FakeClock
+
+LEASE = LeaseName("fleet", "fleethook")
+TIMING = LeaseTiming(lease_duration=15.0, renew_deadline=10.0, retry_period=0.001)
+
+
+class Candidate:
+    """A candidate with an API server and a clock of its own."""
+
+    def __init__(self, server: ObjectServer, identity: str = "a") -> None:
+        self.server, self.clock = server, FakeClock()
+        self.elector = LeaderElector(
+            cast("Connection", server), LEASE, identity, timing=TIMING, clock=lambda: self.clock.now
+        )
+
+    @contextlib.asynccontextmanager
+    async def run(self) -> AsyncIterator["asyncio.Task[None]"]:
+        task = asyncio.create_task(self.elector.run(asyncio.Event().wait))  # type: ignore[arg-type]
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def attempt(self, count: int = 3) -> None:
+        """Wait for further attempts."""
+        enough = len(self.server.requests) + 2 * count
+        await until(lambda: len(self.server.requests) >= enough)
+
+
+def hold(server: ObjectServer, holder: str, *, seconds: int = 15, renewed: str = "1") -> None:
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "leaseTransitions": 4, "renewTime": renewed}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE.name}, "spec": spec}
+    server.store(LEASE.path, lease)
+
+
+def read_spec(server: ObjectServer) -> Any:
+    return server.objects[LEASE.path]["spec"]
+
+
+def test_identities_are_unique() -> None:
+    assert create_identity() != create_identity()
+
+
+def test_intervals_have_client_gos_proportions() -> None:
+    assert LeaseTiming.from_duration(15.0) == LeaseTiming()
+    assert LeaseTiming.from_duration(30.0) == LeaseTiming(30.0, 20.0, 4.0)
+
+
+async def test_a_missing_lease_is_created_and_released() -> None:
+    candidate = Candidate(ObjectServer())
+    async with candidate.run():
+        await until(lambda: candidate.elector.leading)
+        spec = read_spec(candidate.server)
+        assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("a", 15, 1)
+    assert not candidate.elector.leading
+    spec = read_spec(candidate.server)
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("", 1)
+
+
+async def test_a_lease_expires_by_the_clock_of_the_candidate() -> None:
+    """The times in the Lease do not count, only the time since the candidate saw it change."""
+    candidate = Candidate(ObjectServer())
+    hold(candidate.server, "other", renewed="2000-01-01T00:00:00.000000Z")
+    async with candidate.run():
+        await candidate.attempt()
+        candidate.clock.now += 15.0
+        await candidate.attempt()
+        hold(candidate.server, "other", renewed="2000-01-01T00:00:01.000000Z")
+        await candidate.attempt()
+        candidate.clock.now += 15.0
+        await candidate.attempt()
+        assert not candidate.elector.leading
+        candidate.clock.now += 0.1
+        await until(lambda: candidate.elector.leading)
+    assert read_spec(candidate.server)["leaseTransitions"] == 5
+
+
+async def test_a_leader_without_renewals_stops_after_the_deadline() -> None:
+    candidate = Candidate(ObjectServer())
+    async with candidate.run():
+        await until(lambda: candidate.elector.leading)
+        candidate.server.error = UnreachableError("connection refused")
+        await candidate.attempt()
+        candidate.clock.now += 10.0
+        await candidate.attempt()
+        assert candidate.elector.leading
+        candidate.clock.now += 0.1
+        await until(lambda: not candidate.elector.leading)
+
+
+async def test_a_leader_stops_when_another_candidate_holds_the_lease() -> None:
+    candidate = Candidate(ObjectServer())
+    async with candidate.run():
+        await until(lambda: candidate.elector.leading)
+        hold(candidate.server, "other")
+        await until(lambda: not candidate.elector.leading)
+    assert read_spec(candidate.server)["holderIdentity"] == "other"
+
+
+async def test_of_two_writers_the_first_one_leads(caplog: pytest.LogCaptureFixture) -> None:
+    candidate = Candidate(ObjectServer())
+    candidate.server.before_write.append(lambda: hold(candidate.server, "other"))
+    async with candidate.run():
+        await candidate.attempt()
+        assert not candidate.elector.leading
+    assert read_spec(candidate.server)["holderIdentity"] == "other"
+    assert caplog.messages == []  # A conflict is no problem worth a warning.
+
+
+async def test_an_error_of_the_leader_ends_the_candidate_and_releases_the_lease() -> None:
+    async def fail() -> None:
+        raise ValueError("defect")
+
+    candidate = Candidate(ObjectServer())
+    with pytest.raises(ValueError, match="defect"):
+        await candidate.elector.run(fail)
+    assert read_spec(candidate.server)["holderIdentity"] == ""
+
+
+async def test_the_same_error_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    candidate = Candidate(ObjectServer())
+    candidate.server.error = UnreachableError("connection refused")
+    async with candidate.run():
+        await candidate.attempt()
+    assert [record.message for record in caplog.records] == [
+        f"cannot acquire or renew lease {LEASE.path}: connection refused"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("holder", "meanwhile", "found"),
+    [
+        ("", {}, ""),
+        ("a", {}, ""),
+        ("a", {3: ("a", "2")}, "a"),
+        # A released Lease is no leader, until another candidate acquires it.
+        ("a", {1: ("", "1")}, ""),
+        ("a", {1: ("", "1"), 18: ("b", "2")}, "b"),
+        ("a", {2: None}, ""),
+    ],
+)
+async def test_a_leader_is_found_by_a_renewal_within_the_time_of_the_lease(
+    holder: str, meanwhile: dict[int, Any], found: str
+) -> None:
+    server, clock, sleeps = ObjectServer(), FakeClock(), 0
+    hold(server, holder, renewed="1")
+    lease = server.objects[LEASE.path]
+
+    async def sleep(seconds: float) -> None:
+        nonlocal sleeps
+        sleeps += 1
+        clock.now += seconds
+        if sleeps in meanwhile:
+            change = meanwhile[sleeps]
+            server.objects.pop(LEASE.path) if change is None else hold(server, change[0], renewed=change[1])
+
+    begin = clock.now
+    connection = cast("Connection", server)
+    assert await find_leader(connection, LEASE.path, lease, sleep=sleep, clock=lambda: clock.now) == found
+    assert clock.now - begin <= compute_patience(lease) + 0.01 == 15.5 + 2 * 15.5 * 2 / 15 + 0.01
