@@ -16,25 +16,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fleethook import __version__
 from fleethook.api.access import ClusterAccess, is_open, log_access, needed_credentials
 from fleethook.api.annotated_dispatch import annotated_routes
-from fleethook.api.body_memory import BodyBudget
-from fleethook.api.call_metrics import CallSlots
-from fleethook.api.callers import NamedCallers
-from fleethook.api.capacity import find_capacity, log_contradictions
-from fleethook.api.codec import encode_error
-from fleethook.api.connections import Connections
 from fleethook.api.dispatch import DispatchContext
-from fleethook.api.edge_metrics import EdgeMetrics
-from fleethook.api.endpoint import Endpoint, Gate
-from fleethook.api.health import Check, health_routes
-from fleethook.api.logs import LogSink, write_line
-from fleethook.api.metrics import Metrics, plan_metrics, script_gauges, store_gauges
-from fleethook.api.openapi import describe_reviews
-from fleethook.api.quota import RequestQuota
-from fleethook.api.recording import RecordReview, choose_routes
 from fleethook.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
-from fleethook.api.sending import PacedApp, close_after_answer
 from fleethook.api.tokens import Tokens
-from fleethook.api.trimming import Trimmer, find_trim
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.paths import split_cluster_path
 from fleethook.cluster.store import Store
@@ -69,6 +53,22 @@ from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.plan_warmup import PlanWarmup
 from fleethook.overrider.rollout.guard import GuardLimits
 from fleethook.overrider.workload_schema.fields import list_types
+from fleethook.server.callers import NamedCallers
+from fleethook.server.health import Check, health_routes
+from fleethook.server.logs.logs import LogSink, write_line
+from fleethook.server.metrics.call_metrics import CallSlots
+from fleethook.server.metrics.edge_metrics import EdgeMetrics
+from fleethook.server.metrics.metrics import Metrics, plan_metrics, script_gauges, store_gauges
+from fleethook.server.openapi import describe_reviews
+from fleethook.server.protocol.body_memory import BodyBudget
+from fleethook.server.protocol.capacity import find_capacity, log_contradictions
+from fleethook.server.protocol.connections import Connections
+from fleethook.server.protocol.sending import PacedApp, close_after_answer
+from fleethook.server.protocol.trimming import Trimmer, find_trim
+from fleethook.server.quota import RequestQuota
+from fleethook.server.reviews.codec import encode_error
+from fleethook.server.reviews.endpoint import Endpoint, Gate
+from fleethook.server.reviews.recording import RecordReview, choose_routes
 from fleethook.settings import Settings
 from fleethook.tracing.spans import StartTrace
 from fleethook.work.slice_runner import Slices

@@ -10,7 +10,7 @@ from benchmarks.harness.section import Context, Section
 from benchmarks.harness.server_group import go, ours, run_servers
 from benchmarks.harness.tables import footnotes, mark, table
 
-MEASURED = ("app/fleethook/api", "app/fleethook/cluster/certificates", "app/fleethook/cli")
+MEASURED = ("app/fleethook/server", "app/fleethook/cluster/certificates", "app/fleethook/cli")
 
 
 BARE = "event loop and TLS alone, constant bytes"

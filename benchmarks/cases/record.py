@@ -13,7 +13,7 @@ from benchmarks.harness.server_group import Server, ServerGroup, certificate, ou
 from benchmarks.harness.tables import NOTE, table
 
 MEASURED = (
-    "app/fleethook/api",
+    "app/fleethook/server",
     "app/fleethook/overrider",
     "app/fleethook/records",
     "app/fleethook/model",

@@ -11,8 +11,6 @@ from benchmarks.harness.rounds import Spread, spread
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 from benchmarks.reviews import review
-from fleethook.api.recording import AnsweredReview
-from fleethook.api.reply import Reply
 from fleethook.asgi import Fleethook, Outside
 from fleethook.cli.replay import replay_all
 from fleethook.cli.replay_input import list_recordings, read_recordings
@@ -22,10 +20,12 @@ from fleethook.records.offline import OFFLINE
 from fleethook.records.recorded_answers import RecordedHookLayer, answer_from_records
 from fleethook.records.report import Report
 from fleethook.records.setup import make_encoder
+from fleethook.server.reviews.recording import AnsweredReview
+from fleethook.server.reviews.reply import Reply
 from fleethook.settings import Settings
 
 MEASURED = (
-    "app/fleethook/api",
+    "app/fleethook/server",
     "app/fleethook/overrider",
     "app/fleethook/records",
     "app/fleethook/model",

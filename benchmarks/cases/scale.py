@@ -14,7 +14,7 @@ from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 
 MEASURED = (
-    "app/fleethook/api",
+    "app/fleethook/server",
     "app/fleethook/work",
     "app/fleethook/overrider",
     "app/fleethook/model",

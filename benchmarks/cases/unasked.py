@@ -17,7 +17,7 @@ ALONE, BESIDE = "alone", "beside the other tenant"
 QUIET_RATE = 100
 
 MEASURED = (
-    "app/fleethook/api",
+    "app/fleethook/server",
     "app/fleethook/asgi.py",
     "app/fleethook/work",
     "app/fleethook/dispatch",

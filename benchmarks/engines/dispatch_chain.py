@@ -20,7 +20,6 @@ from benchmarks.engines.dispatch_worlds import (
 )
 from benchmarks.reviews import deployment
 from fleethook.api.access import ClusterAccess
-from fleethook.api.callers import NamedCallers
 from fleethook.api.dispatch import DispatchContext, DispatchEndpoint
 from fleethook.asgi import Fleethook, create_app
 from fleethook.dispatch.call import Deadline
@@ -29,6 +28,7 @@ from fleethook.dispatch.factory import build_dispatcher
 from fleethook.model.admission import AdmissionReview
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.tls.trust import create_context
+from fleethook.server.callers import NamedCallers
 from fleethook.settings import Settings
 from tests.asgi_client import call
 

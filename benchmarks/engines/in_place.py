@@ -35,12 +35,12 @@ from benchmarks.reviews import review
 from benchmarks.servers import NAMES, PATH
 from benchmarks.servers.ours import app_of, serving_context
 from benchmarks.varied import reviews, write_lines
-from fleethook.api.admission import AdmissionEndpoint
-from fleethook.api.endpoint import Endpoint
 from fleethook.cli.acceptor import bind
 from fleethook.cli.server import GracefulServer
 from fleethook.cluster.certificates.files import ensure_certificates
 from fleethook.lifetime import settle_garbage_collector
+from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
+from fleethook.server.reviews.endpoint import Endpoint
 
 TIMERS = "/timers"
 CALLS = 1_000

@@ -27,12 +27,12 @@ from uvicorn.server import ServerState
 from benchmarks.servers import PATH
 from benchmarks.servers.ours import app_of
 from benchmarks.varied import reviews
-from fleethook.api.connections import Connection, Connections
-from fleethook.api.health import HealthOnly
-from fleethook.api.read_timeout import Guard, GuardedProtocol
 from fleethook.asgi import Fleethook
 from fleethook.cli.server import make_config
 from fleethook.lifetime import settle_garbage_collector
+from fleethook.server.health import HealthOnly
+from fleethook.server.protocol.connections import Connection, Connections
+from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
 
 REQUESTS = 100
 """Number of requests in a turn."""

@@ -5,13 +5,13 @@ import json
 from typing import Any, NamedTuple
 
 from benchmarks import reviews
-from fleethook.api.codec import decode_review
 from fleethook.cluster.store import Store
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.workload_admission import mutate_workload
 from fleethook.patch import apply
+from fleethook.server.reviews.codec import decode_review
 
 NAMESPACES = 20
 _MAX_SUBJECTS = 20

@@ -18,13 +18,13 @@ from benchmarks.reviews import review
 from benchmarks.servers import PATH
 from benchmarks.servers.ours import app_of, serving_context
 from benchmarks.varied import reviews
-from fleethook.api.admission import AdmissionEndpoint, find_outcome
-from fleethook.api.codec import decode_review, encode_response
-from fleethook.api.logs import encode_line
-from fleethook.api.reply import Reply
-from fleethook.api.review_lines import make_admission_line
 from fleethook.cli.acceptor import bind
 from fleethook.cli.server import GracefulServer
+from fleethook.server.logs.logs import encode_line
+from fleethook.server.logs.review_lines import make_admission_line
+from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint, find_outcome
+from fleethook.server.reviews.codec import decode_review, encode_response
+from fleethook.server.reviews.reply import Reply
 
 
 class Staged(AdmissionEndpoint):

@@ -11,16 +11,16 @@ from typing import Any
 import msgspec
 
 from benchmarks.servers import EXPLORE, PATH
-from fleethook.api.admission import AdmissionEndpoint
-from fleethook.api.endpoint import MAX_ON_LOOP, Endpoint
 from fleethook.api.interpret import InterpretEndpoint
-from fleethook.api.log_lines import LogLines
-from fleethook.api.logs import encode_line
-from fleethook.api.review_lines import make_interpret_line
 from fleethook.asgi import Fleethook
 from fleethook.interpret.chain import Chain
 from fleethook.interpret.codec import decode_review
 from fleethook.model.admission import patched
+from fleethook.server.logs.log_lines import LogLines
+from fleethook.server.logs.logs import encode_line
+from fleethook.server.logs.review_lines import make_interpret_line
+from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
+from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Endpoint
 from fleethook.settings import Settings
 
 OPERATION = {"op": "replace", "path": "/spec/replicas", "value": 5}

@@ -18,9 +18,6 @@ from benchmarks.reviews import deployment, overrider
 from benchmarks.servers import NAMES
 from benchmarks.servers.constant import answer_constantly
 from benchmarks.varied import SUBJECTS, stored
-from fleethook.api.log_lines import LogLines
-from fleethook.api.logs import configure_logging
-from fleethook.api.recording import RecordReview
 from fleethook.asgi import Fleethook, create_app
 from fleethook.cli.acceptor import bind
 from fleethook.cli.server import GracefulServer
@@ -30,6 +27,9 @@ from fleethook.cluster.kubernetes.resources import decode_metadata, decode_objec
 from fleethook.cluster.store import Store
 from fleethook.records.metrics import RecordMetrics
 from fleethook.records.setup import make_recorder, record_reviews
+from fleethook.server.logs.log_lines import LogLines
+from fleethook.server.logs.logs import configure_logging
+from fleethook.server.reviews.recording import RecordReview
 from fleethook.settings import Settings
 from fleethook.tracing.otlp import start_otlp
 from fleethook.tracing.spans import StartTrace

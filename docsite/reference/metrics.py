@@ -10,13 +10,13 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
 from docsite.reference.tables import render_page, render_table
-from fleethook.api.connections import Connections
-from fleethook.api.metrics import certificate_gauge
 from fleethook.asgi import create_app
 from fleethook.cli.leader import Leader
 from fleethook.cluster.leader_metrics import LeaderMetrics, LeaderState
 from fleethook.crds.controller.metrics import FetchMetrics
 from fleethook.records.metrics import RecordMetrics
+from fleethook.server.metrics.metrics import certificate_gauge
+from fleethook.server.protocol.connections import Connections
 from fleethook.settings import Settings
 
 _INTRODUCTION: Final = (

@@ -17,11 +17,11 @@ from fleethook.asgi import Fleethook, create_app
 from fleethook.cluster.api_errors import UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.settings import Settings, is_loopback
-from tests.api.reviewer import Reviewer
 from tests.asgi_client import Answer, call
 from tests.dispatch.builders import binding, configuration, export, review, webhook
 from tests.dispatch.webhook_server import Webhooks, allow, webhooks
 from tests.e2e.pki import Authority, Pair
+from tests.server.reviewer import Reviewer
 from tests.serving import MUTATE, REVIEW, Server, serving
 from tests.waiting import NET
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fleethook.api.callers import EXTENSION, make_client_extension
 from fleethook.asgi import Fleethook, create_app
 from fleethook.patch import apply
+from fleethook.server.callers import EXTENSION, make_client_extension
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.dispatch.builders import binding, configuration, export, logical_cluster, review, webhook, widget

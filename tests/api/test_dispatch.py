@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from fleethook.api.callers import CONNECTION, EXTENSION
-from fleethook.api.connections import Connections
 from fleethook.asgi import Fleethook, create_app
 from fleethook.patch import apply
+from fleethook.server.callers import CONNECTION, EXTENSION
+from fleethook.server.protocol.connections import Connections
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
 from tests.dispatch.builders import binding, configuration, export, review, webhook, widget, workspace

@@ -7,10 +7,6 @@ from typing import Any, cast
 import pytest
 
 from fleethook.api.dispatch import DispatchContext
-from fleethook.api.endpoint import MAX_ON_LOOP
-from fleethook.api.logs import LogSink
-from fleethook.api.metrics import Metrics
-from fleethook.api.reply import Reply
 from fleethook.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
 from fleethook.cluster.registration import paths
 from fleethook.cluster.store import Store
@@ -19,6 +15,10 @@ from fleethook.model.admission import allowed
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.overrider.plan_cache import PlanCache
+from fleethook.server.logs.logs import LogSink
+from fleethook.server.metrics.metrics import Metrics
+from fleethook.server.reviews.endpoint import MAX_ON_LOOP
+from fleethook.server.reviews.reply import Reply
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 
 DEPLOYMENT = {"group": "apps", "version": "v1", "kind": "Deployment"}

@@ -8,7 +8,7 @@ import pytest
 
 from fleethook.api.tokens import BusyError, Decision, Tokens, UndecidedError
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from tests.api.reviewer import ACCESS_REVIEWS, TOKEN_REVIEWS, Reviewer
+from tests.server.reviewer import ACCESS_REVIEWS, TOKEN_REVIEWS, Reviewer
 
 TOKEN = "an-opaque-token-of-alice"
 ALICE: dict[str, Any] = {

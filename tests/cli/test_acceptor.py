@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from fleethook.api.connections import Connection, Connections, Stage
 from fleethook.cli.acceptor import Acceptor, Transports, bind
 from fleethook.cluster.certificates.files import ensure_certificates
+from fleethook.server.protocol.connections import Connection, Connections, Stage
 from tests.waiting import until
 
 

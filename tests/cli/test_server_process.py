@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from fleethook.api.log_lines import LogLines
 from fleethook.cli import server_process
 from fleethook.cli.server_process import run_server
+from fleethook.server.logs.log_lines import LogLines
 from fleethook.settings import Settings
 from fleethook.tracing.setup import TracingError
 from tests.serving import EXAMPLES

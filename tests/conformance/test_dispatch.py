@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import pytest
 from aiohttp import web
 
-from fleethook.api.deadline import find_budget
 from fleethook.dispatch.attributes import build_attributes, restore_annotation
 from fleethook.dispatch.audit import Audit
 from fleethook.dispatch.call import Deadline, WebhookCaller
@@ -32,6 +31,7 @@ from fleethook.dispatch.should_call import RequestContext
 from fleethook.dispatch.validating_phase import run_validating_phase
 from fleethook.model.gvk import parse_api_version
 from fleethook.outbound.client import HookClient
+from fleethook.server.reviews.deadline import find_budget
 from fleethook.work.fair_turns import Turns
 from fleethook.work.worker import Worker
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.api.metrics import Metrics, certificate_gauge
 from fleethook.cluster.certificates.files import ensure_certificates
 from fleethook.console import metrics_sampler
 from fleethook.console.metrics_sampler import (
@@ -21,6 +20,7 @@ from fleethook.console.metrics_sampler import (
     read_sample,
 )
 from fleethook.lifetime import run_in_background
+from fleethook.server.metrics.metrics import Metrics, certificate_gauge
 from tests.console.metrics_server import MetricsServer, serving_metrics
 from tests.waiting import until
 

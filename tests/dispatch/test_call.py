@@ -7,12 +7,12 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from fleethook.api.call_metrics import CallSlots
-from fleethook.api.metrics import exposition
 from fleethook.dispatch.hooks import Phase
 from fleethook.outbound.breaker import MAX_FAILURES
 from fleethook.outbound.call_slots import Quotas
 from fleethook.outbound.client import HookClient
+from fleethook.server.metrics.call_metrics import CallSlots
+from fleethook.server.metrics.metrics import exposition
 from tests.dispatch.breaker import open_breaker, shared
 from tests.dispatch.builders import (
     configuration,

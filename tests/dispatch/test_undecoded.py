@@ -10,10 +10,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fleethook.api.admission import to_response
-from fleethook.api.codec import decode_review, encode_response
-from fleethook.api.review_endpoint import explain_failure
-from fleethook.api.review_lines import make_admission_line
 from fleethook.dispatch import dispatcher
 from fleethook.dispatch.attributes import can_stay_undecoded
 from fleethook.dispatch.call import Deadline
@@ -21,6 +17,10 @@ from fleethook.dispatch.configurations import Configurations
 from fleethook.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
 from fleethook.dispatch.hooks import PHASES, Phase
 from fleethook.model.admission import AdmissionRequest
+from fleethook.server.logs.review_lines import make_admission_line
+from fleethook.server.reviews.admission_endpoint import to_response
+from fleethook.server.reviews.codec import decode_review, encode_response
+from fleethook.server.reviews.review_endpoint import explain_failure
 from tests.dispatch.builders import WIDGETS, binding, configuration, namespace, store_of, webhook
 from tests.dispatch.raw_reviews import LARGE, NOT_UTF8, PLAIN, TOO_LARGE_NUMBERS, encode_review
 from tests.hypothesis_profiles import examples

@@ -7,13 +7,13 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from fleethook.api.recording import AnsweredReview
 from fleethook.model.asked_calls import AskedCall
 from fleethook.records.fields import parse_field
 from fleethook.records.hashing import Hasher
 from fleethook.records.lines import LineEncoder
 from fleethook.records.redaction import Redactor
 from fleethook.records.suspicion import Suspicion
+from fleethook.server.reviews.recording import AnsweredReview
 
 ROUTE = "/mutate-apps-v1-deployment"
 

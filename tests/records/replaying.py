@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fleethook.api.recording import AnsweredReview
 from fleethook.asgi import Fleethook, Outside, create_app
 from fleethook.records.reader import Entry, read_entries
 from fleethook.records.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
 from fleethook.records.replay import Replayed, Replayer
 from fleethook.records.setup import make_encoder
+from fleethook.server.reviews.recording import AnsweredReview
 from fleethook.settings import Settings
-from tests.api.kept_reviews import KeptReviews
 from tests.asgi_client import call
 from tests.records.recordings import header
+from tests.server.kept_reviews import KeptReviews
 
 LOOPBACK: dict[str, Any] = {"dispatch_open": "loopback"}
 

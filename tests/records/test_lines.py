@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.api.recording import AnsweredReview
 from fleethook.model.asked_calls import AskedCall
 from fleethook.records.format import Record
 from fleethook.records.redaction import Redactor
+from fleethook.server.reviews.recording import AnsweredReview
 from tests.records.builders import ROUTE, answered, encode_one, encoder, to_patch
 
 JSON_VALUES = st.recursive(

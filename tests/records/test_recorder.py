@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from fleethook.api.recording import AnsweredReview
 from fleethook.model.asked_calls import AskedCall
 from fleethook.records import recorder as module
 from fleethook.records.files import RecordFiles
 from fleethook.records.lines import Lines
 from fleethook.records.metrics import RecordMetrics
 from fleethook.records.recorder import Recorder
+from fleethook.server.reviews.recording import AnsweredReview
 from tests.records.builders import answered, encoder, read_lines
 from tests.waiting import wait_for
 

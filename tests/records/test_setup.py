@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from fleethook.api.recording import RecordSettingError
 from fleethook.records.metrics import RecordMetrics
 from fleethook.records.setup import make_encoder, make_recorder, record_reviews
+from fleethook.server.reviews.recording import RecordSettingError
 from fleethook.settings import Settings
 from tests.records.builders import answered, read_lines
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.api.logs import JSONFormatter
 from fleethook.asgi import Fleethook, create_app
+from fleethook.server.logs.logs import JSONFormatter
 from fleethook.settings import Settings
 from fleethook.tracing.otlp import OTLPTracing, start_otlp
 from fleethook.tracing.spans import UnsampledSpan, enter_span

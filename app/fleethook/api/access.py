@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 from starlette.types import Scope
 
-from fleethook.api.body_limit import RequestError
-from fleethook.api.callers import NamedCallers
 from fleethook.api.tokens import ACCESS_GROUP, ACCESS_RESOURCE, ACCESS_VERB, BusyError, Tokens, UndecidedError
+from fleethook.server.callers import NamedCallers
+from fleethook.server.protocol.body_limit import RequestError
 from fleethook.settings import Settings
 from fleethook.work.immediate_steps import Steps
 

@@ -11,9 +11,6 @@ import msgspec
 from starlette.types import Scope
 
 from fleethook.api.access import Grant
-from fleethook.api.body_limit import RequestError
-from fleethook.api.callers import NamedCallers
-from fleethook.api.codec import encode_response
 from fleethook.api.dispatch import DispatchContext, DispatchEndpoint, ReceivedReview, refusal
 from fleethook.api.routes import ReviewRoute
 from fleethook.cluster.registration.paths import DISPATCH_MUTATE, DISPATCH_VALIDATE
@@ -22,6 +19,9 @@ from fleethook.dispatch.cluster_annotation import find_annotated_cluster
 from fleethook.dispatch.dispatcher import DispatchResult
 from fleethook.dispatch.errors import StatusError
 from fleethook.model.admission import AdmissionRequest
+from fleethook.server.callers import NamedCallers
+from fleethook.server.protocol.body_limit import RequestError
+from fleethook.server.reviews.codec import encode_response
 from fleethook.work.immediate_steps import Steps
 
 

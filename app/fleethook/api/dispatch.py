@@ -12,19 +12,6 @@ import msgspec
 from starlette.types import Receive, Scope
 
 from fleethook.api.access import ClusterAccess, Grant
-from fleethook.api.admission import classify, find_outcome, to_response
-from fleethook.api.body_limit import ClientGoneError, RequestError
-from fleethook.api.body_memory import BodyCharge, client_of
-from fleethook.api.callers import CONNECTION, EXTENSION
-from fleethook.api.codec import Decoded, decode_review, encode_response
-from fleethook.api.connections import Connection
-from fleethook.api.deadline import find_budget
-from fleethook.api.endpoint import CHARGE, MAX_ON_LOOP
-from fleethook.api.logs import ReviewLine
-from fleethook.api.quota import FullQuotaError, RequestQuota
-from fleethook.api.reply import Reply
-from fleethook.api.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
-from fleethook.api.review_lines import find_cluster, make_admission_line
 from fleethook.cluster.registration.paths import split_cluster_path
 from fleethook.cluster.store import StoreView
 from fleethook.dispatch.call import Deadline
@@ -40,6 +27,19 @@ from fleethook.model.asked_calls import AskedCall
 from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
 from fleethook.outbound.hops import HEADER, was_dispatched
+from fleethook.server.callers import CONNECTION, EXTENSION
+from fleethook.server.logs.logs import ReviewLine
+from fleethook.server.logs.review_lines import find_cluster, make_admission_line
+from fleethook.server.protocol.body_limit import ClientGoneError, RequestError
+from fleethook.server.protocol.body_memory import BodyCharge, client_of
+from fleethook.server.protocol.connections import Connection
+from fleethook.server.quota import FullQuotaError, RequestQuota
+from fleethook.server.reviews.admission_endpoint import classify, find_outcome, to_response
+from fleethook.server.reviews.codec import Decoded, decode_review, encode_response
+from fleethook.server.reviews.deadline import find_budget
+from fleethook.server.reviews.endpoint import CHARGE, MAX_ON_LOOP
+from fleethook.server.reviews.reply import Reply
+from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
 from fleethook.work.immediate_steps import Steps
 
 # kube-apiserver waits as long for webhook configurations (k8s.io/apiserver pkg/admission/handler.go,

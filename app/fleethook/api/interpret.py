@@ -7,16 +7,16 @@ from urllib.parse import parse_qs
 
 from starlette.types import Scope
 
-from fleethook.api.endpoint import MAX_ON_LOOP
-from fleethook.api.logs import InterpretLine
-from fleethook.api.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
-from fleethook.api.review_lines import make_interpret_line
 from fleethook.interpret.chain import Chain, ChainError, Explained, Step
 from fleethook.interpret.codec import DecodedReview, decode_review, encode_answer, encode_failure, read_question
 from fleethook.interpret.question import Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.asked_calls import AskedCall
 from fleethook.model.karmada import InterpretRequest
+from fleethook.server.logs.logs import InterpretLine
+from fleethook.server.logs.review_lines import make_interpret_line
+from fleethook.server.reviews.endpoint import MAX_ON_LOOP
+from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
 from fleethook.work.immediate_steps import Steps
 
 

@@ -6,7 +6,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fleethook.api.codec import decode_review
 from fleethook.api.request_destination import DestinationError, choose_destination
 from fleethook.cluster.store import Store
 from fleethook.dispatch.attributes import read_claimed_cluster
@@ -18,6 +17,7 @@ from fleethook.model.envelope import BadReviewError
 from fleethook.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
+from fleethook.server.reviews.codec import decode_review
 
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 NAMESPACE: Final = GroupVersionKind("", "v1", "Namespace")

@@ -6,14 +6,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from fleethook.api.admission import AdmissionEndpoint, Conclude, ReviewHandler
-from fleethook.api.body_memory import BodyBudget
 from fleethook.api.dispatch import DispatchContext, DispatchEndpoint, ExplainEndpoint
-from fleethook.api.endpoint import MAX_ON_LOOP, SWITCH_OFF_HINT, Endpoint
 from fleethook.api.interpret import InterpretEndpoint
-from fleethook.api.logs import LogSink
-from fleethook.api.metrics import Metrics
-from fleethook.api.recording import RecordReview
 from fleethook.cluster.kubernetes.resources import DEFINITIONS
 from fleethook.cluster.registration.paths import (
     CLUSTER_EXPLAIN,
@@ -65,6 +59,12 @@ from fleethook.overrider.rollout.guard import OFF, GuardLimits
 from fleethook.overrider.server_dry_run import ServerDryRun
 from fleethook.overrider.subject_admission import Policy, validate_subject_in_slices
 from fleethook.overrider.workload_admission import mutate_workload_in_slices
+from fleethook.server.logs.logs import LogSink
+from fleethook.server.metrics.metrics import Metrics
+from fleethook.server.protocol.body_memory import BodyBudget
+from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint, Conclude, ReviewHandler
+from fleethook.server.reviews.endpoint import MAX_ON_LOOP, SWITCH_OFF_HINT, Endpoint
+from fleethook.server.reviews.recording import RecordReview
 from fleethook.tracing.spans import StartTrace
 from fleethook.work.fair_turns import Executor
 from fleethook.work.slice_runner import Slices

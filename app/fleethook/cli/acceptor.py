@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from fleethook.api.connections import Connection, Connections
+from fleethook.server.protocol.connections import Connection, Connections
 
 _log: Final = logging.getLogger(__name__)
 

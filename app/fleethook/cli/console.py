@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import uvloop
 
-from fleethook.api.logs import configure_logging
 from fleethook.cli.acceptor import bind
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.kubeconfig import find_kubeconfig_or_fail
@@ -32,6 +31,7 @@ from fleethook.cluster.manifests.manifest_files import STANDARD_INPUT
 from fleethook.console.metrics_sampler import MetricsTarget, check_target
 from fleethook.console.process import ConsoleOptions, run_console
 from fleethook.interpret.python_interpreter import LoadError
+from fleethook.server.logs.logs import configure_logging
 from fleethook.settings import Settings
 
 

@@ -12,9 +12,6 @@ import uvicorn
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from fleethook.api.health import Check, health_routes
-from fleethook.api.logs import configure_logging
-from fleethook.api.metrics import exposition
 from fleethook.cli.kubeconfig import Target
 from fleethook.cli.server import find_port
 from fleethook.cli.terminal import flush, write
@@ -28,6 +25,9 @@ from fleethook.crds.controller.metrics import FetchMetrics
 from fleethook.crds.controller.options import Options
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.lifetime import run_in_background
+from fleethook.server.health import Check, health_routes
+from fleethook.server.logs.logs import configure_logging
+from fleethook.server.metrics.metrics import exposition
 from fleethook.tracing.setup import TracingError, start_tracing
 from fleethook.tracing.spans import StartRoot
 

@@ -8,9 +8,6 @@ from typing import Annotated
 
 import uvloop
 
-from fleethook.api.log_lines import LogLines
-from fleethook.api.logs import configure_logging
-from fleethook.api.recording import RecordSettingError
 from fleethook.cli.exit_codes import UNREADABLE, fail
 from fleethook.cli.kubeconfig import find_kubeconfig_or_fail
 from fleethook.cli.load_settings import load_settings
@@ -22,6 +19,9 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.files import CertificateError
 from fleethook.dispatch.credentials.files import CredentialFileError
 from fleethook.interpret.python_interpreter import LoadError
+from fleethook.server.logs.log_lines import LogLines
+from fleethook.server.logs.logs import configure_logging
+from fleethook.server.reviews.recording import RecordSettingError
 from fleethook.settings import Settings
 from fleethook.tracing.setup import TracingError
 

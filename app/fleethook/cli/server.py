@@ -17,14 +17,14 @@ from typing import Any, Final
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 
-from fleethook.api.capacity import CONNECTION_BYTES
-from fleethook.api.connections import Connection, Connections
-from fleethook.api.health import HealthOnly
-from fleethook.api.read_timeout import Guard, GuardedProtocol
 from fleethook.asgi import Fleethook
 from fleethook.cli.acceptor import Acceptor, Transports
 from fleethook.cli.standard_output import OutputError
 from fleethook.lifetime import hide_cancelled_requests
+from fleethook.server.health import HealthOnly
+from fleethook.server.protocol.capacity import CONNECTION_BYTES
+from fleethook.server.protocol.connections import Connection, Connections
+from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 

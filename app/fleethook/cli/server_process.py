@@ -7,9 +7,6 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from fleethook.api.log_lines import LogLines
-from fleethook.api.metrics import certificate_gauge
-from fleethook.api.trimming import tune_allocator
 from fleethook.asgi import Fleethook, create_app
 from fleethook.cli.acceptor import bind
 from fleethook.cli.leader import keep_selection, lead, lists_without_leader
@@ -20,6 +17,9 @@ from fleethook.cluster.certificates.files import CertificateFiles, ensure_certif
 from fleethook.cluster.certificates.tls_context import ReloadingContext
 from fleethook.cluster.registration.webhooks import service_of
 from fleethook.lifetime import run_in_background
+from fleethook.server.logs.log_lines import LogLines
+from fleethook.server.metrics.metrics import certificate_gauge
+from fleethook.server.protocol.trimming import tune_allocator
 from fleethook.settings import Settings
 from fleethook.tracing.setup import start_tracing
 

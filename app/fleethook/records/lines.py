@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fleethook.api.recording import AnsweredReview
 from fleethook.model.asked_calls import AskedCall
 from fleethook.model.json import JSON
 from fleethook.records.hashing import Hasher
 from fleethook.records.quoted_values import WorkLimitError
 from fleethook.records.redaction import RecordValues, RedactionError, Redactor
 from fleethook.records.suspicion import Suspicion
+from fleethook.server.reviews.recording import AnsweredReview
 
 _log: Final = logging.getLogger(__name__)
 

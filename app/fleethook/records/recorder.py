@@ -7,13 +7,13 @@ import zlib
 from collections import deque
 from typing import Final
 
-from fleethook.api.recording import AnsweredReview
 from fleethook.fairness.shares import Shares
 from fleethook.model.asked_calls import AskedCall
 from fleethook.records.files import RecordFiles
 from fleethook.records.lines import EncodeLines
 from fleethook.records.metrics import RecordMetrics
 from fleethook.records.throttle import Throttle
+from fleethook.server.reviews.recording import AnsweredReview
 
 _log: Final = logging.getLogger(__name__)
 

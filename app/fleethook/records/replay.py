@@ -7,8 +7,6 @@ from urllib.parse import parse_qsl, unquote, urlencode
 
 import msgspec
 
-from fleethook.api.endpoint import Endpoint
-from fleethook.api.reply import Reply
 from fleethook.model.json import JSON, as_object
 from fleethook.outbound.hops import OUTGOING
 from fleethook.records.bodies import BodyError, unwrap_body
@@ -17,6 +15,8 @@ from fleethook.records.format import Record
 from fleethook.records.outcome import Outcome, compare_outcomes, read_outcome
 from fleethook.records.reader import Entry
 from fleethook.records.recorded_calls import CallName, ReviewCalls, current_calls
+from fleethook.server.reviews.endpoint import Endpoint
+from fleethook.server.reviews.reply import Reply
 
 CALLS_AT_ONCE: Final = 16
 """Reviews that are replayed at the same time if webhooks are called."""

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from fleethook.api.recording import RecordSettingError
 from fleethook.records.fields import parse_field
 from fleethook.records.files import RecordFiles
 from fleethook.records.hashing import Hasher
@@ -18,6 +17,7 @@ from fleethook.records.recorder import Recorder
 from fleethook.records.redaction import Redactor
 from fleethook.records.suspicion import Suspicion
 from fleethook.records.throttle import Throttle, time_thread
+from fleethook.server.reviews.recording import RecordSettingError
 from fleethook.settings import Settings
 
 _KEY_BYTES = 32

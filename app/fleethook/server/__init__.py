@@ -1,0 +1,1 @@
+"""Serves reviews over HTTP: protocol and limits, the edge of reviews, metrics, logs, health. It knows no engine."""

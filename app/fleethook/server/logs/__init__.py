@@ -1,0 +1,1 @@
+"""The log lines of a server, and its lines about answered reviews."""

@@ -1,0 +1,81 @@
+"""Prometheus metrics of dispatching by consumer, the logical cluster of a request; the number of series is bounded."""
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fleethook.server.metrics.label_limits import ClusterNames
+from fleethook.server.metrics.tallies import Counts, Observations
+
+# Few: there is a series for each of them and each cluster. `fleethook_review_duration_seconds` has more.
+_BUCKETS: Final = (0.005, 0.05, 0.5, 5.0, 30.0)
+
+
+class ConsumerMetrics:
+    """Counts requests by consumer."""
+
+    def __init__(self, registry: CollectorRegistry, names: ClusterNames) -> None:
+        """Prepare; ``names`` bounds the values of the label ``cluster``."""
+        self._names: Final = names
+        self._requests: Final = Counts(
+            "fleethook_dispatch_requests",
+            "Dispatched and explained requests, by logical cluster, route (mutate, validate, explain) and outcome.",
+            ["cluster", "route", "outcome"],
+        )
+        self._refused: Final = Counter(
+            "fleethook_dispatch_requests_refused",
+            "Requests refused because of dispatch_workspace_requests, by logical cluster.",
+            ["cluster"],
+            registry=registry,
+        )
+        self._seconds: Final = Observations(
+            "fleethook_dispatch_duration_seconds",
+            "Time from the last byte of a request to its answer, by logical cluster.",
+            ["cluster"],
+            buckets=_BUCKETS,
+        )
+        registry.register(self._requests)
+        registry.register(self._seconds)
+
+    def count_answered(self, cluster: str, route: str, outcome: str, *, seconds: float, is_known: bool) -> None:
+        """Count one answered request; an unknown cluster gets no series of its own."""
+        name = self._names.add_label(cluster, is_known=is_known)
+        self._requests.add((name, route, outcome))
+        self._seconds.add((name,), seconds)
+
+    def count_refused(self, cluster: str, *, is_known: bool) -> None:
+        """Count one request beyond the quota of its cluster."""
+        self._refused.labels(self._names.add_label(cluster, is_known=is_known)).inc()
+
+    def gauges(
+        self, requests: Callable[[], Mapping[str, int]], calls: Callable[[], Mapping[str, int]]
+    ) -> Iterator[Collector]:
+        """Yield the gauges of requests and calls in flight; the arguments return their number by cluster."""
+        yield _InFlight(
+            "fleethook_dispatch_requests_in_flight", "Requests that are being answered", requests, self._names
+        )
+        yield _InFlight("fleethook_dispatch_calls_in_flight", "Webhook calls in flight", calls, self._names)
+
+
+class _InFlight(Collector):
+    """A gauge by logical cluster. Clusters without a name among the series count together."""
+
+    def __init__(self, name: str, text: str, read: Callable[[], Mapping[str, int]], names: ClusterNames) -> None:
+        self._name: Final = name
+        self._text: Final = text
+        self._read: Final = read
+        self._names: Final = names
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauge."""
+        family = GaugeMetricFamily(self._name, f"{self._text}, by logical cluster.", labels=["cluster"])
+        sums: Tally[str] = Tally()
+        for cluster, count in self._read().items():
+            sums[self._names.find_label(cluster)] += count
+        for name, count in sums.items():
+            family.add_metric([name], count)
+        yield family

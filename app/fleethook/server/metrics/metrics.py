@@ -1,0 +1,270 @@
+"""Prometheus metrics of the review edge and the store."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from fleethook.cluster.store.source import PartState
+from fleethook.dispatch.hooks import Hook
+from fleethook.model.gvk import GroupKind
+from fleethook.server.metrics.consumer_metrics import ConsumerMetrics
+from fleethook.server.metrics.label_limits import MAX_CLUSTERS, ClusterNames, WebhookNames, group_code
+from fleethook.server.metrics.tallies import MULTIPROCESS, Counts, Observations
+from fleethook.server.metrics.worker_metrics import WorkerMetrics
+
+# A review takes some 0.1 ms; an apiserver gives up after timeoutSeconds, 30 s at most.
+_BUCKETS: Final = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+)  # fmt: skip
+
+
+# Names of interpreter webhooks, and of scripts, that have series of their own.
+_MAX_NAMES: Final = 200
+_SLOW_SECONDS: Final = 0.005
+# The labels of an exemplar may have 128 characters (OpenMetrics): two names, a trace id of 32, and this many. A longer
+# id from a client is cut, not an error.
+_MAX_REQUEST_ID: Final = 128 - len("trace_id") - 32 - len("request_id")
+
+
+class Metrics:
+    """The metrics of one server process, in a registry of their own."""
+
+    def __init__(self, *, max_clusters: int = MAX_CLUSTERS) -> None:
+        """Prepare; ``max_clusters`` bounds the logical clusters that series name."""
+        self.registry: Final = CollectorRegistry()
+        self.consumers: Final = ConsumerMetrics(self.registry, ClusterNames(max_clusters=max_clusters))
+        self._reviews: Final = Counts(
+            "fleethook_reviews",
+            "Answered reviews, by route, operation and outcome.",
+            ["route", "operation", "outcome"],
+        )
+        self._seconds: Final = Observations(
+            "fleethook_review_duration_seconds",
+            "Time from the last byte of a review to its answer. Exemplars have the request id and the trace id.",
+            ["route"],
+            buckets=_BUCKETS,
+        )
+        self.registry.register(self._reviews)
+        self.registry.register(self._seconds)
+        self._calls: Final = Histogram(
+            "fleethook_hook_call_duration_seconds",
+            "Duration of calls of interpreter webhooks, by outcome: answered, failed, ignored. Names beyond 200 "
+            "count as `other`.",
+            ["hook", "outcome"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._scripts: Final = Histogram(
+            "fleethook_script_duration_seconds",
+            "Duration of Lua scripts, by rule and outcome: answered, or the kind of the error. Names beyond 200 count "
+            "as `other`.",
+            ["rule", "outcome"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._webhooks: Final = Counter(
+            "fleethook_webhook_requests",
+            "Webhook calls made while dispatching reviews, by outcome and HTTP status. Clusters beyond "
+            "dispatch_metrics_clusters, and webhooks beyond 20 of a cluster, count as `other`.",
+            ["cluster", "webhook", "type", "outcome", "code"],
+            registry=self.registry,
+        )
+        self._webhook_seconds: Final = Histogram(
+            "fleethook_webhook_duration_seconds",
+            "Duration of webhook calls made while dispatching reviews.",
+            ["type"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._script_histograms: Final[dict[tuple[str, str], Histogram]] = {}
+        self._webhook_names: Final = WebhookNames(max_clusters=max_clusters)
+        self._hook_names: Final = WebhookNames(max_webhooks_per_cluster=_MAX_NAMES)
+        self._rule_names: Final = WebhookNames(max_webhooks_per_cluster=_MAX_NAMES)
+        # labels() costs more than the increment itself, so each combination is looked up once.
+        self._webhook_counters: Final[dict[tuple[str, ...], Counter]] = {}
+        self._webhook_histograms: Final[dict[str, Histogram]] = {}
+        self._exemplars_due: Final[dict[str, float]] = {}
+        self.in_flight = 0
+        self.registry.register(
+            Gauges("fleethook_reviews_in_flight", "Reviews that are being answered.", self._in_flight)
+        )
+
+    def _in_flight(self) -> Iterator[tuple[dict[str, str], float]]:
+        yield {}, self.in_flight
+
+    def count_hook_call(self, hook: str, outcome: str, seconds: float) -> None:
+        """Count one call of an interpreter webhook."""
+        self._calls.labels(self._hook_names.add_label("", hook)[1], outcome).observe(seconds)
+
+    def count_webhook_call(self, hook: Hook, *, outcome: str, code: int, seconds: float) -> None:
+        """Count one call of a webhook that a review was dispatched to."""
+        key = (*self._webhook_names.add_label(hook.cluster, hook.uid), hook.phase, outcome, group_code(code))
+        counter = self._webhook_counters.get(key)
+        if counter is None:
+            counter = self._webhook_counters[key] = self._webhooks.labels(*key)
+            self._webhook_histograms.setdefault(hook.phase, self._webhook_seconds.labels(hook.phase))
+        counter.inc()
+        self._webhook_histograms[hook.phase].observe(seconds)
+
+    def count_script(self, rule: str, outcome: str, seconds: float) -> None:
+        """Count one call of a script."""
+        key = (self._rule_names.add_label("", rule)[1], outcome)
+        histogram = self._script_histograms.get(key)
+        if histogram is None:
+            histogram = self._script_histograms[key] = self._scripts.labels(*key)
+        histogram.observe(seconds)
+
+    def count_review(
+        self, route: str, operation: str, outcome: str, *, seconds: float, request_id: str, trace_id: str = ""
+    ) -> None:
+        """Count one answered review; ``trace_id`` is that of its exported span."""
+        self._reviews.add((route, operation, outcome))
+        self._seconds.add((route,), seconds, exemplar=self._exemplar(route, seconds, request_id, trace_id))
+
+    def _exemplar(self, route: str, seconds: float, request_id: str, trace_id: str) -> dict[str, str] | None:
+        """Return the exemplar of an answer.
+
+        Every slow and every traced answer has one, and one answer a second of the others. A scrape shows the last
+        exemplar of each bucket. To make one for each answer takes 2 % of its time.
+        """
+        if trace_id:
+            return {"trace_id": trace_id, "request_id": request_id[:_MAX_REQUEST_ID]}
+        now = time.monotonic()
+        if not request_id or (seconds < _SLOW_SECONDS and now < self._exemplars_due.get(route, 0.0)):
+            return None
+        self._exemplars_due[route] = now + 1.0
+        return {"request_id": request_id[:_MAX_REQUEST_ID]}
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """Return the metrics as text and its content type, in the format that ``accept`` asks for."""
+        registry, workers = self.registry, self.workers()
+        if workers is not None:
+            registry = CollectorRegistry()
+            registry.register(workers)
+        return exposition(registry, accept)
+
+    def workers(self) -> WorkerMetrics | None:
+        """Return the metrics of all worker processes, None if this server has only one process."""
+        directory = os.environ.get(MULTIPROCESS)
+        return WorkerMetrics(self.registry, Path(directory)) if directory else None
+
+
+def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
+    """Return the metrics of a registry as text and its content type, in the format that ``accept`` asks for."""
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+class Gauges(Collector):
+    """A gauge whose samples are read when it is scraped."""
+
+    def __init__(
+        self, name: str, text: str, read: Callable[[], Iterator[tuple[dict[str, str], float]]], *labels: str
+    ) -> None:
+        self._name: Final = name
+        self._text: Final = text
+        self._read: Final = read
+        self._labels: Final = labels
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauge with its current samples."""
+        family = GaugeMetricFamily(self._name, self._text, labels=self._labels)
+        for labels, value in self._read():
+            family.add_metric([labels[name] for name in self._labels], value)
+        yield family
+
+
+class _Evictions(Collector):
+    """The number of times that plans were dropped to make room."""
+
+    def __init__(self, read: Callable[[], int]) -> None:
+        self._read: Final = read
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counter."""
+        text = "Number of times that the plans of a subject or of a node pool were dropped to make room."
+        counter = CounterMetricFamily("fleethook_plan_cache_evictions", text)
+        counter.add_metric([], self._read())
+        yield counter
+
+
+def plan_metrics(read: Callable[[], tuple[int, int]]) -> Iterator[Collector]:
+    """Yield the metrics of compiled plans; ``read`` returns their bytes and the number of evictions."""
+
+    def size() -> Iterator[tuple[dict[str, str], float]]:
+        yield {}, read()[0]
+
+    yield Gauges("fleethook_plan_cache_bytes", "Estimated bytes of compiled plans.", size)
+    yield _Evictions(lambda: read()[1])
+
+
+def certificate_gauge(read: Callable[[], float]) -> Collector:
+    """Return the gauge of the serving certificate; ``read`` returns its end in seconds since the epoch."""
+
+    def expiry() -> Iterator[tuple[dict[str, str], float]]:
+        yield {}, read()
+
+    text = "End of the serving certificate in use, in seconds since the epoch."
+    return Gauges("fleethook_certificate_expiry_timestamp_seconds", text, expiry)
+
+
+def script_gauges(counts: Callable[[], tuple[int, int]]) -> Iterator[Collector]:
+    """Yield the gauges of customizations; ``counts`` returns the number of scripts in use and of refused objects."""
+
+    def count_used() -> Iterator[tuple[dict[str, str], float]]:
+        yield {}, counts()[0]
+
+    def count_refused_objects() -> Iterator[tuple[dict[str, str], float]]:
+        yield {}, counts()[1]
+
+    yield Gauges("fleethook_scripts", "Lua scripts of customizations in use.", count_used)
+    yield Gauges(
+        "fleethook_customizations_refused",
+        "Customizations whose newest version cannot be used; /readyz names them and their errors.",
+        count_refused_objects,
+    )
+
+
+def store_gauges(
+    counts: Callable[[], dict[GroupKind, int]], parts: Callable[[], Iterator[PartState]]
+) -> Iterator[Collector]:
+    """Yield the gauges of a store.
+
+    Args:
+        counts: Returns the number of objects by kind.
+        parts: Returns the state of each part of the source.
+    """
+
+    def objects() -> Iterator[tuple[dict[str, str], float]]:
+        for group_kind, count in counts().items():
+            yield {"group": group_kind.group, "kind": group_kind.kind}, count
+
+    def seconds() -> Iterator[tuple[dict[str, str], float]]:
+        for part in parts():
+            if part.age is not None:
+                yield {"source": part.name}, part.age
+
+    def read_failing() -> Iterator[tuple[dict[str, str], float]]:
+        for part in parts():
+            yield {"source": part.name}, float(part.failing)
+
+    yield Gauges("fleethook_store_objects", "Objects in the store.", objects, "group", "kind")
+    yield Gauges(
+        "fleethook_store_age_seconds",
+        "Seconds since a part of the source last confirmed the store: by a list, an event or a bookmark.",
+        seconds,
+        "source",
+    )
+    yield Gauges(
+        "fleethook_store_source_failing",
+        "1 if a part of the source cannot be read now, so that its last good state is used.",
+        read_failing,
+        "source",
+    )

@@ -1,0 +1,1 @@
+"""uvicorn's HTTP protocol with limits: connections, times, headers, bodies and memory."""

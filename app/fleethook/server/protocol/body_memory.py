@@ -1,0 +1,174 @@
+"""The memory of request bodies (setting body_memory): charged while they are read, released after the answer.
+
+A body counts to the address of its client; a review of a logical cluster counts to the cluster as soon as the caller is
+authorized (`fleethook.server.quota`).
+"""
+
+import asyncio
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
+from types import TracebackType
+from typing import Final, Self
+
+from fleethook.fairness.shares import Shares
+
+DECODED_BYTES_PER_BYTE: Final = 32
+"""The most bytes that a byte of JSON takes when decoded: ``{"":0},`` is an object of 200 bytes and a reference of 8."""
+# Bytes of an object with up to five members, of a list, of a value, and of a key with its place in a large object.
+_DECODED_BYTES: Final = {b"{": 200, b"[": 80, b",": 72, b":": 96}
+# Ample: the bodies that have been read are answered within milliseconds.
+_MAX_WAIT_SECONDS: Final = 5.0
+
+
+class OverBudgetError(Exception):
+    """There was no room for a body in time."""
+
+
+class BodyBudget(Shares):
+    """Bytes of bodies, and of the objects decoded from them, that all requests may hold at a time."""
+
+    def __init__(
+        self, limit: int, *, max_wait: float = _MAX_WAIT_SECONDS, released: Callable[[int], None] | None = None
+    ) -> None:
+        """Share ``limit`` bytes.
+
+        Args:
+            limit: The bytes.
+            max_wait: Seconds that a request waits for room.
+            released: Called with the bytes that a request gives back.
+        """
+        super().__init__(limit)
+        self._max_wait: Final = max_wait
+        self._released: Final = released
+        self._waiting: Final[list[asyncio.Future[None]]] = []
+        self.refused = 0
+        """Requests that found no room in time."""
+
+    @property
+    def largest(self) -> int:
+        """The most that one request is charged, so that a single request always finds room."""
+        return self.limit // 2
+
+    def has_room(self, client: str, body_bytes: int) -> bool:
+        """Return whether a body, and the objects decoded from it, find room at once."""
+        size = min((1 + DECODED_BYTES_PER_BYTE) * body_bytes, self.largest)
+        return self.allows(client, size)
+
+    async def wait(self, client: str, size: int) -> None:
+        """Charge as soon as there is room; raises OverBudgetError if that takes too long."""
+        try:
+            async with asyncio.timeout(self._max_wait):
+                while not self.take(client, size):
+                    waiter = asyncio.get_running_loop().create_future()
+                    self._waiting.append(waiter)
+                    await waiter
+        except TimeoutError:
+            self.refused += 1
+            raise OverBudgetError from None
+
+    def give_back(self, consumer: str, size: int) -> None:
+        """Release ``size`` bytes of a client."""
+        super().give_back(consumer, size)
+        waiting, self._waiting[:] = self._waiting[:], []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+        if self._released is not None:
+            self._released(size)
+
+
+class BodyCharge:
+    """The memory of one request, from the first byte of its body to the end of its answer."""
+
+    def __init__(self, budget: BodyBudget, client: str) -> None:
+        self._budget: Final = budget
+        self._client = client
+        self._size = 0
+
+    def assign(self, client: str, body_bytes: int) -> bool:
+        """Count the request to another client from now on, and return whether that has room.
+
+        Args:
+            client: The client.
+            body_bytes: The size of the body, for a request that has not been charged yet.
+        """
+        if self._size and self._client == client:
+            return True
+        if self._size:
+            has_room = self._budget.move(self._size, source=self._client, target=client)
+        else:
+            has_room = self._budget.has_room(client, body_bytes)
+        if has_room:
+            self._client = client
+        return has_room
+
+    async def add(self, size: int) -> None:
+        """Charge ``size`` bytes more; raises OverBudgetError if there is no room in time."""
+        size = min(size, self._budget.largest - self._size)
+        if not self._budget.take(self._client, size):
+            await self._budget.wait(self._client, size)
+        self._size += size
+
+    def take(self, size: int) -> bool:
+        """Charge ``size`` bytes more and return True, or return False if there is no room now."""
+        size = min(size, self._budget.largest - self._size)
+        if not self._budget.take(self._client, size):
+            return False
+        self._size += size
+        return True
+
+    def take_decoded(self, body_bytes: int) -> None:
+        """Charge a body and the objects decoded from it, for which `BodyBudget.has_room` has found room."""
+        self.take((1 + DECODED_BYTES_PER_BYTE) * body_bytes)
+
+    def give_back(self) -> None:
+        """Release all charged bytes."""
+        if self._size:
+            self._budget.give_back(self._client, self._size)
+            self._size = 0
+
+    async def add_decoded(self, body: bytes) -> None:
+        """Charge the objects that will be decoded from a body; raises OverBudgetError if there is no room in time.
+
+        Counting them takes milliseconds for 1 MiB, so it is done only if the worst case finds no room.
+        """
+        worst = DECODED_BYTES_PER_BYTE * len(body)
+        if not self.take(worst):
+            await self.add(min(worst, count_decoded(body)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.give_back()
+
+
+def count_decoded(body: bytes) -> int:
+    """Return the most bytes that the objects of a JSON text can take."""
+    return len(body) + sum(size * body.count(mark) for mark, size in _DECODED_BYTES.items())
+
+
+def name_account(cluster: str) -> str:
+    """Return the client to which the connections and bodies of a logical cluster count."""
+    return f"logical cluster {cluster}"
+
+
+def client_of(address: tuple[str, int] | None) -> str:
+    """Return the client to which an address counts: the host, or in IPv6 its /64 network, which a host may own.
+
+    Args:
+        address: Host and port, as in ASGI's ``client``.
+    """
+    if address is None:
+        return ""
+    host = address[0]
+    if ":" not in host:
+        return host
+    try:
+        parsed = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    assert isinstance(parsed, IPv6Address)
+    return str(parsed.ipv4_mapped or IPv6Address(int(parsed) >> 64 << 64))

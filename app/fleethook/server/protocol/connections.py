@@ -1,0 +1,256 @@
+"""The connections of one server process: their limit, and the choice of connections that are closed for new ones.
+
+The server admits a new connection as long as it can close another one, so that no client can shut out a kubelet by
+holding connections. If all connections are being answered, it admits a few more for health checks only.
+
+A new connection of an apiserver may carry the review of any logical cluster. If it were closed for a newer one, a flood
+of one cluster would close the connections of all others before they send a request. So an address from which reviews
+of logical clusters have come has trust: its next connection waits, in the queue of the system, while earlier ones have
+not sent their requests yet.
+"""
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from typing import Final, Protocol
+
+from fleethook.server.protocol.body_memory import client_of, name_account
+
+# The search for connections to close visits all of them. Closing several at once makes it rare under a flood.
+_CLOSED_AT_ONCE: Final = 32
+_RESERVE_SHARE: Final = 64
+_MIN_RESERVE: Final = 4
+# Connections that must bring a review before the address is trusted again after one that timed out without a request.
+_TIMEOUT_COST: Final = 16
+
+
+class Stage(IntEnum):
+    """The state of a connection, in the order in which connections are closed for new ones."""
+
+    UNPROVEN = 0
+    """It has not sent a request: TLS handshake, silence, headers."""
+    IDLE = 1
+    """It waits for the next request. Clients expect servers to close such connections, and repeat their request."""
+    WAITING = 2
+    """It waits for its client: to send the rest of a request, or to read an answer."""
+    ANSWERING = 3
+    """The request has arrived, and the server works on its answer. It is never closed for another connection."""
+
+
+class Exchange(Protocol):
+    """The HTTP side of a connection, after the TLS handshake."""
+
+    def stage(self) -> Stage:
+        """Return the state of the connection."""
+
+    def end(self) -> None:
+        """Close the connection without waiting for the client."""
+
+
+class Connection:
+    """One accepted connection.
+
+    Attributes:
+        address: The address of its client, from `client_of`.
+        client: The client to which it counts: the address, or the logical cluster of its last request.
+        health_only: Whether the server answers only health checks on it, since there are too many connections.
+        exchange: Its HTTP side, None until the TLS handshake is complete.
+        is_gone: Whether it has ended.
+    """
+
+    __slots__ = ("_socket", "_trust", "_wait", "address", "client", "exchange", "health_only", "is_gone")
+
+    def __init__(
+        self, accepted: socket.socket, address: str, *, health_only: bool, trust: Callable[[str], None] | None = None
+    ) -> None:
+        """Take an accepted socket; ``trust`` is called with the address when its first review is authorized."""
+        self._socket: Final = accepted
+        self._trust: Final = trust
+        self.address: Final = address
+        self.client = address
+        self.health_only: Final = health_only
+        self.exchange: Exchange | None = None
+        self._wait: asyncio.Future[None] | None = None
+        self.is_gone = False
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether it counts to a logical cluster."""
+        return self.client is not self.address
+
+    def assign(self, cluster: str) -> None:
+        """Count the connection to the logical cluster of its last request, and no longer to the client's address.
+
+        Args:
+            cluster: A cluster whose reviews the client may have answered.
+        """
+        if self._trust is not None and not self.is_assigned:
+            self._trust(self.address)
+        self.client = name_account(cluster)
+
+    def wait_for(self, turn: "asyncio.Future[None]") -> None:
+        """Take the turn for which the request of the connection waits. It is cancelled with the connection."""
+        self._wait = turn
+        if self.is_gone:
+            turn.cancel()
+
+    def leave(self) -> None:
+        """Take note that the connection has ended."""
+        self.is_gone = True
+        if self._wait is not None:
+            self._wait.cancel()
+
+    def stage(self) -> Stage:
+        """Return the state of the connection."""
+        return Stage.UNPROVEN if self.exchange is None else self.exchange.stage()
+
+    def end(self) -> None:
+        """Close the connection."""
+        if self.exchange is not None:
+            self.exchange.end()
+            return
+        try:
+            # The event loop owns the socket. It reads the end of the stream and closes the socket.
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            # The client has closed it.
+            return
+
+
+class Connections:
+    """All connections of a server process, oldest first."""
+
+    def __init__(self, limit: int, *, removed: Callable[[], None] | None = None) -> None:
+        """Allow ``limit`` connections, and some more for health checks.
+
+        Args:
+            limit: The maximum number of connections.
+            removed: Called when a connection is gone.
+        """
+        self.limit: Final = limit
+        self._reserve: Final = max(_MIN_RESERVE, limit // _RESERVE_SHARE)
+        self._removed: Final = removed
+        self._open: Final[dict[Connection, None]] = {}
+        self._health: Final[dict[Connection, None]] = {}
+        # By address, between -limit and limit; the address that gained some last is the last one.
+        self._trust: Final[dict[str, int]] = {}
+        self.closed = 0
+        """Connections that were closed to make room for others."""
+        self.crowded = 0
+        """Connections that were accepted for health checks only."""
+
+    def __len__(self) -> int:
+        """Return the number of connections."""
+        return len(self._open) + len(self._health)
+
+    def admit(self, accepted: socket.socket, address: tuple[str, int] | None) -> Connection | None:
+        """Count an accepted connection, and close others if there are too many.
+
+        Args:
+            accepted: Its socket.
+            address: Of the client.
+
+        Returns:
+            The connection; None if it has to wait for earlier ones of its address.
+        """
+        client = client_of(address)
+        if len(self._open) >= self.limit and not self._make_room(client):
+            return None
+        health_only = len(self._open) >= self.limit
+        connection = Connection(accepted, client, health_only=health_only, trust=self._gain_trust)
+        self.crowded += health_only
+        if health_only and len(self._health) >= self._reserve:
+            self._end(next(iter(self._health)))
+        (self._health if health_only else self._open)[connection] = None
+        return connection
+
+    def remove(self, connection: Connection) -> None:
+        """Forget a connection that is gone."""
+        self._open.pop(connection, None)
+        self._health.pop(connection, None)
+        connection.leave()
+        if self._removed is not None:
+            self._removed()
+
+    def trusts(self, address: str) -> bool:
+        """Return whether connections of an address are kept until they send their first request, or time out.
+
+        A client that opens connections and sends nothing loses this trust by the first ones that time out. An
+        apiserver wins it back by connections with reviews.
+        """
+        return self._trust.get(address, 0) > 0
+
+    def note_timeout(self, connection: Connection) -> None:
+        """Take note that a client has not sent its request in time."""
+        address = connection.address
+        if address in self._trust and not connection.is_assigned:
+            self._trust[address] = max(self._trust[address] - _TIMEOUT_COST, -self.limit)
+
+    def _gain_trust(self, address: str) -> None:
+        gained = min(self._trust.pop(address, 0) + 1, self.limit)
+        if len(self._trust) >= self.limit:
+            del self._trust[next(iter(self._trust))]
+        self._trust[address] = gained
+
+    def _make_room(self, client: str) -> bool:
+        """Close connections for a new one, and return False if it has to wait."""
+        count = max(1, self.limit // _CLOSED_AT_ONCE)
+        victims = choose_victims(self._open, newcomer=client, count=count, trusts=self.trusts)
+        for connection in victims or ():
+            self._end(connection)
+        return victims is not None
+
+    def _end(self, connection: Connection) -> None:
+        # Its place is free at once, its memory in one of the next turns of the event loop.
+        self._open.pop(connection, None)
+        self._health.pop(connection, None)
+        self.closed += 1
+        connection.end()
+
+
+def choose_victims(
+    connections: Iterable[Connection], *, newcomer: str, count: int, trusts: Callable[[str], bool]
+) -> list[Connection] | None:
+    """Return up to ``count`` connections to close for another one, None if that one has to wait.
+
+    Clients above their share lose connections first, the client with most connections before the others: silent ones,
+    then idle ones, then those in the middle of a request or an answer. Logical clusters lose theirs before addresses
+    do, because a silent connection of an apiserver may become one of any cluster. A client within its share loses only
+    silent and idle connections. Among equal connections, the oldest is closed first.
+
+    A trusted address loses no connection before its first request is complete. While it has such connections, its new
+    ones take no connection of a client within its share, and wait.
+
+    Args:
+        connections: All connections, oldest first.
+        newcomer: The client of the new connection.
+        count: The maximum number of returned connections.
+        trusts: Returns whether an address is trusted.
+    """
+    found = list(connections)
+    held = Counter(connection.client for connection in found)
+    held[newcomer] += 1
+    share = len(found) / len(held)
+    trusted = {client for client in held if trusts(client)}
+    victims, is_waiting = [], False
+    for place, connection in enumerate(found):
+        stage, size = connection.stage(), held[connection.client]
+        if connection.client in trusted and _is_pending(connection, stage):
+            is_waiting = is_waiting or connection.client == newcomer
+        elif stage is Stage.UNPROVEN or stage is Stage.IDLE or (stage is Stage.WAITING and size > share):
+            is_greedy = size > share
+            order = (not is_greedy, not (is_greedy and connection.is_assigned), -size if is_greedy else 0, stage, place)
+            victims.append((*order, connection))
+    if is_waiting:
+        victims = [victim for victim in victims if not victim[0]]
+        if not victims:
+            return None
+    victims.sort(key=lambda victim: victim[:-1])
+    return [connection for *_, connection in victims[:count]]
+
+
+def _is_pending(connection: Connection, stage: Stage) -> bool:
+    """Return whether no request of a connection is complete, so that nobody knows for which cluster it is."""
+    return not connection.is_assigned and stage in {Stage.UNPROVEN, Stage.WAITING}

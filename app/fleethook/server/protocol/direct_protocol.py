@@ -1,0 +1,333 @@
+"""uvicorn's HTTP protocol, which answers reviews itself: without a task, an ASGI channel and their objects.
+
+A request takes this path if it is a POST to an endpoint that answers at once, and nothing else happens on its
+connection. `_find_endpoint` decides when the headers are known, `_settle` once all bytes of a read have been parsed.
+Most reviews arrive in several reads, because a TLS record has 16 KiB at most; the protocol collects them. It starts any
+other request by the same calls as uvicorn, in the same order, with the bytes that were collected.
+
+The parser does not read a head that equals the former one of its connection
+(`fleethook.server.protocol.repeated_head`). If such a request has to be left to the app, the parser reads all of its
+bytes first.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, cast
+
+import httptools
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from fleethook.server.protocol.body_memory import client_of
+from fleethook.server.protocol.closing import ClosingProtocol
+from fleethook.server.protocol.partial_body import PartialBody
+from fleethook.server.protocol.repeated_head import KnownHead, remember_head
+from fleethook.server.reviews.endpoint import Endpoint
+from fleethook.server.reviews.reply import JSON_TYPE, Reply
+
+FindEndpoint = Callable[[str], Endpoint | None]
+"""Returns the endpoint that may answer POSTs to a path at once."""
+
+
+class _Answered(NamedTuple):
+    """Replaces uvicorn's cycle of a request that was answered here."""
+
+    message_event: asyncio.Event
+    response_started: bool = True
+    response_complete: bool = True
+
+
+# It never changes and no task waits for its event, so all connections share it.
+_ANSWERED: Final[Any] = _Answered(asyncio.Event())
+
+
+class _Heads:
+    """The cached beginnings of answers; they contain uvicorn's default headers, which change each second."""
+
+    def __init__(self) -> None:
+        self._defaults: list[tuple[bytes, bytes]] | None = None
+        self._beginnings: dict[int, bytes] = {}
+
+    def encode(self, reply: Reply, defaults: list[tuple[bytes, bytes]]) -> bytes:
+        """Return an answer in uvicorn's format; ``defaults`` are the headers of each answer."""
+        if defaults is not self._defaults:
+            self._defaults, self._beginnings = defaults, {}
+        beginning = self._beginnings.get(reply.status)
+        if beginning is None:
+            lines = [b"%b: %b\r\n" % header for header in (*defaults, JSON_TYPE)]
+            beginning = b"".join((STATUS_LINE[reply.status], *lines, b"content-length: "))
+            self._beginnings[reply.status] = beginning
+        further = b"".join([b"%b: %b\r\n" % header for header in reply.headers])
+        return b"%b%d\r\n%b\r\n%b" % (beginning, len(reply.body), further, reply.body)
+
+
+class DirectProtocol(ClosingProtocol):
+    """Answers a request at once if that needs no waiting, and leaves every other one to the ASGI app."""
+
+    _heads: Final = _Heads()
+
+    def __init__(self, *args: Any, find_endpoint: FindEndpoint | None, **kwargs: Any) -> None:
+        """Prepare.
+
+        Args:
+            args: As in uvicorn's protocol.
+            find_endpoint: Finds endpoints that answer at once; None to leave all requests to the ASGI app.
+            kwargs: As in uvicorn's protocol.
+        """
+        super().__init__(*args, **kwargs)
+        self._find: Final = find_endpoint
+        self._pending: Endpoint | None = None
+        self._body: bytes | bytearray = b""
+        self._is_complete = False
+        self._partial_body: PartialBody | None = None
+        self._client = ""
+        self._known: tuple[KnownHead, dict[str, Any]] | None = None
+        # The head and the bytes of the body that have not arrived, of a request that the parser has not read.
+        self._unparsed_head: bytes | None = None
+        self._missing = 0
+        self._is_between_messages = True
+        self._begun_messages = 0
+        self._is_catching_up = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin with a connection."""
+        super().connection_made(transport)
+        self._client = client_of(self.client)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget an incomplete request: its client has gone."""
+        self.forget_pending()
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Leave an incomplete request to the app, and close the connection after its answer."""
+        if self._pending is not None:
+            self._start(self.app)
+        super().shutdown()
+
+    @property
+    def is_collecting(self) -> bool:
+        """Whether a part of a request has arrived that the app does not know of."""
+        return self._partial_body is not None
+
+    def on_message_begin(self) -> None:
+        """Begin with a request; if another request arrived before it in the same read, the app answers both in turn."""
+        self._is_between_messages = False
+        self._begun_messages += 1
+        if self._pending is not None and not self._is_catching_up:
+            self._start(self.app)
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Choose the path of a request."""
+        if self._is_catching_up:
+            return
+        self._pending = self._find_endpoint()
+        if self._pending is None:
+            super().on_headers_complete()
+
+    def on_chunk_header(self) -> None:
+        """Leave a body without Content-Length to the app, which limits it as it reads it."""
+        if self._pending is not None:
+            self._start(self.app)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        if self._is_catching_up:
+            return
+        if self._pending is None:
+            super().on_body(body)
+        else:
+            self._add_body(body)
+
+    def _add_body(self, body: bytes) -> None:
+        if not self._body:
+            self._body = body
+        else:
+            # One buffer: thousands of tiny parts would take more memory than the budget is charged.
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += body
+
+    def on_message_complete(self) -> None:
+        """Take the end of the request."""
+        self._is_between_messages = True
+        if self._is_catching_up:
+            return
+        if self._pending is None:
+            super().on_message_complete()
+        else:
+            self._is_complete = True
+
+    def data_received(self, data: bytes) -> None:
+        """Parse the bytes of a read, and answer the request in them."""
+        if self._unparsed_head is not None and self._pending is not None:
+            if len(data) <= self._missing:
+                self._grow_repeated(self._pending, data)
+                return
+            self._catch_up()  # Another request follows.
+        elif self._begin_repeated(data):
+            return
+        is_first = self._is_between_messages
+        self._begun_messages = 0
+        super().data_received(data)
+        if self._pending is not None:
+            if is_first and self._begun_messages == 1 and (known := remember_head(data, self.headers)) is not None:
+                self._known = known, cast("dict[str, Any]", self.scope)
+            self._settle(self._pending)
+
+    def _begin_repeated(self, data: bytes) -> bool:
+        """Begin with a request whose head equals the former one; return False if the parser has to read it."""
+        if self._known is None or self._find is None or not self._is_between_messages:
+            return False
+        known, scope = self._known
+        repeated = known.find(data)
+        if repeated is None or len(data) - repeated.size > repeated.length or not self._is_free():
+            return False
+        endpoint = self._find(scope["path"])
+        if endpoint is None:
+            return False
+        self._unset_keepalive_if_required()
+        self.headers = repeated.headers
+        self.scope = cast("Any", {**scope, "headers": repeated.headers})
+        self._pending = endpoint
+        self._unparsed_head = data[: repeated.size]
+        self._missing = repeated.length
+        self._grow_repeated(endpoint, data[repeated.size :])
+        return True
+
+    def _grow_repeated(self, endpoint: Endpoint, data: bytes) -> None:
+        """Take a part of the body of a request that the parser does not read."""
+        self._missing -= len(data)
+        self._is_complete = not self._missing
+        if data:
+            self._add_body(data)
+        self.note_unparsed(is_complete=self._is_complete)
+        self._settle(endpoint)
+
+    def note_unparsed(self, *, is_complete: bool) -> None:
+        """Take note of a part of a request that the parser does not read."""
+
+    def _catch_up(self) -> None:
+        """Have the parser read the pending request, if it has not; nothing else changes."""
+        if self._unparsed_head is None:
+            return
+        data, self._unparsed_head = b"".join((self._unparsed_head, self._body)), None
+        scope = self.scope
+        self._is_catching_up = True
+        try:
+            self.parser.feed_data(data)
+        finally:
+            self._is_catching_up = False
+        self.scope = scope
+
+    def _find_endpoint(self) -> Endpoint | None:
+        """Return the endpoint that may answer the request whose headers have arrived, None to leave it to the app."""
+        parser = self.parser
+        is_usual = (
+            self._find is not None
+            and parser.get_method() == b"POST"
+            and parser.get_http_version() == "1.1"
+            and parser.should_keep_alive()
+            and not parser.should_upgrade()
+            and not self.expect_100_continue
+        )
+        if not is_usual or not self._is_free() or self._find is None:
+            return None
+        try:
+            # uvicorn parses it so, too, and answers 400 to a URL that llhttp accepts and this function does not.
+            url = httptools.parse_url(self.url)
+        except httptools.HttpParserInvalidURLError:
+            return None
+        # uvicorn decodes escaped characters in a path; the name of a logical cluster may have some.
+        if not (url.path and url.path.isascii()) or b"%" in url.path:
+            return None
+        path = url.path.decode("ascii")
+        endpoint = self._find(path)
+        if endpoint is not None:
+            self.scope["method"] = "POST"
+            self.scope["path"] = path
+            self.scope["raw_path"] = url.path
+            self.scope["query_string"] = url.query or b""
+        return endpoint
+
+    def _is_free(self) -> bool:
+        """Return whether the connection has nothing else to do or to send."""
+        cycle: RequestResponseCycle | None = self.cycle  # None until the first request, in spite of its type
+        return (
+            (cycle is None or cycle.response_complete)
+            and not (self.pipeline or self.flow.read_paused or self.flow.write_paused or self._shutting_down)
+            and not self.transport.is_closing()
+        )
+
+    def _settle(self, endpoint: Endpoint) -> None:
+        """Answer the pending request, wait for the rest of it, or leave it to the app if that has to wait."""
+        if self.transport.is_closing():
+            # The connection is being closed, so no client waits for the answer.
+            self.forget_pending()
+            return
+        if not self._is_complete and self._collect(endpoint):
+            return
+        is_ready = self._is_complete and (self._partial_body is None or self._may_still_answer(endpoint))
+        # An endpoint that continues with a request charges all of it itself.
+        self._end_collecting()
+        begun = self._begin(endpoint) if is_ready else None
+        if isinstance(begun, Reply):
+            self.forget_pending()
+            self.cycle = _ANSWERED
+            self.transport.write(self._heads.encode(begun, self.server_state.default_headers))
+            self.on_response_complete()
+        else:
+            self._start(self.app if begun is None else begun)
+
+    def _collect(self, endpoint: Endpoint) -> bool:
+        """Keep the part of a body that has arrived; return False if the app has to read it."""
+        if self._partial_body is None:
+            self._partial_body = endpoint.collect(cast("Scope", self.scope), client=self._client)
+        return self._partial_body is not None and self._partial_body.grow(len(self._body))
+
+    def _may_still_answer(self, endpoint: Endpoint) -> bool:
+        """Return whether a request that arrived in several reads may still be answered here."""
+        return self._find is not None and self._find(self.scope["path"]) is endpoint and self._is_free()
+
+    def _begin(self, endpoint: Endpoint) -> Reply | ASGIApp | None:
+        scope = cast("Scope", self.scope)
+        try:
+            return endpoint.begin(scope, bytes(self._body), client=self._client)
+        except BaseException as error:  # noqa: BLE001 - uvicorn logs and answers each, even `sys.exit` of an interpreter
+            return _make_failing_app(error)
+
+    def _start(self, app: Any) -> None:
+        """Have an app answer the pending request, and pass the bytes that arrived to it, as uvicorn would have."""
+        self._catch_up()
+        body, is_complete = self._body, self._is_complete
+        self.forget_pending()
+        usual, self.app = self.app, app
+        try:
+            super().on_headers_complete()
+        finally:
+            self.app = usual
+        if body:
+            super().on_body(bytes(body))
+        if is_complete:
+            super().on_message_complete()
+
+    def forget_pending(self) -> None:
+        """Drop the pending request and its memory."""
+        self._end_collecting()
+        self._pending, self._body, self._is_complete = None, b"", False
+        self._unparsed_head = None
+
+    def _end_collecting(self) -> None:
+        if self._partial_body is not None:
+            self._partial_body.end()
+            self._partial_body = None
+
+
+def _make_failing_app(error: BaseException) -> ASGIApp:
+    """Return an app that raises the error of an endpoint."""
+
+    async def fail(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise error
+
+    return fail

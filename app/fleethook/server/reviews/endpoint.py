@@ -1,0 +1,305 @@
+"""The HTTP side of all review routes: method, client, headers, body, and the refusals of each."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from fleethook.server.metrics.metrics import Metrics
+from fleethook.server.protocol.body_limit import ClientGoneError, RequestError, check_headers, read_body
+from fleethook.server.protocol.body_memory import BodyBudget, BodyCharge, client_of, name_account
+from fleethook.server.protocol.partial_body import PartialBody
+from fleethook.server.protocol.sending import PIECE_BYTES
+from fleethook.server.reviews.codec import encode_error
+from fleethook.server.reviews.reply import Reply, send_reply
+from fleethook.work.fair_turns import Executor
+from fleethook.work.worker import Worker
+
+MAX_DIGITS: Final = 309
+"""Digits of a number in a large body. The largest number of Kubernetes' JSON, a double, has so many (1.8e308)."""
+
+_DIGIT_OR_NOT: Final = bytes(ord("0") if chr(code) in "0123456789" else ord(" ") for code in range(256))
+_TOO_LONG: Final = b"0" * (MAX_DIGITS + 1)
+
+
+def check_numbers(body: bytes) -> None:
+    """Refuse a body with a number of more than `MAX_DIGITS` digits in a row; raises RequestError.
+
+    The limit does not apply to digits in strings. A body without such a row of digits takes a single search.
+    """
+    rows = body.translate(_DIGIT_OR_NOT)
+    start = rows.find(_TOO_LONG)
+    if start < 0:
+        return
+    # Of the same length, without the quotation marks that end no text.
+    plain = body.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+    seen, quotes = 0, 0
+    while start >= 0:
+        quotes += plain.count(b'"', seen, start)
+        if quotes % 2 == 0:
+            text = f"the body has a number of more than {MAX_DIGITS} digits, which no apiserver sends: use a string"
+            raise RequestError(400, "BadRequest", text)
+        seen = start
+        end = rows.find(b" ", start)
+        start = rows.find(_TOO_LONG, end) if end >= 0 else -1
+
+
+MAX_ON_LOOP: Final = 32 * 1024
+"""Bytes of the largest review that is answered on the event loop. Rendering a hostile Deployment takes 0.5 µs per byte,
+so 16 ms; an ordinary UPDATE has 26 KB and takes 0.1 ms."""
+
+SWITCH_OFF_HINT: Final = "to switch fleethook off, run fleethook uninstall"
+"""The end of messages with which the server refuses a write in a cluster that it is registered with."""
+CHARGE: Final = "fleethook.charge"
+"""The member of an ASGI scope with the memory of the request, a `BodyCharge`; missing or None if none is charged."""
+
+_T = TypeVar("_T")
+# RFC 9110 section 11.6.1 requires a challenge with each 401.
+_CHALLENGE: Final = (b"www-authenticate", b"Bearer")
+
+Answer = tuple[int, bytes]
+"""An HTTP status and a body."""
+
+
+class Endpoint(ABC):
+    """An endpoint that answers a POSTed JSON body with another: as a plain ASGI app, or at once in the protocol."""
+
+    max_at_once: int = 0
+    """Bytes of the largest body to which `_begin` may return the answer, and not an awaitable; 0 if it never does."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        metrics: Metrics,
+        body_limit: int,
+        known_clients_only: bool,
+        worker: Executor | None = None,
+        bodies: BodyBudget | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            path: Of the route.
+            metrics: Counts the requests in flight.
+            body_limit: Bytes of the largest body that is read.
+            known_clients_only: Whether callers need a client certificate.
+            worker: Runs the work on large reviews; None for one of its own.
+            bodies: The memory that all bodies share; None to read them without charging it.
+        """
+        self._path: Final = path
+        self._metrics: Final = metrics
+        self._body_limit: Final = body_limit
+        self._known_clients_only: Final = known_clients_only
+        self._worker: Final = worker or Worker()
+        self._bodies: Final = bodies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        if scope["method"] != "POST":
+            body = encode_error(405, "MethodNotAllowed", f"{self._path} takes POST, not {scope['method']}")
+            await respond(send, 405, body, (b"allow", b"POST"))
+            return
+        self._metrics.in_flight += 1
+        try:
+            if self._bodies is None:
+                await send_reply(send, await self._read_and_answer(scope, receive, charge=None))
+            else:
+                with BodyCharge(self._bodies, self._find_account(scope, client_of(scope.get("client")))) as charge:
+                    scope[CHARGE] = charge
+                    await send_reply(send, await self._read_and_answer(scope, receive, charge=charge))
+        except ClientGoneError:
+            return
+        finally:
+            self._metrics.in_flight -= 1
+
+    def collect(self, scope: Scope, *, client: str) -> PartialBody | None:
+        """Begin to collect the body of a POST, if `begin` may answer it once it is complete.
+
+        Args:
+            scope: The request.
+            client: The client, as `fleethook.server.protocol.body_memory.client_of` returns it.
+
+        Returns:
+            The body, still empty; its owner calls `PartialBody.end`. None if the request is refused before its body
+            is read, if it has no Content-Length, or if it is too long.
+        """
+        length = next((int(value) for name, value in scope["headers"] if name == b"content-length"), None)
+        if length is None or length > self.max_at_once:
+            return None
+        try:
+            self._check_caller(scope)
+            check_headers(scope["headers"], limit=self._body_limit)
+        except RequestError:
+            return None
+        if self._bodies is None:
+            return PartialBody(self._metrics, None)
+        return PartialBody(self._metrics, BodyCharge(self._bodies, self._find_account(scope, client)))
+
+    def begin(self, scope: Scope, body: bytes, *, client: str) -> Reply | ASGIApp | None:
+        """Answer a complete POST, at once if nothing has to be waited for.
+
+        Args:
+            scope: The request.
+            body: Its body, as long as the Content-Length says.
+            client: The client, as `fleethook.server.protocol.body_memory.client_of` returns it.
+
+        Returns:
+            The answer, if it is short enough to be sent in one piece. An ASGI app that goes on with the request, and
+            does not receive its body, if the answer needs a wait, for example for a client that reads a long answer.
+            None if the body is large or does not fit into the body memory; nothing has been done then.
+        """
+        if len(body) > self.max_at_once:
+            return None
+        if self._bodies is not None and not self._bodies.has_room(client, len(body)):
+            return None
+        charge = scope[CHARGE] = None if self._bodies is None else BodyCharge(self._bodies, client)
+        try:
+            self._check_caller(scope)
+            request_id = check_headers(scope["headers"], limit=self._body_limit)
+            begun = self._begin(body, request_id, scope)
+        except RequestError as error:
+            return _refuse(error)
+        if isinstance(begun, tuple) and len(begun[1]) <= PIECE_BYTES:
+            return _reply(*begun)
+        if charge is not None:
+            charge.take_decoded(len(body))
+        return partial(self._go_on, begun, charge)
+
+    def answer(self, scope: Scope, body: bytes) -> Reply | Coroutine[Any, Any, Reply]:
+        """Answer a body that did not arrive by HTTP, at once if nothing has to be waited for.
+
+        Neither the caller nor the headers are checked, and no memory is charged.
+
+        Args:
+            scope: The request; its members ``path``, ``query_string`` and ``headers`` may decide.
+            body: The body.
+        """
+        try:
+            if len(body) > MAX_ON_LOOP:
+                check_numbers(body)
+            begun = self._begin(body, "", scope)
+        except RequestError as error:
+            return _refuse(error)
+        return _reply(*begun) if isinstance(begun, tuple) else _await_reply(begun)
+
+    async def _go_on(
+        self, begun: Answer | Awaitable[Answer], charge: BodyCharge | None, _scope: Scope, _receive: Receive, send: Send
+    ) -> None:
+        """Answer a request that `begin` has started."""
+        self._metrics.in_flight += 1
+        try:
+            try:
+                reply = _reply(*(begun if isinstance(begun, tuple) else await begun))
+            except RequestError as error:
+                reply = _refuse(error)
+            await send_reply(send, reply)
+        finally:
+            self._metrics.in_flight -= 1
+            if charge is not None:
+                charge.give_back()
+
+    async def _read_and_answer(self, scope: Scope, receive: Receive, *, charge: BodyCharge | None) -> Reply:
+        """Read a body and return its answer; raises ClientGoneError."""
+        try:
+            self._check_caller(scope)
+            request_id = check_headers(scope["headers"], limit=self._body_limit)
+            body = await read_body(receive, limit=self._body_limit, charge=charge)
+            if len(body) > MAX_ON_LOOP:
+                await self._off_loop(check_numbers, body, turn=self._find_consumer(scope))
+            begun = self._begin(body, request_id, scope)
+            return _reply(*(begun if isinstance(begun, tuple) else await begun))
+        except RequestError as error:
+            return _refuse(error)
+
+    def _find_account(self, scope: Scope, client: str) -> str:
+        """Return the client to which a body counts while it is read; ``client`` is the address of the caller."""
+        consumer = self._find_consumer(scope)
+        return name_account(consumer) if consumer else client
+
+    def _find_consumer(self, _scope: Scope) -> str:
+        """Return the logical cluster to which a request counts before its body is read, ``""`` if it is not known."""
+        return ""
+
+    def _check_caller(self, scope: Scope) -> None:
+        """Refuse a caller before its body is read; raises RequestError."""
+        if self._known_clients_only and not _has_certificate(scope):
+            raise RequestError(403, "Forbidden", "this route requires a client certificate")
+
+    async def _off_loop(self, function: Callable[..., _T], *arguments: Any, turn: str = "") -> _T:
+        """Run a function in a thread, because it takes long for a large review; a consumer is one ``turn``."""
+        return await self._worker.run(turn or self._path, function, *arguments)
+
+    @abstractmethod
+    def _begin(self, body: bytes, request_id: str, scope: Scope) -> Answer | Awaitable[Answer]:
+        """Return the HTTP status and the body of the answer, at once or when something has been waited for.
+
+        Both may raise RequestError. The returned work has not begun, because it needs a task to run in.
+        """
+
+
+def _reply(status: int, body: bytes) -> Reply:
+    return Reply(status, body, (_CHALLENGE,)) if status == 401 else Reply(status, body)
+
+
+async def _await_reply(begun: Awaitable[Answer]) -> Reply:
+    try:
+        return _reply(*(await begun))
+    except RequestError as error:
+        return _refuse(error)
+
+
+def _refuse(error: RequestError) -> Reply:
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    if error.retry_after is not None:
+        headers = ((b"retry-after", b"%d" % error.retry_after),)
+    if error.code == 401:
+        headers = (_CHALLENGE,)
+    return Reply(error.code, encode_error(error.code, error.reason, str(error)), headers)
+
+
+def _has_certificate(scope: Scope) -> bool:
+    """Return whether the client has a certificate (ASGI's TLS extension); its subject may be empty."""
+    name: str | None = (scope.get("extensions") or {}).get("tls", {}).get("client_cert_name")
+    return name is not None
+
+
+async def respond(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    """Send a JSON answer."""
+    await send_reply(send, Reply(status, body, headers))
+
+
+class Gate:
+    """Refuses requests until the objects have been read that the answers of an endpoint depend on.
+
+    The refusal is an HTTP error and no verdict, so that the webhook's failurePolicy decides. It has no Retry-After:
+    with this header, an apiserver's client would repeat the request until its timeout, and the write would hang that
+    long (client-go v0.36, rest/with_retry.go).
+    """
+
+    def __init__(self, endpoint: ASGIApp, missing: Callable[[], str]) -> None:
+        """Guard an endpoint.
+
+        Args:
+            endpoint: Answers the requests.
+            missing: Returns the objects that have not been read yet and the reasons, ``""`` once all were read.
+        """
+        self._endpoint: Final = endpoint
+        self._missing: Final = missing
+        self._open = False
+
+    @property
+    def endpoint(self) -> ASGIApp | None:
+        """The endpoint behind the gate; None until a request has found the gate open."""
+        return self._endpoint if self._open else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        problem = "" if self._open else self._missing()
+        if problem:
+            await respond(send, 503, encode_error(503, "ServiceUnavailable", f"{problem}; {SWITCH_OFF_HINT}"))
+            return
+        self._open = True
+        await self._endpoint(scope, receive, send)

@@ -1,0 +1,143 @@
+"""The metrics of consumers of dispatching, and the refusals of their quota."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from fleethook.asgi import Fleethook, create_app
+from fleethook.server.metrics.consumer_metrics import ConsumerMetrics
+from fleethook.server.metrics.label_limits import OTHER, ClusterNames
+from fleethook.server.metrics.metrics import Metrics
+from fleethook.settings import Settings
+from tests.asgi_client import Answer, call
+from tests.dispatch.builders import binding, configuration, export, review, webhook
+from tests.dispatch.webhook_server import Webhooks, allow, webhooks
+from tests.waiting import NET
+
+VERBS = ("mutate", "validate", "explain")
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Webhooks]:
+    async with webhooks(tmp_path) as made:
+        made.answers["/w"] = allow
+        yield made
+
+
+@pytest.fixture
+async def app(server: Webhooks) -> AsyncIterator[Fleethook]:
+    made = create_app(Settings(dispatch_workspace_requests=2), log=None)
+    made.store.put(export("ws1", "widgets.example.org"))
+    for consumer in ("ws2", "ws3"):
+        made.store.put(binding(consumer, "ws1", "widgets.example.org"))
+    made.store.put(configuration("ws1", "validating", webhook(clientConfig=server.client_config("/w"))))
+    async with made.router.lifespan_context(made):
+        yield made
+
+
+async def ask(app: Fleethook, cluster: str, verb: str = "validate") -> Answer:
+    return await call(app, f"/clusters/{cluster}/{verb}", json.dumps(review()).encode())
+
+
+async def metrics(app: Fleethook) -> list[str]:
+    return (await call(app, "/metrics", method="GET")).body.decode().splitlines()
+
+
+async def test_requests_beyond_the_quota_of_a_cluster_are_refused_and_others_are_not(
+    app: Fleethook, server: Webhooks
+) -> None:
+    server.hold.clear()
+    attacking = [asyncio.create_task(ask(app, "ws2")) for _ in range(2)]
+    async with asyncio.timeout(NET):
+        while len(server.calls) < 2:
+            await asyncio.sleep(0.01)
+    for verb in VERBS:
+        response = (await ask(app, "ws2", verb)).json()["response"]
+        assert (response["uid"], response["allowed"], response["status"]["code"]) == ("u-1", False, 429)
+        assert response["status"]["message"] == (
+            "2 requests of logical cluster ws2 are being answered, which is the limit (setting "
+            "dispatch_workspace_requests); try again later"
+        )
+    victim = asyncio.create_task(ask(app, "ws3"))
+    async with asyncio.timeout(NET):
+        while len(server.calls) < 3:
+            await asyncio.sleep(0.01)
+    lines = await metrics(app)
+    assert {
+        'fleethook_dispatch_requests_refused_total{cluster="ws2"} 3.0',
+        # ws3 was not answered yet, so no series has its name.
+        'fleethook_dispatch_requests_in_flight{cluster="ws2"} 2.0',
+        'fleethook_dispatch_requests_in_flight{cluster="other"} 1.0',
+        'fleethook_dispatch_calls_in_flight{cluster="ws2"} 2.0',
+        'fleethook_dispatch_calls_in_flight{cluster="other"} 1.0',
+    } <= set(lines)
+    server.hold.set()
+    answers = await asyncio.gather(*attacking, victim)
+    assert all(answer.json()["response"]["allowed"] for answer in answers)
+    assert (await ask(app, "ws2")).json()["response"]["allowed"]
+    assert app.requests.in_flight == {}
+
+
+async def test_requests_are_counted_by_consumer(app: Fleethook) -> None:
+    for verb in VERBS:
+        await ask(app, "ws3", verb)
+    await ask(app, "ws2")
+    await ask(app, "nosuch")
+    lines = await metrics(app)
+    expected = [
+        f'fleethook_dispatch_requests_total{{cluster="ws3",outcome="allowed",route="{verb}"}} 1.0' for verb in VERBS
+    ]
+    expected += [
+        'fleethook_dispatch_requests_total{cluster="ws2",outcome="allowed",route="validate"} 1.0',
+        'fleethook_dispatch_requests_total{cluster="other",outcome="denied",route="validate"} 1.0',
+        'fleethook_dispatch_duration_seconds_count{cluster="ws3"} 3.0',
+    ]
+    assert set(expected) <= set(lines)
+    assert not any("nosuch" in line for line in lines)
+
+
+async def test_metrics_can_omit_names_of_clusters(server: Webhooks) -> None:
+    made = create_app(Settings(dispatch_metrics_clusters=0), log=None)
+    made.store.put(configuration("ws9", "validating", webhook(clientConfig=server.client_config("/w"))))
+    async with made.router.lifespan_context(made):
+        assert (await ask(made, "ws9")).json()["response"]["allowed"]
+        lines = await metrics(made)
+    assert 'fleethook_dispatch_requests_total{cluster="other",outcome="allowed",route="validate"} 1.0' in lines
+    assert len(server.calls) == 1
+    assert not any("ws9" in line for line in lines)
+
+
+def test_many_clusters_create_a_limited_number_of_series() -> None:
+    made = Metrics(max_clusters=3)
+    for number in range(1000):
+        for verb in VERBS:
+            made.consumers.count_answered(f"ws{number}", verb, "allowed", seconds=0.1, is_known=True)
+        made.consumers.count_refused(f"ws{number}", is_known=True)
+    families = {family.name: family for family in made.registry.collect()}
+    requests = families["fleethook_dispatch_requests"].samples
+    clusters = {sample.labels["cluster"] for sample in requests}
+    assert clusters == {"ws0", "ws1", "ws2", OTHER}
+    total = sum(sample.value for sample in requests if sample.name.endswith("_total"))
+    assert total == 3000
+    for name in ("fleethook_dispatch_requests_refused", "fleethook_dispatch_duration_seconds"):
+        assert {sample.labels["cluster"] for sample in families[name].samples} == clusters
+
+
+def test_names_of_unknown_clusters_use_no_room() -> None:
+    names = ClusterNames(max_clusters=1)
+    assert [names.add_label(f"typo{number}", is_known=False) for number in range(10)] == [OTHER] * 10
+    assert names.add_label("ws3", is_known=True) == "ws3"
+    assert names.find_label("ws2") == OTHER
+
+
+def test_gauges_add_up_clusters_without_a_name() -> None:
+    registry = Metrics().registry
+    names = ClusterNames(max_clusters=1)
+    names.add_label("ws3", is_known=True)
+    consumers = ConsumerMetrics(type(registry)(), names)
+    gauge, _ = consumers.gauges(lambda: {"ws1": 2, "ws2": 3, "ws3": 4}, dict)
+    (family,) = gauge.collect()
+    assert {sample.labels["cluster"]: sample.value for sample in family.samples} == {OTHER: 5, "ws3": 4}

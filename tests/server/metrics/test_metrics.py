@@ -1,0 +1,162 @@
+"""The metrics of a server process."""
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from fleethook.cluster.store.source import PartState
+from fleethook.dispatch.hooks import compile_hooks
+from fleethook.model.gvk import GroupKind
+from fleethook.server.metrics.metrics import (
+    Metrics,
+    certificate_gauge,
+    exposition,
+    plan_metrics,
+    script_gauges,
+    store_gauges,
+)
+from fleethook.server.metrics.tallies import MULTIPROCESS
+from tests.dispatch.builders import configuration, webhook
+
+OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
+
+
+def read(metrics: Metrics, prefix: str) -> dict[str, float]:
+    """Return the samples whose names begin with a prefix, without those of creation times and buckets."""
+    text, _ = metrics.exposition("text/plain")
+    lines = [line for line in text.decode().splitlines() if line.startswith(prefix)]
+    samples = {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+    return {name: value for name, value in samples.items() if "_created" not in name and "_bucket" not in name}
+
+
+def exemplars(metrics: Metrics) -> list[str]:
+    text, kind = metrics.exposition(OPEN_METRICS)
+    assert kind.startswith("application/openmetrics-text")
+    return [line.split(" # ")[1].split(" ")[0] for line in text.decode().splitlines() if " # {" in line]
+
+
+def count(
+    metrics: Metrics, *, seconds: float = 0.0002, request_id: str = "r-1", route: str = "/r", trace: str = ""
+) -> None:
+    metrics.count_review(route, "CREATE", "allowed", seconds=seconds, request_id=request_id, trace_id=trace)
+
+
+def test_reviews_are_counted_by_route_operation_and_outcome() -> None:
+    metrics = Metrics()
+    metrics.count_review("/a", "CREATE", "patched", seconds=0.5, request_id="")
+    for _ in range(2):
+        metrics.count_review("/a", "", "malformed", seconds=0.25, request_id="")
+    assert read(metrics, "fleethook_reviews_total") == {
+        'fleethook_reviews_total{operation="CREATE",outcome="patched",route="/a"}': 1,
+        'fleethook_reviews_total{operation="",outcome="malformed",route="/a"}': 2,
+    }
+    assert read(metrics, "fleethook_review_duration_seconds") == {
+        'fleethook_review_duration_seconds_count{route="/a"}': 3,
+        'fleethook_review_duration_seconds_sum{route="/a"}': 1.0,
+    }
+
+
+def test_a_fast_answer_has_an_exemplar_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("fleethook.server.metrics.metrics.time.monotonic", lambda: now)
+    metrics = Metrics()
+    count(metrics, request_id="first")
+    count(metrics, request_id="second")
+    count(metrics, request_id="other route", route="/other")
+    assert exemplars(metrics) == ['{request_id="first"}', '{request_id="other']
+    now += 1.0
+    count(metrics, request_id="third")
+    assert exemplars(metrics)[0] == '{request_id="third"}'
+
+
+def test_each_slow_or_traced_answer_has_an_exemplar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleethook.server.metrics.metrics.time.monotonic", lambda: 100.0)
+    metrics = Metrics()
+    count(metrics, request_id="first")
+    count(metrics, request_id="slow", seconds=0.005)
+    assert exemplars(metrics) == ['{request_id="first"}', '{request_id="slow"}']
+    count(metrics, request_id="traced", trace="t" * 32)
+    assert exemplars(metrics)[0] == f'{{request_id="traced",trace_id="{"t" * 32}"}}'
+
+
+def test_an_exemplar_has_at_most_128_characters() -> None:
+    metrics = Metrics()
+    count(metrics, request_id="r" * 500, trace="t" * 32)
+    (exemplar,) = exemplars(metrics)
+    assert exemplar == f'{{request_id="{"r" * 78}",trace_id="{"t" * 32}"}}'
+
+
+def test_an_answer_without_an_id_has_no_exemplar() -> None:
+    metrics = Metrics()
+    count(metrics, request_id="")
+    assert exemplars(metrics) == []
+
+
+def test_calls_of_dispatched_webhooks_are_counted_by_cluster_outcome_and_status() -> None:
+    metrics = Metrics()
+    (hook,) = compile_hooks("validating", "ws1", configuration("ws1", "validating", webhook()))
+    metrics.count_webhook_call(hook, outcome="allowed", code=200, seconds=0.25)
+    metrics.count_webhook_call(hook, outcome="allowed", code=200, seconds=0.25)
+    metrics.count_webhook_call(hook, outcome="failed", code=418, seconds=0.5)
+    labels = f'cluster="ws1",code="{{}}",outcome="{{}}",type="validating",webhook="{hook.uid}"'
+    assert read(metrics, "fleethook_webhook_requests_total") == {
+        f"fleethook_webhook_requests_total{{{labels.format(200, 'allowed')}}}": 2,
+        f"fleethook_webhook_requests_total{{{labels.format('4xx', 'failed')}}}": 1,
+    }
+    assert read(metrics, "fleethook_webhook_duration") == {
+        'fleethook_webhook_duration_seconds_count{type="validating"}': 3,
+        'fleethook_webhook_duration_seconds_sum{type="validating"}': 1.0,
+    }
+
+
+def test_names_that_users_choose_are_bounded() -> None:
+    metrics = Metrics()
+    for number in range(250):
+        metrics.count_hook_call(f"hook-{number}", "answered", 0.5)
+        metrics.count_script(f"rule-{number}", "answered", 0.5)
+    hooks = read(metrics, "fleethook_hook_call_duration_seconds_count")
+    scripts = read(metrics, "fleethook_script_duration_seconds_count")
+    assert (len(hooks), len(scripts)) == (201, 201)
+    assert hooks['fleethook_hook_call_duration_seconds_count{hook="other",outcome="answered"}'] == 50
+    assert scripts['fleethook_script_duration_seconds_count{outcome="answered",rule="other"}'] == 50
+
+
+def test_gauges_are_read_when_they_are_scraped() -> None:
+    metrics = Metrics()
+    metrics.in_flight = 3
+    assert read(metrics, "fleethook_reviews_in_flight") == {"fleethook_reviews_in_flight": 3}
+    ends = [1.0]
+    registry = CollectorRegistry()
+    registry.register(certificate_gauge(lambda: ends[-1]))
+    ends.append(2.0)
+    name = "fleethook_certificate_expiry_timestamp_seconds"
+    assert generate_latest(registry).decode().splitlines()[-1] == f"{name} 2.0"
+
+
+def test_gauges_of_plans_scripts_and_the_store_have_their_values() -> None:
+    registry = CollectorRegistry()
+    parts = [
+        PartState("overriders", synced=True, detail="", age=1.5, failing=False),
+        PartState("webhooks", synced=False, detail="refused", age=None, failing=True),
+    ]
+    for collector in (
+        *plan_metrics(lambda: (4096, 7)),
+        *script_gauges(lambda: (5, 2)),
+        *store_gauges(lambda: {GroupKind("apps", "Deployment"): 9}, lambda: iter(parts)),
+    ):
+        registry.register(collector)
+    text, _ = exposition(registry, "text/plain")
+    assert [line for line in text.decode().splitlines() if line[0] != "#"] == [
+        "fleethook_plan_cache_bytes 4096.0",
+        "fleethook_plan_cache_evictions_total 7.0",
+        "fleethook_scripts 5.0",
+        "fleethook_customizations_refused 2.0",
+        'fleethook_store_objects{group="apps",kind="Deployment"} 9.0',
+        'fleethook_store_age_seconds{source="overriders"} 1.5',
+        'fleethook_store_source_failing{source="overriders"} 0.0',
+        'fleethook_store_source_failing{source="webhooks"} 1.0',
+    ]
+
+
+def test_a_process_without_siblings_exposes_its_own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(MULTIPROCESS, raising=False)
+    assert Metrics().workers() is None

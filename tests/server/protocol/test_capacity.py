@@ -1,0 +1,89 @@
+"""Tests of the memory limit of control groups."""
+
+from pathlib import Path
+
+import pytest
+
+from fleethook.server.protocol.capacity import derive_capacity, find_contradictions, find_memory_limit
+from fleethook.settings import Settings
+
+PHYSICAL = find_memory_limit(Path("/nonexistent"))
+
+
+def root(directory: Path, groups: str, **limits: str) -> Path:
+    (directory / "proc" / "self").mkdir(parents=True)
+    (directory / "proc" / "self" / "cgroup").write_text(groups)
+    for name, text in limits.items():
+        file = directory / "sys" / "fs" / "cgroup" / name.replace("__", "/").replace("_DOT_", ".")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("groups", "limits", "expected"),
+    [
+        ("0::/\n", {"memory_DOT_max": "1048576\n"}, 1048576),
+        ("0::/\n", {"memory_DOT_max": "max\n"}, PHYSICAL),
+        ("0::/\n", {}, PHYSICAL),
+        ("", {"memory_DOT_max": "1048576\n"}, PHYSICAL),
+        # A group is limited by those around it.
+        ("0::/pod/container\n", {"pod__memory_DOT_max": "2097152\n", "pod__container__memory_DOT_max": "3145728\n"}, 2097152),
+        ("0::/pod/container\n", {"pod__memory_DOT_max": "max\n", "pod__container__memory_DOT_max": "3145728\n"}, 3145728),
+        # The path is the host's, and the container sees its own group only.
+        ("0::/kubepods/pod1\n", {"memory_DOT_max": "4194304\n"}, 4194304),
+        ("5:cpu,memory:/a\n1:name=systemd:/a\n", {"memory__a__memory_DOT_limit_in_bytes": "5242880\n"}, 5242880),
+        ("4:memory:/docker/x\n0::/\n", {"memory__memory_DOT_limit_in_bytes": "6291456\n"}, 6291456),
+        ("4:memory:/\n", {"memory__memory_DOT_limit_in_bytes": "9223372036854771712\n"}, PHYSICAL),
+    ],
+)  # fmt: skip
+def test_the_memory_limit_is_that_of_the_control_group(
+    tmp_path: Path, groups: str, limits: dict[str, str], expected: int
+) -> None:
+    assert find_memory_limit(root(tmp_path, groups, **limits)) == expected
+
+
+def test_the_memory_of_the_machine_limits_a_larger_group(tmp_path: Path) -> None:
+    assert find_memory_limit(root(tmp_path, "0::/\n", memory_DOT_max=str(PHYSICAL + 1))) == PHYSICAL
+
+
+GI = 1 << 30
+FILES = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("given", "memory", "open_files", "connections", "bodies"),
+    [
+        ({}, GI, FILES, 256, GI // 4),
+        ({"workers": 2}, GI, FILES, 128, GI // 8),
+        ({}, 64 << 20, FILES, 64, 16 << 20),
+        ({"body_limit": 32 << 20}, 64 << 20, FILES, 64, 64 << 20),
+        ({}, 1024 * GI, FILES, 16384, 256 * GI),
+        ({}, GI, 400, 144, GI // 4),
+        ({}, GI, 100, 1, GI // 4),
+        ({"max_connections": 7, "body_memory": "2Mi"}, GI, FILES, 7, 2 << 20),
+    ],
+)
+def test_capacity_is_a_quarter_of_the_memory_each(
+    given: dict[str, object], memory: int, open_files: int, connections: int, bodies: int
+) -> None:
+    found = derive_capacity(Settings.model_validate(given), memory=memory, open_files=open_files)
+    assert found == (connections, bodies, max(1, connections // 2))
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, ""),
+        ({"dispatch_workspace_requests": 512}, "one logical cluster gets 128, so"),
+        ({"dispatch_workspace_requests": 512, "max_connections": 1024}, ""),
+        ({"dispatch_workspace_calls": 600}, "dispatch_workspace_calls (600) is more than dispatch_calls (512)"),
+        ({"dispatch_workspace_connections": 200}, "dispatch_workspace_connections (200) is more than"),
+        ({"body_memory": "2Mi"}, "less than twice body_limit"),
+    ],
+)
+def test_limits_that_others_make_useless_are_named(given: dict[str, object], text: str) -> None:
+    settings = Settings.model_validate(given)
+    found = find_contradictions(settings, derive_capacity(settings, memory=GI, open_files=FILES))
+    assert len(found) == bool(text)
+    assert text in "".join(found)

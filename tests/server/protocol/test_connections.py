@@ -1,0 +1,171 @@
+import asyncio
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from fleethook.server.protocol.connections import Connection, Connections, Stage, choose_victims
+
+UNPROVEN, IDLE, WAITING, ANSWERING = Stage
+APISERVER = "10.0.0.1"
+
+
+class Held:
+    """The HTTP side of a connection in a state."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.found = stage
+        self.ended = False
+
+    def stage(self) -> Stage:
+        return self.found
+
+    def end(self) -> None:
+        self.ended = True
+
+
+@pytest.fixture
+def accepted() -> Iterator[socket.socket]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours
+
+
+def connection(client: str, stage: Stage, accepted: socket.socket) -> Connection:
+    made = Connection(accepted, client, health_only=False)
+    made.exchange = Held(stage)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("held", "newcomer", "victims"),
+    [
+        # Of one client: silent connections, then idle ones, each the oldest first, then those that wait for the client.
+        ([("a", WAITING), ("a", IDLE), ("a", UNPROVEN), ("a", IDLE)], "a", [2, 1, 3, 0]),
+        ([("a", ANSWERING), ("a", ANSWERING)], "b", []),
+        # A client beyond its share loses connections that another one within its share would keep.
+        ([("b", IDLE), ("a", WAITING), ("a", WAITING), ("a", WAITING)], "b", [1, 2, 3, 0]),
+        ([("b", UNPROVEN), ("a", IDLE), ("a", UNPROVEN), ("a", IDLE)], "b", [2, 1, 3, 0]),
+        # A client within its share loses no request that has begun.
+        ([("a", WAITING), ("b", WAITING), ("c", IDLE)], "d", [2, 0, 1]),
+        ([("a", ANSWERING), ("a", ANSWERING), ("b", WAITING)], "c", []),
+    ],
+)
+def test_the_choice_of_connections_that_are_closed(
+    held: list[tuple[str, Stage]], newcomer: str, victims: list[int], accepted: socket.socket
+) -> None:
+    found = [connection(client, stage, accepted) for client, stage in held]
+    assert choose(found, newcomer, count=9) == victims
+    assert choose(found, newcomer, count=1) == victims[:1]
+
+
+def choose(found: list[Connection], newcomer: str, *, trusted: str = "", count: int = 9) -> list[int] | None:
+    """Return the indices of the connections that are closed, None if the new one has to wait."""
+    chosen = choose_victims(found, newcomer=newcomer, count=count, trusts=lambda address: address == trusted)
+    return None if chosen is None else [found.index(victim) for victim in chosen]
+
+
+@pytest.mark.parametrize(
+    ("held", "newcomer", "trusted", "victims"),
+    [
+        # A cluster above its share loses connections before the address of all clusters.
+        ("? ? ws2! ws2. ws2. ws3.", APISERVER, "", [3, 4, 0, 1, 5]),
+        # A trusted address keeps connections without a complete request, and its new ones take nothing of ws3.
+        ("? ?~ ws2! ws2. ws2~ ws3.", APISERVER, APISERVER, [3, 4]),
+        ("? ?~ ws2! ws2! ws2! ws3.", APISERVER, APISERVER, None),
+        # Without such connections, there is nothing to wait for.
+        ("ws2! ws2! ws2! ws3.", APISERVER, APISERVER, [3]),
+        ("ws2! ws2! ws2! ws3!", APISERVER, APISERVER, []),
+        # Other clients never wait for an apiserver.
+        ("? ? ? ws2! ws3.", "10.0.0.9", APISERVER, [4]),
+        # The cluster with most connections is the first to lose some.
+        ("ws4. ws4. ws2~ ws2~ ws2~ ws3. ws5. ws6.", APISERVER, "", [2, 3, 4, 0, 1, 5, 6, 7]),
+    ],
+)
+def test_connections_of_logical_clusters_behind_one_address(
+    held: str, newcomer: str, trusted: str, victims: list[int] | None, accepted: socket.socket
+) -> None:
+    """``?`` is the address, ``!`` is being answered, ``.`` is idle, ``~`` is in the middle of a request."""
+    found = []
+    for mark in held.split():
+        stage = {"!": ANSWERING, ".": IDLE, "~": WAITING}.get(mark[-1], UNPROVEN)
+        found.append(connection(APISERVER, stage, accepted))
+        if cluster := mark.strip("?!.~"):
+            found[-1].assign(cluster)
+    assert choose(found, newcomer, trusted=trusted) == victims
+
+
+def admit(connections: Connections, accepted: socket.socket, stage: Stage, cluster: str = "") -> Connection:
+    made = connections.admit(accepted, (APISERVER, 1))
+    assert made is not None
+    made.exchange = Held(stage)
+    if cluster:
+        made.assign(cluster)
+    return made
+
+
+def test_an_address_is_trusted_by_its_reviews_until_connections_time_out(accepted: socket.socket) -> None:
+    connections = Connections(4)
+    silent = [admit(connections, accepted, UNPROVEN) for _ in range(3)]
+    connections.note_timeout(silent[0])
+    assert not connections.trusts(APISERVER), "no review has come from it"
+    review = admit(connections, accepted, ANSWERING, "ws2")
+    review.assign("ws3")
+    assert connections.trusts(APISERVER)
+    assert connections.admit(accepted, (APISERVER, 2)) is None
+    connections.note_timeout(review)
+    assert connections.trusts(APISERVER), "a connection that has brought a review may be slow later"
+    connections.note_timeout(silent[0])
+    assert admit(connections, accepted, ANSWERING, "ws2"), "the oldest silent one makes room"
+    assert silent[0].exchange.ended  # type: ignore[union-attr]
+    assert not connections.trusts(APISERVER), "one review does not outweigh a time-out"
+
+
+def test_many_trusted_addresses_take_little_memory(accepted: socket.socket) -> None:
+    connections = Connections(4)
+    for number in range(9):
+        made = connections.admit(accepted, (f"10.0.1.{number}", 1))
+        assert made is not None
+        made.exchange = Held(IDLE)
+        made.assign("ws2")
+    assert [connections.trusts(f"10.0.1.{number}") for number in range(9)] == [False] * 5 + [True] * 4
+
+
+async def test_the_turn_of_a_connection_that_is_gone_is_cancelled(accepted: socket.socket) -> None:
+    connections = Connections(4)
+    made = admit(connections, accepted, WAITING, "ws2")
+    turn, late = (asyncio.get_running_loop().create_future() for _ in range(2))
+    made.wait_for(turn)
+    connections.remove(made)
+    made.wait_for(late)
+    assert turn.cancelled()
+    assert late.cancelled()
+
+
+def test_a_new_connection_takes_the_place_of_an_idle_one(accepted: socket.socket) -> None:
+    connections = Connections(2)
+    first, second = admit(connections, accepted, ANSWERING), admit(connections, accepted, IDLE)
+    third = admit(connections, accepted, UNPROVEN)
+    assert isinstance(first.exchange, Held)
+    assert isinstance(second.exchange, Held)
+    assert (first.exchange.ended, second.exchange.ended, third.health_only, len(connections)) == (False, True, False, 2)
+
+
+def test_beyond_the_limit_connections_are_for_health_checks_and_the_newest_stay(accepted: socket.socket) -> None:
+    connections = Connections(1)
+    admit(connections, accepted, ANSWERING)
+    further = [connections.admit(accepted, (APISERVER, port)) for port in range(5)]
+    assert [one is not None and one.health_only for one in further] == [True] * 5
+    assert len(connections) == 5
+    # The first of them was closed for the fifth; it had not finished its TLS handshake.
+    with pytest.raises(BrokenPipeError):
+        accepted.send(b"x")
+
+
+def test_a_connection_that_is_gone_makes_room(accepted: socket.socket) -> None:
+    removed: list[int] = []
+    connections = Connections(1, removed=lambda: removed.append(1))
+    first = admit(connections, accepted, ANSWERING)
+    connections.remove(first)
+    assert not admit(connections, accepted, UNPROVEN).health_only
+    assert removed == [1]

@@ -1,0 +1,78 @@
+"""The method of a request, clients that leave, and the gate in front of an endpoint."""
+
+import json
+
+import pytest
+
+from fleethook.asgi import create_app
+from fleethook.model.admission import allowed
+from fleethook.server.metrics.metrics import Metrics
+from fleethook.server.protocol.body_limit import RequestError
+from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
+from fleethook.server.reviews.endpoint import MAX_DIGITS, MAX_ON_LOOP, SWITCH_OFF_HINT, Gate, check_numbers
+from fleethook.settings import Settings
+from tests.asgi_client import call
+
+LONG = "1" * (MAX_DIGITS + 1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f'{{"a":{"1" * MAX_DIGITS},"b":"\\\\"}}', f'{{"a":"{LONG}"}}', f'{{"a":"\\"{LONG}","b":[1,"x{LONG}{LONG}"]}}',
+        f'["\\\\\\"{LONG}"]', f'"{LONG}', "[]", "",
+    ],
+)  # fmt: skip
+def test_texts_may_have_many_digits(body: str) -> None:
+    check_numbers(body.encode())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"[{LONG}]", f'{{"a":-{LONG}}}', f"[0.{LONG}e5]", LONG, f'["{LONG}",{LONG}]', f'["\\\\",{LONG}]',
+        f'["\\"",{LONG},"a"]', f'["a","{LONG}","\\\\\\\\", {LONG}]',
+    ],
+)  # fmt: skip
+def test_a_long_number_is_refused(body: str) -> None:
+    with pytest.raises(RequestError, match=f"more than {MAX_DIGITS} digits") as refused:
+        check_numbers(body.encode())
+    assert refused.value.code == 400
+
+
+@pytest.mark.parametrize("path", ["/mutate-apps-v1-deployment", "/interpret", "/clusters/ws1/mutate"])
+async def test_a_large_review_with_a_long_number_is_refused_unread(path: str) -> None:
+    body = json.dumps({"a": "a" * MAX_ON_LOOP}).encode()[:-1] + b',"b":' + LONG.encode() + b"}"
+    answer = await call(create_app(Settings(), log=None), path, body)
+    assert (answer.status, answer.json()["reason"]) == (400, "BadRequest")
+    assert "digits" in answer.json()["message"]
+
+
+PATH = "/review"
+REVIEW = json.dumps({
+    "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u-1", "operation": "CREATE"},
+}).encode()  # fmt: skip
+
+
+@pytest.fixture
+def endpoint() -> AdmissionEndpoint:
+    return AdmissionEndpoint(PATH, lambda _: allowed(), metrics=Metrics(), body_limit=20_000, log=None)
+
+
+async def test_a_client_that_goes_away_is_not_answered(endpoint: AdmissionEndpoint) -> None:
+    assert (await call(endpoint, PATH, REVIEW[:20], None)).status == 0
+    assert endpoint._metrics.in_flight == 0
+
+
+async def test_only_post_is_accepted(endpoint: AdmissionEndpoint) -> None:
+    answer = await call(endpoint, PATH, method="GET")
+    assert (answer.status, answer.headers["allow"], answer.json()["reason"]) == (405, "POST", "MethodNotAllowed")
+
+
+async def test_a_gate_stays_open_once_everything_was_read(endpoint: AdmissionEndpoint) -> None:
+    problems = iter(["widgets cannot be read: 500", ""])
+    gate = Gate(endpoint, lambda: next(problems))
+    refused = await call(gate, PATH, REVIEW)
+    assert (refused.status, refused.json()["message"]) == (503, f"widgets cannot be read: 500; {SWITCH_OFF_HINT}")
+    answers = [await call(gate, PATH, REVIEW) for _ in range(3)]
+    assert [answer.status for answer in answers] == [200, 200, 200]

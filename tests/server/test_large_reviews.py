@@ -1,0 +1,291 @@
+"""Work on large reviews runs in threads; only reads of the store run on the event loop."""
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fleethook.api import dispatch
+from fleethook.api import interpret as interpret_endpoint
+from fleethook.api.interpret import InterpretEndpoint
+from fleethook.asgi import Fleethook, create_app
+from fleethook.cluster.registration import paths
+from fleethook.interpret.chain import Chain, NativeLayer, PythonLayer
+from fleethook.interpret.lua import runner
+from fleethook.interpret.python_interpreter import interpreter
+from fleethook.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
+from fleethook.overrider import dry_run, subject_admission, validation
+from fleethook.overrider import render as overrider_render
+from fleethook.server.metrics.metrics import Metrics
+from fleethook.server.reviews import admission_endpoint
+from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
+from fleethook.server.reviews.endpoint import MAX_ON_LOOP
+from fleethook.settings import Settings
+from fleethook.work.slices import Slice, Sliced
+from tests.asgi_client import call
+from tests.builders import entry, image, overrider, pool, workload, yurt_app_set
+from tests.dispatch.builders import configuration, definition, webhook, widget
+from tests.dispatch.builders import review as asked
+from tests.dispatch.webhook_server import deny, webhooks
+
+SIZES = {"small": 0, "large": MAX_ON_LOOP}
+
+
+def review(document: dict[str, Any], size: int, **request: Any) -> bytes:
+    """Return a review of an object with an annotation of ``size`` bytes."""
+    metadata = {**document["metadata"], "annotations": {"a": "a" * size}}
+    group, _, version = document["apiVersion"].rpartition("/")
+    body = {
+        "uid": "u-1", "operation": "CREATE", "namespace": "default",
+        "kind": {"group": group, "version": version, "kind": document["kind"]},
+        "object": {**document, "metadata": metadata}, **request,
+    }  # fmt: skip
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": body}).encode()
+
+
+def endpoint(handler: Any, **rest: Any) -> AdmissionEndpoint:
+    return AdmissionEndpoint("/r", handler, metrics=Metrics(), body_limit=1 << 20, log=None, **rest)
+
+
+def on_loop() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_handler_that_reads_only_the_review_runs_in_a_thread(size: str) -> None:
+    seen = []
+
+    def handler(_: AdmissionRequest) -> Response:
+        seen.append(on_loop())
+        return allowed()
+
+    answer = await call(endpoint(handler, pure=True), "/r", review(workload(), SIZES[size]))
+    assert answer.json()["response"] == {"uid": "u-1", "allowed": True}
+    assert seen == [size == "small"]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_slices_that_read_the_store_stay_on_the_loop(size: str) -> None:
+    seen = []
+
+    def handler(_: AdmissionRequest) -> Sliced[Response]:
+        for following in (Slice.READS_STORE, None, Slice.PURE, None):
+            seen.append(on_loop())
+            yield following
+        seen.append(on_loop())
+        return allowed()
+
+    answer = await call(endpoint(handler), "/r", review(workload(), SIZES[size]))
+    assert answer.json()["response"]["allowed"]
+    assert seen == ([True] * 5 if size == "small" else [False, True, True, False, False])
+
+
+async def test_a_large_review_that_fails_is_answered() -> None:
+    def broken(_: AdmissionRequest) -> Sliced[Response]:
+        yield Slice.READS_STORE
+        yield Slice.PURE
+        raise RecursionError
+
+    response = (await call(endpoint(broken), "/r", review(workload(), MAX_ON_LOOP))).json()["response"]
+    assert not response["allowed"]
+    assert response["status"]["message"] == "the object under review is nested too deep"
+
+
+RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
+
+
+def served(*documents: dict[str, Any]) -> Fleethook:
+    app = create_app(Settings(), log=None)
+    for document in documents:
+        app.store.put(document)
+    return app
+
+
+class Noted:
+    """Notes whether functions of a module run on the event loop."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._patch = patch
+        self.seen: dict[str, bool] = {}
+
+    def note(self, module: Any, name: str) -> None:
+        function = getattr(module, name)
+
+        def noted(*arguments: Any, **named: Any) -> Any:
+            self.seen[name] = on_loop()
+            return function(*arguments, **named)
+
+        self._patch.setattr(module, name, noted)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_large_workload_is_rendered_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
+    app = served(yurt_app_set(), RULE)
+    noted = Noted(monkeypatch)
+    noted.note(overrider_render, "overriders_of")
+    noted.note(overrider_render, "diff")
+    answer = await call(app, paths.MUTATE_DEPLOYMENT, review(workload(), SIZES[size]))
+    assert answer.json()["response"]["patch"]
+    assert noted.seen == {"overriders_of": True, "diff": size == "small"}
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_large_overrider_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
+    noted = Noted(monkeypatch)
+    for name in ("find_subject", "check_parts", "dry_run_overrider"):
+        noted.note(validation, name)
+    body = review(RULE, SIZES[size])
+    answer = await call(served(yurt_app_set()), paths.VALIDATE_OVERRIDER, body)
+    assert answer.json()["response"]["allowed"]
+    assert noted.seen == {"find_subject": True, "check_parts": size == "small", "dry_run_overrider": size == "small"}
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_an_edit_of_a_large_subject_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
+    noted = Noted(monkeypatch)
+    for name in ("overriders_of", "pools_to_check", "check_fit"):
+        noted.note(subject_admission, name)
+    old = yurt_app_set()
+    edited = {**old, "spec": {**old["spec"], "revisionHistoryLimit": 3}}
+    body = review(edited, SIZES[size], operation="UPDATE", oldObject=old)
+    answer = await call(served(old, RULE), paths.VALIDATE_APP_SET, body)
+    assert answer.json()["response"]["allowed"]
+    small = size == "small"
+    assert noted.seen == {"overriders_of": True, "pools_to_check": small, "check_fit": small}
+
+
+@pytest.mark.parametrize("limit", ["_MAX_RENDERED", "MAX_TEMPLATE_VALUES", "MAX_SHARED_VALUES"])
+def test_a_subject_with_too_many_values_is_not_rendered(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(dry_run, limit, 0)
+    subject = yurt_app_set(pools=[pool("a", patch={"spec": {"paused": True}}), pool("b")])
+    answer = validation.check_overrider(RULE, cluster="", namespace="default", store=served(subject).store)
+    assert [one.code for one in answer] == ["not-checked"]
+    assert answer[0].message.startswith("not checked: the templates have more than")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_large_scripts_are_compiled_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
+    seen, compile_script = [], runner.Runner.try_at_once
+
+    def noted(*arguments: Any) -> list[str]:
+        seen.append(on_loop())
+        return compile_script(*arguments)
+
+    monkeypatch.setattr(runner.Runner, "try_at_once", noted)
+    script = f"function GetReplicas(o) return 1, nil end -- {'x' * SIZES[size]}"
+    customizations = {"replicaResource": {"luaScript": script}}
+    document = {
+        "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization", "metadata": {"name": "a"},
+        "spec": {"target": {"apiVersion": "example.org/v1", "kind": "Foo"}, "customizations": customizations},
+    }  # fmt: skip
+    answer = await call(served(), paths.VALIDATE_CUSTOMIZATION, review(document, 0))
+    assert answer.json()["response"]["allowed"], answer.body
+    assert seen == [size == "small"]
+    taken = {**document, "metadata": {"name": "b"}}
+    answer = await call(served(taken), paths.VALIDATE_CUSTOMIZATION, review(document, 0))
+    assert "conflicting with" in answer.json()["response"]["status"]["message"]
+
+
+def question(kind: str, operation: str, size: int, **request: Any) -> bytes:
+    document = {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "a", "annotations": {"a": "a" * size}}}
+    asked = {"uid": "u-1", "operation": operation, "object": {**document, "spec": {"replicas": 3}}, **request}
+    review = {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext", "request": asked}
+    return json.dumps(review).encode()
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_large_questions_are_answered_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
+    seen, made, noted = [], interpreter("apps/v1", "Foo"), Noted(monkeypatch)
+
+    @made.replicas
+    def replicas(document: dict[str, Any]) -> int:
+        seen.append(on_loop())
+        return int(document["spec"]["replicas"])
+
+    for name in ("read_question", "encode_answer"):
+        noted.note(interpret_endpoint, name)
+    chain = Chain([PythonLayer([made]), NativeLayer()])
+    asked = InterpretEndpoint("/i", chain, metrics=Metrics(), body_limit=1 << 20, log=None)
+    answer = await call(asked, "/i", question("Foo", "InterpretReplica", SIZES[size]))
+    assert answer.json()["response"]["replicas"] == 3
+    answer = await call(asked, "/i", question("Deployment", "InterpretReplica", SIZES[size]))
+    assert answer.json()["response"]["replicas"] == 3
+    assert seen == [size == "small"]
+    assert noted.seen == {"read_question": size == "small", "encode_answer": size == "small"}
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_scripts_on_large_objects_run_on_their_threads(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
+    seen, run = [], runner.Machine.call
+
+    def noted(*arguments: Any, **named: Any) -> Any:
+        seen.append(on_loop())
+        return run(*arguments, **named)
+
+    monkeypatch.setattr(runner.Machine, "call", noted)
+    body = question("StatefulSet", "InterpretHealth", SIZES[size]).replace(b"apps/v1", b"apps.kruise.io/v1beta1")
+    answer = await call(create_app(Settings(), log=None), paths.INTERPRET, body)
+    assert answer.json()["response"]["status"] == {"code": 200}, answer.body
+    assert seen == [size == "small"]
+
+
+@pytest.mark.parametrize("member", ["uid", "name", "namespace", "subResource", "kind", "resource"])
+async def test_a_name_with_too_many_characters_is_refused(member: str) -> None:
+    long = "a" * (MAX_NAME + 1)
+    value: Any = {member: long} if member in ("kind", "resource") else long
+    answer = await call(served(), paths.MUTATE_DEPLOYMENT, review(workload(), 0, **{member: value}))
+    if member == "uid":
+        assert (answer.status, long in answer.body.decode()) == (400, False)
+        return
+    response = answer.json()["response"]
+    assert not response["allowed"]
+    assert f"of length <= {MAX_NAME}" in response["status"]["message"]
+
+
+async def test_long_names_are_cut_in_a_log_line() -> None:
+    lines: list[bytes] = []
+    app = create_app(Settings(), log=lines.append)
+    document = {**workload(), "metadata": {"generateName": "a" * 100_000, "labels": []}}
+    await call(app, paths.MUTATE_DEPLOYMENT, review(document, 0))
+    assert len(lines) == 1
+    assert len(lines[0]) < 4096
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_large_reviews_are_decoded_and_answers_encoded_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, size: str
+) -> None:
+    for module, path in ((admission_endpoint, paths.MUTATE_DEPLOYMENT), (dispatch, "/clusters/ws1/validate")):
+        noted = Noted(monkeypatch)
+        for name in ("decode_review", "encode_response"):
+            noted.note(module, name)
+        answer = await call(served(), path, review(workload(), SIZES[size]))
+        assert answer.json()["response"]["uid"] == "u-1"
+        assert noted.seen == {"decode_review": size == "small", "encode_response": size == "small"}
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_large_reviews_are_encoded_for_webhooks_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str
+) -> None:
+    seen, encode = [], msgspec.json.encode
+
+    def noted(value: Any, **named: Any) -> bytes:
+        if isinstance(value, dict) and value.get("kind") == "AdmissionReview":
+            seen.append(on_loop())
+        return encode(value, **named)
+
+    monkeypatch.setattr(msgspec.json, "encode", noted)
+    async with webhooks(tmp_path) as server:
+        server.answers["/w"] = deny("no")
+        hook = webhook(clientConfig=server.client_config("/w"))
+        app = served(configuration("ws1", "validating", hook), definition("ws1", "widgets.example.org", "v1"))
+        made = asked(widget(text="a" * 10 * SIZES[size]))
+        async with app.router.lifespan_context(app):
+            answer = await call(app, "/clusters/ws1/validate", json.dumps(made).encode())
+    assert "no" in answer.json()["response"]["status"]["message"]
+    assert len(server.calls) == 1
+    assert seen == [size == "small"]
