@@ -15,7 +15,7 @@ from benchmarks.harness.tables import NOTE, table
 MEASURED = (
     "app/fleethook/server",
     "app/fleethook/overrider",
-    "app/fleethook/records",
+    "app/fleethook/recordings",
     "app/fleethook/model",
     "app/fleethook/cluster/store",
 )

@@ -15,11 +15,11 @@ from fleethook.asgi import Fleethook, Outside
 from fleethook.cli.replay import replay_all
 from fleethook.cli.replay_input import list_recordings, read_recordings
 from fleethook.lifetime import settle_garbage_collector
-from fleethook.records.files import RecordFiles
-from fleethook.records.offline import OFFLINE
+from fleethook.recordings.record.files import RecordFiles
+from fleethook.recordings.record.setup import make_encoder
+from fleethook.recordings.replay.offline import OFFLINE
+from fleethook.recordings.replay.report import Report
 from fleethook.records.recorded_answers import RecordedHookLayer, answer_from_records
-from fleethook.records.report import Report
-from fleethook.records.setup import make_encoder
 from fleethook.server.reviews.recording import AnsweredReview
 from fleethook.server.reviews.reply import Reply
 from fleethook.settings import Settings
@@ -27,7 +27,7 @@ from fleethook.settings import Settings
 MEASURED = (
     "app/fleethook/server",
     "app/fleethook/overrider",
-    "app/fleethook/records",
+    "app/fleethook/recordings",
     "app/fleethook/model",
     "app/fleethook/cluster/store",
 )

@@ -25,8 +25,8 @@ from fleethook.cluster.certificates.files import ensure_certificates
 from fleethook.cluster.certificates.tls_context import ReloadingContext
 from fleethook.cluster.kubernetes.resources import decode_metadata, decode_object
 from fleethook.cluster.store import Store
-from fleethook.records.metrics import RecordMetrics
-from fleethook.records.setup import make_recorder, record_reviews
+from fleethook.recordings.record.metrics import RecordMetrics
+from fleethook.recordings.record.setup import make_recorder, record_reviews
 from fleethook.server.logs.log_lines import LogLines
 from fleethook.server.logs.logs import configure_logging
 from fleethook.server.reviews.recording import RecordReview

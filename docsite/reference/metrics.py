@@ -14,7 +14,7 @@ from fleethook.asgi import create_app
 from fleethook.cli.leader import Leader
 from fleethook.cluster.leader_metrics import LeaderMetrics, LeaderState
 from fleethook.crds.controller.metrics import FetchMetrics
-from fleethook.records.metrics import RecordMetrics
+from fleethook.recordings.record.metrics import RecordMetrics
 from fleethook.server.metrics.metrics import certificate_gauge
 from fleethook.server.protocol.connections import Connections
 from fleethook.settings import Settings

@@ -15,7 +15,7 @@ import yaml
 
 from tests.builders import container, entry, image, overrider, workload, yurt_app_set
 from tests.cli.commands import Result, invoke, run_command
-from tests.records.recordings import MUTATE, header, line, write
+from tests.recordings.recordings import MUTATE, header, line, write
 from tests.serving import ROOT
 from tests.waiting import NET
 

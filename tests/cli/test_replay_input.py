@@ -17,9 +17,9 @@ from fleethook.cli.replay_input import (
     parse_time,
     read_recordings,
 )
-from fleethook.records.format import Record
-from fleethook.records.reader import Entry, Problem
-from tests.records.recordings import header, line, write
+from fleethook.recordings.format import Record
+from fleethook.recordings.read.reader import Entry, Problem
+from tests.recordings.recordings import header, line, write
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from fleethook.cli.replay_output import MAX_SHOWN, Output, count, list_groups, make_printer, summarize
-from fleethook.records.changes import UNDECIDABLE, Change, Subject
-from fleethook.records.outcome import Difference
-from fleethook.records.reader import Entry, Problem
-from fleethook.records.recorded_calls import CallName
-from fleethook.records.replay import Replayed
-from fleethook.records.report import MAX_PROBLEMS, Report
-from tests.records.recordings import MUTATE, line
-from tests.records.test_replay import entries_of
+from fleethook.recordings.read.reader import Entry, Problem
+from fleethook.recordings.replay.decision_changes import UNDECIDABLE, Change, Subject
+from fleethook.recordings.replay.outcome import Difference
+from fleethook.recordings.replay.recorded_calls import CallName
+from fleethook.recordings.replay.replay import Replayed
+from fleethook.recordings.replay.report import MAX_PROBLEMS, Report
+from tests.recordings.recordings import MUTATE, line
+from tests.recordings.replay.test_replay import entries_of
 
 SUBJECT = Subject("Deployment.apps", "default", "demo", "UPDATE", "")
 DIFFERENCE = Difference("object", {"a": 1}, {"a": 2})

@@ -11,8 +11,8 @@ from tests.cli.test_serve_kcp import kcp, make_list_item
 from tests.dispatch.builders import binding, configuration, export, review, webhook
 from tests.dispatch.webhook_server import deny, webhooks
 from tests.kcp_paths import Kcp
-from tests.records.recordings import write
-from tests.records.replaying import recording
+from tests.recordings.recordings import write
+from tests.recordings.replaying import recording
 
 __all__ = ["kcp", "make_list_item"]
 

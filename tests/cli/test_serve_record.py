@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import run_command
-from tests.records.builders import read_lines, read_prefix
+from tests.recordings.builders import read_lines, read_prefix
 from tests.serving import EXAMPLES, MUTATE, REVIEW, Server, serving
 from tests.waiting import wait_for
 

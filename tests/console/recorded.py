@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.builders import entry, image, overrider, workload, yurt_app_set
-from tests.records.recordings import MUTATE
-from tests.records.replaying import recording
+from tests.recordings.recordings import MUTATE
+from tests.recordings.replaying import recording
 
 
 def objects(tag: str = "2.0") -> list[dict[str, Any]]:

@@ -13,16 +13,16 @@ from fleethook.console.replay_jobs import MAX_JOBS, ReplayJob, ReplayJobs, Start
 from fleethook.console.review_index import ReviewIndex
 from fleethook.console.review_replay import ReviewReplay
 from fleethook.console.views.reviews.search import Query
-from fleethook.records.changes import Place, make_change
-from fleethook.records.describe import describe_change
-from fleethook.records.outcome import Difference
-from fleethook.records.reader import Entry, read_entries
-from fleethook.records.replay import Replayed
-from fleethook.records.report import Report
+from fleethook.recordings.read.reader import Entry, read_entries
+from fleethook.recordings.replay.decision_changes import Place, make_change
+from fleethook.recordings.replay.describe import describe_change
+from fleethook.recordings.replay.outcome import Difference
+from fleethook.recordings.replay.replay import Replayed
+from fleethook.recordings.replay.report import Report
 from fleethook.work.worker import Worker
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads
-from tests.records.replaying import replay as replay_records
+from tests.recordings.replaying import replay as replay_records
 
 DIFFERENCES = (Difference("message", ("a",), ("b",)), Difference("warnings", ("c",), ("d",)))
 

@@ -9,7 +9,7 @@ import pytest
 from fleethook.console import review_index
 from fleethook.console.review_index import Indexed, ReviewIndex
 from tests.console.views.reviews.test_summary import asked
-from tests.records.recordings import line, write
+from tests.recordings.recordings import line, write
 from tests.waiting import until
 
 

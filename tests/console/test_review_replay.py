@@ -9,10 +9,10 @@ from fleethook.cluster.store import Store
 from fleethook.console.review_index import ReviewIndex
 from fleethook.console.review_replay import ReviewReplay
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from fleethook.records.reader import Entry
+from fleethook.recordings.read.reader import Entry
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads
-from tests.records.replaying import kinds
+from tests.recordings.replaying import kinds
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from tests.e2e.cluster import CRDS, Api, ControlPlane, control_plane
 from tests.e2e.conftest import install_crds, manifest
 from tests.e2e.dispatch_callers import Caller
 from tests.e2e.fleet import OPENYURT, RBAC
-from tests.records.recordings import MUTATE
-from tests.records.replaying import recording
-from tests.records.test_replay import admission
+from tests.recordings.recordings import MUTATE
+from tests.recordings.replay.test_replay import admission
+from tests.recordings.replaying import recording
 from tests.serving import ROOT
 
 _KARMADA = "karmada-system"

@@ -39,12 +39,12 @@ from fleethook.cluster.registration.paths import (
 from fleethook.interpret.python_interpreter import LoadError
 from fleethook.lifetime import settle_garbage_collector
 from fleethook.model.json import as_object
-from fleethook.records.changes import DISPATCHING as DISPATCHED
-from fleethook.records.offline import OFFLINE
-from fleethook.records.reader import Entry
+from fleethook.recordings.read.reader import Entry
+from fleethook.recordings.replay.decision_changes import DISPATCHING as DISPATCHED
+from fleethook.recordings.replay.offline import OFFLINE
+from fleethook.recordings.replay.replay import Replayed, Replayer, batch
+from fleethook.recordings.replay.report import Report
 from fleethook.records.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
-from fleethook.records.replay import Replayed, Replayer, batch
-from fleethook.records.report import Report
 from fleethook.settings import Settings
 
 _INTERPRETED: Final = (EXPLORE, INTERPRET, VALIDATE_CONFIG_MAP, VALIDATE_CUSTOMIZATION, VALIDATE_HOOKS)

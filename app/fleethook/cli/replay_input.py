@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.progress import FileProgress, show_files
-from fleethook.records.format import FILE_SUFFIX
-from fleethook.records.reader import Entry, Problem, read_entries
+from fleethook.recordings.format import FILE_SUFFIX
+from fleethook.recordings.read.reader import Entry, Problem, read_entries
 
 _DURATION: Final = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s)?", re.ASCII)
 

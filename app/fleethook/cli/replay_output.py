@@ -9,9 +9,9 @@ from fleethook.cli.json_output import encode_other
 from fleethook.cli.junit import Case, print_junit
 from fleethook.cli.terminal import styled, write_document, write_error, write_styled
 from fleethook.model.formats.text import escape, escape_json
-from fleethook.records.changes import Change
-from fleethook.records.describe import describe_change, describe_patch
-from fleethook.records.report import Group, Report
+from fleethook.recordings.replay.decision_changes import Change
+from fleethook.recordings.replay.describe import describe_change, describe_patch
+from fleethook.recordings.replay.report import Group, Report
 
 MAX_SHOWN: Final = 50
 """Groups of changes with an example in text and Markdown; the others are counted."""

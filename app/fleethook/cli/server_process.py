@@ -99,8 +99,8 @@ def _create_app(settings: Settings, lines: LogLines, stack: contextlib.AsyncExit
     if settings.record is None:
         return create_app(settings, log=lines.write, trace=trace)
     # Imported here, because a server that records nothing does not need them.
-    from fleethook.records.metrics import RecordMetrics  # noqa: PLC0415
-    from fleethook.records.setup import make_recorder, record_reviews  # noqa: PLC0415
+    from fleethook.recordings.record.metrics import RecordMetrics  # noqa: PLC0415
+    from fleethook.recordings.record.setup import make_recorder, record_reviews  # noqa: PLC0415
 
     metrics = RecordMetrics()
     recorder = make_recorder(settings, settings.record, metrics)

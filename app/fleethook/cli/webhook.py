@@ -66,7 +66,7 @@ from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.outbound.client import HookClient
 from fleethook.overrider.workload_schema.fields import list_types
-from fleethook.records.bodies import BodyError, unwrap_body
+from fleethook.recordings.bodies import BodyError, unwrap_body
 
 # Requests in flight; the calls of a request follow each other.
 _CONCURRENT: Final = 16

@@ -14,9 +14,9 @@ from fleethook.console.views.reviews.batch import ChangedReview, Example, descri
 from fleethook.console.views.reviews.search import Query
 from fleethook.console.views.reviews.summary import ReviewSummary
 from fleethook.model.gvk import GroupKind
-from fleethook.records.reader import Entry
-from fleethook.records.replay import Replayed, batch
-from fleethook.records.report import GroupName, Report
+from fleethook.recordings.read.reader import Entry
+from fleethook.recordings.replay.replay import Replayed, batch
+from fleethook.recordings.replay.report import GroupName, Report
 from fleethook.work.worker import Worker
 
 MAX_JOBS: Final = 8

@@ -8,10 +8,10 @@ from fleethook.asgi import Fleethook, Outside
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.cluster.store.partial import PARTIAL_KINDS
 from fleethook.cluster.store.store import Stored
-from fleethook.records.offline import OFFLINE
-from fleethook.records.reader import Entry
+from fleethook.recordings.read.reader import Entry
+from fleethook.recordings.replay.offline import OFFLINE
+from fleethook.recordings.replay.replay import Replayed, Replayer
 from fleethook.records.recorded_answers import RecordedHookLayer, answer_from_records
-from fleethook.records.replay import Replayed, Replayer
 from fleethook.settings import Settings
 
 # Reviews between two pauses for other requests; each takes 0.1 ms, or some milliseconds if a plan is compiled.

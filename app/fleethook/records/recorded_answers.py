@@ -28,8 +28,8 @@ from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.outbound.client import HookClient, Parties
-from fleethook.records.format import Call
-from fleethook.records.recorded_calls import CallName, ReviewCalls, find_current
+from fleethook.recordings.format import Call
+from fleethook.recordings.replay.recorded_calls import CallName, ReviewCalls, find_current
 
 _WITHOUT_EFFECTS: Final = ("None", "NoneOnDryRun")
 _UNRECORDED: Final = "the call was not recorded"

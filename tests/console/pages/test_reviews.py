@@ -18,16 +18,16 @@ from fleethook.console.review_index import ReviewIndex
 from fleethook.console.review_replay import ReviewReplay
 from fleethook.console.views.reviews import batch
 from fleethook.model.gvk import GroupKind
-from fleethook.records.changes import Place, make_change
-from fleethook.records.outcome import Difference
-from fleethook.records.recorded_calls import CallName
-from fleethook.records.replay import Replayed
+from fleethook.recordings.replay.decision_changes import Place, make_change
+from fleethook.recordings.replay.outcome import Difference
+from fleethook.recordings.replay.recorded_calls import CallName
+from fleethook.recordings.replay.replay import Replayed
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads, review
 from tests.console.views.reviews.test_summary import asked, entry_of
 from tests.console.visitor import Visitor
 from tests.console.visits import HOSTS, console_of, send_form, visit
-from tests.records.recordings import line, write
+from tests.recordings.recordings import line, write
 
 ENTRY = entry_of(asked(name="web"))
 CALL = CallName("webhook", "hooks", "w.example.org")

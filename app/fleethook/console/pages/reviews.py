@@ -32,9 +32,9 @@ from fleethook.console.views.reviews.search import (
     select_page,
 )
 from fleethook.console.views.reviews.summary import VERDICTS, ReviewSummary
-from fleethook.records.changes import UNDECIDABLE
-from fleethook.records.describe import DiffLine, describe_change
-from fleethook.records.replay import Replayed
+from fleethook.recordings.replay.decision_changes import UNDECIDABLE
+from fleethook.recordings.replay.describe import DiffLine, describe_change
+from fleethook.recordings.replay.replay import Replayed
 
 
 class Outcome(NamedTuple):

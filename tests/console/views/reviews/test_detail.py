@@ -5,10 +5,10 @@ from typing import Any
 from fleethook.console.views.reviews.detail import describe_review, format_json, list_changes
 from fleethook.console.views.reviews.secret_content import SECRET
 from fleethook.model.gvk import GroupKind
-from fleethook.records.describe import DiffLine
-from fleethook.records.format import Call
+from fleethook.recordings.format import Call
+from fleethook.recordings.replay.describe import DiffLine
 from tests.console.views.reviews.test_summary import asked, entry_of
-from tests.records.builders import to_patch
+from tests.recordings.builders import to_patch
 
 DEPLOYMENT = GroupKind("apps", "Deployment")
 OBJECT = {"spec": {"replicas": 1}, "data": {"password": "c2VjcmV0"}}

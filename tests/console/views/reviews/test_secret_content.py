@@ -9,8 +9,8 @@ from fleethook.console.views.reviews.detail import describe_review
 from fleethook.console.views.reviews.secret_content import SECRET, holds_secret
 from fleethook.console.views.reviews.summary import summarize
 from fleethook.model.gvk import GroupKind
-from fleethook.records.changes import Place, make_change
-from fleethook.records.outcome import Difference
+from fleethook.recordings.replay.decision_changes import Place, make_change
+from fleethook.recordings.replay.outcome import Difference
 from tests.console.views.reviews.test_summary import ALLOWED, asked, entry_of
 
 VALUE = "c3VwZXItc2VjcmV0LXZhbHVl"

@@ -13,9 +13,9 @@ from fleethook.console.views.reviews.summary import (
     summarize,
 )
 from fleethook.model.gvk import GroupKind
-from fleethook.records.outcome import Outcome
-from fleethook.records.reader import Entry, read_entries
-from tests.records.recordings import MUTATE, TIME, header, line
+from fleethook.recordings.read.reader import Entry, read_entries
+from fleethook.recordings.replay.outcome import Outcome
+from tests.recordings.recordings import MUTATE, TIME, header, line
 
 KIND = {"group": "apps", "version": "v1", "kind": "Deployment"}
 

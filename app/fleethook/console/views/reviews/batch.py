@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 from fleethook.console.views.paging import Paging, take_page
 from fleethook.console.views.reviews.secret_content import holds_secret
 from fleethook.console.views.reviews.summary import summarize
-from fleethook.records.changes import Change
-from fleethook.records.describe import DiffLine, describe_change
-from fleethook.records.reader import Entry
-from fleethook.records.report import GroupName, Report
+from fleethook.recordings.read.reader import Entry
+from fleethook.recordings.replay.decision_changes import Change
+from fleethook.recordings.replay.describe import DiffLine, describe_change
+from fleethook.recordings.replay.report import GroupName, Report
 
 MAX_ROWS: Final = 200
 """Groups of changes on a page."""

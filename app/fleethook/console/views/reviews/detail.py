@@ -12,11 +12,11 @@ from fleethook.model.formats.text import shorten
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, as_object
 from fleethook.patch import PatchError, apply
-from fleethook.records.bodies import BodyError, unwrap_body
-from fleethook.records.describe import DiffLine, describe_difference
-from fleethook.records.format import Call
-from fleethook.records.outcome import Difference
-from fleethook.records.reader import Entry
+from fleethook.recordings.bodies import BodyError, unwrap_body
+from fleethook.recordings.format import Call
+from fleethook.recordings.read.reader import Entry
+from fleethook.recordings.replay.describe import DiffLine, describe_difference
+from fleethook.recordings.replay.outcome import Difference
 
 HIDDEN: Final = "The console does not show Secrets."
 MAX_CHARACTERS: Final = 100_000

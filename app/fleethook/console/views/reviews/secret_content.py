@@ -9,11 +9,11 @@ from typing import Final
 import msgspec
 
 from fleethook.model.gvk import GroupKind
-from fleethook.records.bodies import BodyError, unwrap_body
-from fleethook.records.hashing import Hasher
-from fleethook.records.quoted_values import WorkLimitError
-from fleethook.records.reader import Entry
-from fleethook.records.redaction import RecordValues, RedactionError, Redactor
+from fleethook.recordings.bodies import BodyError, unwrap_body
+from fleethook.recordings.hashing import Hasher
+from fleethook.recordings.quoted_values import WorkLimitError
+from fleethook.recordings.read.reader import Entry
+from fleethook.recordings.redaction import RecordValues, RedactionError, Redactor
 
 SECRET: Final = GroupKind("", "Secret")
 _redactor: Final = Redactor(Hasher(secrets.token_bytes(32)))

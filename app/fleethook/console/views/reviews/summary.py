@@ -5,9 +5,9 @@ from typing import Final
 import msgspec
 
 from fleethook.model.gvk import GroupKind
-from fleethook.records.bodies import BodyError, unwrap_body
-from fleethook.records.outcome import Outcome, read_outcome
-from fleethook.records.reader import Entry
+from fleethook.recordings.bodies import BodyError, unwrap_body
+from fleethook.recordings.read.reader import Entry
+from fleethook.recordings.replay.outcome import Outcome, read_outcome
 
 VERDICTS: Final = ("patched", "allowed", "denied", "answered", "failed", "refused")
 """The verdicts of reviews. ``patched`` is allowed with changes, ``refused`` an HTTP error in place of a verdict."""

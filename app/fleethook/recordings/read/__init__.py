@@ -1,0 +1,1 @@
+"""Reads recordings of any size and any state."""

@@ -1,0 +1,1 @@
+"""Writes answered reviews to files."""

@@ -1,0 +1,192 @@
+"""Records answered reviews: the event loop appends them to a bounded queue, and a thread writes them to files."""
+
+import logging
+import threading
+import time
+import zlib
+from collections import deque
+from typing import Final
+
+from fleethook.fairness.shares import Shares
+from fleethook.model.asked_calls import AskedCall
+from fleethook.recordings.record.files import RecordFiles
+from fleethook.recordings.record.lines import EncodeLines
+from fleethook.recordings.record.metrics import RecordMetrics
+from fleethook.recordings.record.throttle import Throttle
+from fleethook.server.reviews.recording import AnsweredReview
+
+_log: Final = logging.getLogger(__name__)
+
+MAX_QUEUE_BYTES: Final = 32 << 20
+"""Bytes of the reviews and answers in the queue."""
+_MULTIPLE: Final = 8
+"""A logical cluster may hold eight times the free part of the queue, so one alone gets eight ninths."""
+# A block of about 512 KiB takes 1 ms, and 50 ms pass between blocks, so that the thread wakes up rarely.
+_BLOCK_BYTES: Final = 512 << 10
+_PAUSE_SECONDS: Final = 0.05
+_RETRY_SECONDS: Final = 5.0
+_CLOSE_SECONDS: Final = 10.0
+# A review and its answer have objects around them, so the queue has at most 20,000 of them.
+_OVERHEAD_BYTES: Final = 1600
+_HASHES: Final = 1 << 32
+
+
+class Recorder:
+    """Records the reviews of chosen routes, or a sample of them.
+
+    Ask `wants` on the event loop about each review, and pass those that it accepts. Both only count and append.
+    `start` starts the thread, `close` writes the rest of the queue.
+    """
+
+    def __init__(
+        self,
+        files: RecordFiles,
+        encode: EncodeLines,
+        metrics: RecordMetrics,
+        *,
+        throttle: Throttle | None = None,
+        sample: float = 1.0,
+        max_bytes: int = MAX_QUEUE_BYTES,
+    ) -> None:
+        """Initialize the recorder.
+
+        Args:
+            files: Takes the lines; the recorder closes it.
+            encode: Encodes reviews.
+            metrics: Counts records.
+            throttle: Lets the event loop have the processor; None to write as fast as possible.
+            sample: The share of reviews to record. All servers choose the same reviews, by their uid.
+            max_bytes: The most bytes of queued reviews.
+        """
+        self._files: Final = files
+        self._encode: Final = encode
+        self._metrics: Final = metrics
+        self._throttle: Final = throttle
+        self._below: Final = int(sample * _HASHES)
+        self._queue: Final[deque[tuple[AnsweredReview, int]]] = deque()
+        # The event loop changes the shares, after the thread has added to the reviews that it took.
+        self._shares: Final = Shares(max_bytes, multiple=_MULTIPLE)
+        self._taken: Final[deque[tuple[str, int]]] = deque()
+        self._is_idle = True
+        self._retry_at = 0.0
+        self._wake: Final = threading.Event()
+        self._closing: Final = threading.Event()
+        self._thread: Final = threading.Thread(target=self._run, name="recorder", daemon=True)
+
+    def wants(self, uid: str, consumer: str, body: bytes, answer: bytes) -> bool:
+        """Return whether the sample contains a review and the queue has room for it; count it if it has none."""
+        if self._below < _HASHES and zlib.crc32(uid.encode() or body) >= self._below:
+            return False
+        return self._has_room(consumer, len(body) + len(answer) + _OVERHEAD_BYTES)
+
+    def __call__(self, review: AnsweredReview) -> None:
+        """Queue a review that `wants` has accepted; drop it if the answers of its calls are too large."""
+        size = len(review.body) + len(review.answer) + _OVERHEAD_BYTES
+        if review.calls:
+            size += sum(_weigh(call, len(review.body)) for call in review.calls)
+            if not self._has_room(review.consumer, size):
+                return
+        self._shares.take(review.consumer, size)
+        self._queue.append((review, size))
+        if self._is_idle:
+            self._is_idle = False
+            self._wake.set()
+
+    def _has_room(self, consumer: str, size: int) -> bool:
+        while self._taken:
+            self._shares.give_back(*self._taken.popleft())
+        if self._shares.allows(consumer, size):
+            return True
+        self._metrics.overflowed += 1
+        return False
+
+    def start(self) -> None:
+        """Begin the first file, and start the thread; raises OSError if the directory cannot be written to."""
+        self._files.start()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write the queue, and end the thread and the files. A file that takes too long is left unfinished."""
+        self._closing.set()
+        self._wake.set()
+        self._thread.join(_CLOSE_SECONDS)
+        if self._thread.is_alive():
+            _log.error("the recording is not complete: writing it took more than %d s", _CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        while not (self._closing.is_set() and not self._queue):
+            if not self._queue:
+                self._wait()
+                continue
+            # Reviews that arrive in the meantime go to the same block.
+            self._closing.wait(_PAUSE_SECONDS)
+            while self._queue:
+                self._write_block()
+        self._metrics.publish()
+        try:
+            self._files.close()
+        except OSError as error:
+            self._report(error)
+
+    def _wait(self) -> None:
+        """Wait for a review."""
+        self._wake.clear()
+        self._is_idle = True
+        # The loop may have appended a review before it saw that the thread is idle.
+        if not self._queue and not self._closing.is_set():
+            self._wake.wait()
+        self._is_idle = False
+
+    def _write_block(self) -> None:
+        if self._throttle is not None:
+            self._throttle.begin()
+        reviews = self._take()
+        try:
+            self._write(reviews)
+        except Exception:  # noqa: BLE001 - a defect must not end the thread, which would drop all later reviews
+            self._metrics.add_dropped("error", len(reviews))
+            self._metrics.add_error()
+            _log.exception("recording reviews failed")
+        self._metrics.publish()
+        rest = 0.0 if self._throttle is None else self._throttle.end()
+        if rest:
+            self._closing.wait(rest)
+
+    def _take(self) -> list[AnsweredReview]:
+        """Take the reviews of one block from the queue."""
+        reviews, size = list[AnsweredReview](), 0
+        while self._queue and size < _BLOCK_BYTES:
+            review, weight = self._queue.popleft()
+            reviews.append(review)
+            size += weight
+            self._taken.append((review.consumer, weight))
+        return reviews
+
+    def _write(self, reviews: list[AnsweredReview]) -> None:
+        if time.monotonic() < self._retry_at:
+            self._metrics.add_dropped("write", len(reviews))
+            return
+        lines = self._encode(reviews)
+        before = self._files.written
+        try:
+            if lines.written:
+                self._files.write(lines.text)
+        except OSError as error:
+            self._retry_at = time.monotonic() + _RETRY_SECONDS
+            self._report(error)
+            self._metrics.add_dropped("write", lines.written)
+        else:
+            self._metrics.add_recorded(lines.written)
+        self._metrics.add_bytes(self._files.written - before)
+        self._metrics.add_dropped("redaction", lines.refused)
+
+    def _report(self, error: OSError) -> None:
+        self._metrics.add_error()
+        _log.error("reviews are not recorded for %d s, because writing failed: %s", _RETRY_SECONDS, error)
+
+
+def _weigh(call: AskedCall, body: int) -> int:
+    """Return the estimated bytes of a call: a script may return the object under review."""
+    answer = call.answer
+    patch = answer.get("patch") if isinstance(answer, dict) else None
+    return _OVERHEAD_BYTES + len(call.error) + (len(patch) if isinstance(patch, str) else body)

@@ -1,0 +1,1 @@
+"""Asks recorded reviews again, and compares the outcomes."""

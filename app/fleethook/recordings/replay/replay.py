@@ -1,0 +1,222 @@
+"""Asks recorded reviews again, and compares the outcomes."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlencode
+
+import msgspec
+
+from fleethook.model.json import JSON, as_object
+from fleethook.outbound.hops import OUTGOING
+from fleethook.recordings.bodies import BodyError, unwrap_body
+from fleethook.recordings.format import Record
+from fleethook.recordings.read.reader import Entry
+from fleethook.recordings.replay.decision_changes import DISPATCHING, Change, Place, make_change
+from fleethook.recordings.replay.outcome import Outcome, compare_outcomes, read_outcome
+from fleethook.recordings.replay.recorded_calls import CallName, ReviewCalls, current_calls
+from fleethook.server.reviews.endpoint import Endpoint
+from fleethook.server.reviews.reply import Reply
+
+CALLS_AT_ONCE: Final = 16
+"""Reviews that are replayed at the same time if webhooks are called."""
+_BAD_REQUEST: Final = 400
+_DECIDED: Final = (200, _BAD_REQUEST)
+_OVERLOAD: Final = "try again later"
+_TOO_MANY_REQUESTS: Final = "429"
+# Paths of logical clusters and queries are many in theory.
+_MAX_TARGETS: Final = 1_024
+_HOPS: Final = [(name.lower().encode(), value.encode()) for name, value in OUTGOING.items()]
+
+FindEndpoint = Callable[[str], Endpoint | None]
+"""Returns the endpoint that answers reviews on a path."""
+
+
+class Replayed(NamedTuple):
+    """The result of replaying one review.
+
+    Attributes:
+        entry: The record.
+        change: The difference, None if there is none.
+        skipped: The reason why the review was not compared, ``""`` if it was.
+        unknown_route: Whether this build has no such route.
+        unasked: Webhooks that were asked when the review was recorded, and are not any more.
+    """
+
+    entry: Entry
+    change: Change | None = None
+    skipped: str = ""
+    unknown_route: bool = False
+    unasked: Sequence[CallName] = ()
+
+
+class _Target(NamedTuple):
+    """The endpoint of a recorded path and query, and the members of the ASGI scope that come from these."""
+
+    endpoint: Endpoint | None
+    path: str
+    raw_path: bytes
+    query: bytes
+
+
+Take = Callable[[Replayed], None]
+"""Takes a result."""
+
+
+class Replayer:
+    """Replays reviews with the endpoints of a server."""
+
+    def __init__(self, find_endpoint: FindEndpoint, *, calls_webhooks: bool = False) -> None:
+        """Prepare.
+
+        Args:
+            find_endpoint: Finds endpoints, as `fleethook.asgi.Fleethook.find_endpoint` does.
+            calls_webhooks: Whether the endpoints call webhooks, so that several reviews may wait at the same time.
+        """
+        self._find_endpoint: Final = find_endpoint
+        self._calls_webhooks: Final = calls_webhooks
+        self._targets: Final[dict[str, _Target]] = {}
+
+    async def replay(self, entries: Sequence[Entry], take: Take) -> None:
+        """Replay reviews in their order.
+
+        Args:
+            entries: The records. A caller that has many passes them in portions.
+            take: Takes each result, also those before a cancellation.
+        """
+        if self._calls_webhooks:
+            for start in range(0, len(entries), CALLS_AT_ONCE):
+                portion = entries[start : start + CALLS_AT_ONCE]
+                # Each task has a context of its own, which holds the calls of its review.
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(self._replay_one(entry)) for entry in portion]
+                for task in tasks:
+                    take(task.result())
+        else:
+            for entry in entries:
+                take(await self._replay_one(entry))
+        # A cancellation takes effect where something is waited for, and most reviews wait for nothing.
+        await asyncio.sleep(0)
+
+    async def _replay_one(self, entry: Entry) -> Replayed:
+        record = entry.record
+        if reason := _find_obstacle(record):
+            return Replayed(entry, skipped=reason)
+        target = self._targets.get(record.path)
+        if target is None:
+            target = self._find_target(record.path)
+        endpoint = target.endpoint
+        if endpoint is None:
+            return Replayed(entry, unknown_route=True)
+        try:
+            body = unwrap_body(record.review)
+        except BodyError as error:
+            return Replayed(entry, skipped=str(error))
+        calls = ReviewCalls(record.calls)
+        current_calls.set(calls)
+        is_dry_run = self._calls_webhooks and record.route.startswith(DISPATCHING)
+        begun = endpoint.answer(_make_scope(record, target), _mark_dry_run(body) if is_dry_run else body)
+        reply = begun if isinstance(begun, Reply) else await _wait(begun, calls)
+        return _compare(entry, body, reply, calls)
+
+    def _find_target(self, path: str) -> _Target:
+        """Return the target of a path and query, and cache it: most reviews have one of a few."""
+        if len(self._targets) >= _MAX_TARGETS:
+            self._targets.clear()
+        target = self._targets[path] = _make_target(path, self._find_endpoint)
+        return target
+
+
+async def _wait(begun: Coroutine[Any, Any, Reply], calls: ReviewCalls) -> Reply:
+    try:
+        return await begun
+    finally:
+        for finish in calls.after:
+            finish()
+
+
+def _mark_dry_run(body: bytes) -> bytes:
+    """Return a review as a dry run, so that webhooks have no side effects; a body that is no review stays as it is."""
+    try:
+        review: JSON = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return body
+    request = as_object(review).get("request")
+    if not isinstance(request, dict):
+        return body
+    return msgspec.json.encode({**review, "request": {**request, "dryRun": True}})
+
+
+def _find_obstacle(record: Record) -> str:
+    """Return the reason why a recorded answer cannot be compared, ``""`` if it can.
+
+    Answers that depend on the state of the server are none of these objects' and this build's.
+    """
+    if record.status not in _DECIDED:
+        return f"it was refused with HTTP {record.status}"
+    for call in record.calls:
+        if call.kind == "read" and call.name in ("RequestQuota", "Readiness"):
+            return "the server was overloaded" if call.name == "RequestQuota" else "the server was not ready"
+    return ""
+
+
+def _make_target(path: str, find_endpoint: FindEndpoint) -> _Target:
+    """Return the target of a path and query, without the time limit of its caller."""
+    raw, _, query = path.partition("?")
+    if "timeout" in query:
+        query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "timeout"])
+    plain = unquote(raw)
+    return _Target(find_endpoint(plain), plain, raw.encode(), query.encode())
+
+
+def _make_scope(record: Record, target: _Target) -> dict[str, Any]:
+    """Return the ASGI scope of a request like the recorded one."""
+    return {
+        "type": "http",
+        "method": "POST",
+        "path": target.path,
+        "raw_path": target.raw_path,
+        "query_string": target.query,
+        "headers": _HOPS if record.caller.get("returned") is True else [],
+        "client": None,
+    }
+
+
+def _compare(entry: Entry, review: bytes, reply: Reply, calls: ReviewCalls) -> Replayed:
+    record, place = entry.record, Place(entry.file, entry.line)
+    if calls.missing:
+        return Replayed(entry, make_change(record, place, review, missing=calls.missing.items()))
+    unasked = calls.list_unasked() if record.calls else ()
+    # Most answers are equal to the byte, because the review and so its uid are.
+    if record.status == reply.status and bytes(record.answer) == reply.body:
+        return Replayed(entry, unasked=unasked)
+    try:
+        before = read_outcome(record.status, unwrap_body(record.answer))
+    except BodyError as error:
+        return Replayed(entry, skipped=str(error))
+    if is_overloaded(before):
+        return Replayed(entry, skipped="the server was overloaded")
+    differences = compare_outcomes(before, read_outcome(reply.status, reply.body), review)
+    if not differences:
+        return Replayed(entry, unasked=unasked)
+    return Replayed(
+        entry, make_change(record, place, review, differences=differences, unasked=unasked), unasked=unasked
+    )
+
+
+def is_overloaded(outcome: Outcome) -> bool:
+    """Return whether a review was refused for lack of capacity, and not because of its content."""
+    return outcome.code.startswith(_TOO_MANY_REQUESTS) and any(_OVERLOAD in text for text in outcome.message)
+
+
+def batch(entries: Iterator[Entry], *, count: int, size: int) -> Iterator[list[Entry]]:
+    """Yield portions of entries: at most ``count``, and at most ``size`` bytes of reviews if there are several."""
+    portion, length = list[Entry](), 0
+    for entry in entries:
+        portion.append(entry)
+        length += len(entry.record.review)
+        if len(portion) >= count or length >= size:
+            yield portion
+            portion, length = [], 0
+    if portion:
+        yield portion

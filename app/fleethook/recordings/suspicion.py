@@ -1,0 +1,125 @@
+"""Finds the records that may have values to redact, without decoding them.
+
+A decode holds the interpreter lock, so every review would wait for it. The search runs in the C library, outside the
+lock, over many records at once. It may report a record that has nothing to redact, but never misses one:
+
+- The kind of a Secret is the text ``Secret``, in JSON and in YAML, and no part of a word as in ``imagePullSecrets``.
+- JSON can escape each letter of it, so any escape of an ASCII character counts.
+- A patch is base64 text, in which a text has three forms.
+"""
+
+import base64
+import ctypes
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from fleethook.recordings.redacted_fields import Field
+
+# Go escapes &, < and >, which begin no name: a quotation mark (22) to a letter (7a) is suspicious otherwise.
+_ESCAPE: Final = b"\\u00"
+_SUSPICIOUS_ESCAPE: Final = re.compile(rb"\\u00(?!26|3[cCeE])[2-7]")
+_SECRET: Final = b"Secret"
+_LETTERS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+# JSON's escapes of whitespace, which end in a letter.
+_WHITESPACE: Final = (b"\\t", b"\\n", b"\\r")
+
+
+def find_in_python(text: bytes, needle: bytes, start: int) -> int:
+    """Return the first place of a needle from ``start``, -1 if there is none; holds the interpreter lock."""
+    return text.find(needle, start)
+
+
+def load_finder() -> Callable[[bytes, bytes, int], int]:
+    """Return a function as `find_in_python`, which leaves the interpreter lock if the C library allows it."""
+    try:
+        # ctypes releases the lock while a function of a CDLL runs.
+        memmem = ctypes.CDLL(None).memmem
+    except (AttributeError, OSError, TypeError):
+        return find_in_python
+    memmem.restype = ctypes.c_void_p
+    memmem.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
+
+    def find(text: bytes, needle: bytes, start: int) -> int:
+        first = ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value
+        if first is None or start > len(text):
+            return -1
+        found: int | None = memmem(first + start, len(text) - start, needle, len(needle))
+        return -1 if found is None else found - first
+
+    return find
+
+
+class Suspicion:
+    """Decides which records have to be decoded."""
+
+    def __init__(self, fields: Sequence[Field] = (), *, find: Callable[[bytes, bytes, int], int] | None = None) -> None:
+        """Initialize.
+
+        Args:
+            fields: The fields that have to be redacted beside Secrets.
+            find: Finds a needle in a text; None for `load_finder`.
+        """
+        names = [field.needle.encode() for field in fields]
+        self._find: Final = find or load_finder()
+        # A name of a field is a member of an object, or the end of the path of an operation.
+        self._needles: Final = tuple(names)
+        hidden = (_SECRET, *names)
+        self._encoded: Final = tuple(form for needle in hidden for form in encode_forms(needle))
+        self._encoded_escapes: Final = encode_forms(_ESCAPE)
+
+    def find_records(self, text: bytes, starts: Sequence[int]) -> set[int]:
+        """Return the numbers of the records that have to be decoded.
+
+        Args:
+            text: The records, one after the other.
+            starts: The places where they start, ascending.
+        """
+        found = {number for needle in self._needles for number in self._find_numbers(text, starts, needle)}
+        found.update(self._find_secrets(text, starts))
+        for number in self._find_numbers(text, starts, _ESCAPE):
+            end = starts[number + 1] if number + 1 < len(starts) else len(text)
+            if number not in found and _SUSPICIOUS_ESCAPE.search(text, starts[number], end):
+                found.add(number)
+        return found
+
+    def find_patches(self, text: bytes, starts: Sequence[int]) -> set[int]:
+        """Return the numbers of the records whose base64 text may have values to redact; arguments as above."""
+        needles = (*self._encoded, *self._encoded_escapes)
+        return {number for needle in needles for number in self._find_numbers(text, starts, needle)}
+
+    def _find_secrets(self, text: bytes, starts: Sequence[int]) -> Iterator[int]:
+        """Yield the number of each record that may have the kind of a Secret."""
+        place = self._find(text, _SECRET, 0)
+        while place >= 0:
+            start = place + len(_SECRET)
+            if not place or text[place - 1] not in _LETTERS or text[place - 2 : place] in _WHITESPACE:
+                number = bisect_right(starts, place) - 1
+                yield number
+                if number + 1 >= len(starts):
+                    return
+                start = starts[number + 1]
+            place = self._find(text, _SECRET, start)
+
+    def _find_numbers(self, text: bytes, starts: Sequence[int], needle: bytes) -> Iterator[int]:
+        """Yield the number of each record that has a needle."""
+        place = self._find(text, needle, 0)
+        while place >= 0:
+            number = bisect_right(starts, place) - 1
+            yield number
+            if number + 1 >= len(starts):
+                return
+            place = self._find(text, needle, starts[number + 1])
+
+
+def encode_forms(needle: bytes) -> tuple[bytes, ...]:
+    """Return the characters of base64 that a text surely has if its content has a needle: one form for each offset."""
+    forms = []
+    for offset in range(3):
+        encoded = base64.b64encode(b"\0" * offset + needle)
+        # Characters that also depend on neighbours of the needle are cut off.
+        start = (offset * 8 + 5) // 6
+        end = (offset + len(needle)) * 8 // 6
+        forms.append(encoded[start:end])
+    return tuple(forms)

@@ -1,0 +1,83 @@
+"""Builds answered reviews and reads recordings."""
+
+import base64
+import gzip
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+from fleethook.model.asked_calls import AskedCall
+from fleethook.recordings.hashing import Hasher
+from fleethook.recordings.record.lines import LineEncoder
+from fleethook.recordings.redacted_fields import parse_field
+from fleethook.recordings.redaction import Redactor
+from fleethook.recordings.suspicion import Suspicion
+from fleethook.server.reviews.recording import AnsweredReview
+
+ROUTE = "/mutate-apps-v1-deployment"
+
+
+def answered(
+    body: Any = None, answer: Any = None, *, calls: tuple[AskedCall, ...] = (), status: int = 200, **rest: Any
+) -> AnsweredReview:
+    """Return an answered review; documents become JSON text, bytes stay as they are."""
+    uid = "1"
+    members: dict[str, Any] = {
+        "time": 1_700_000_000.25,
+        "route": ROUTE,
+        "path": ROUTE.encode(),
+        "query": b"",
+        "cluster": "",
+        "consumer": "",
+        "seconds": 0.000123,
+        "status": status,
+        "caller": {},
+        "uid": uid,
+        "body": to_bytes({"request": {"uid": uid}} if body is None else body),
+        "answer": to_bytes({"response": {"uid": uid, "allowed": True}} if answer is None else answer),
+        "calls": calls,
+    }
+    return AnsweredReview(**{**members, **rest})
+
+
+def to_bytes(document: Any) -> bytes:
+    return document if isinstance(document, bytes) else json.dumps(document).encode()
+
+
+def encoder(*fields: str) -> LineEncoder:
+    """Return an encoder with a fixed key, which also redacts fields."""
+    hasher, parsed = Hasher(b"k" * 32), [parse_field(text) for text in fields]
+    return LineEncoder(Redactor(hasher, parsed), Suspicion(parsed), hasher)
+
+
+def encode_one(review: AnsweredReview, *fields: str) -> Any:
+    """Return the line of one review, decoded."""
+    lines = encoder(*fields).encode([review])
+    assert (lines.written, lines.refused) == (1, 0)
+    assert lines.text.endswith(b"\n")
+    assert lines.text.count(b"\n") == 1
+    return json.loads(lines.text)
+
+
+def to_base64(text: str | bytes) -> str:
+    return base64.b64encode(text.encode() if isinstance(text, str) else text).decode()
+
+
+def to_patch(*operations: Any) -> str:
+    return to_base64(json.dumps(operations))
+
+
+def from_patch(text: str) -> Any:
+    return json.loads(base64.b64decode(text))
+
+
+def read_lines(path: Path) -> list[Any]:
+    """Return the lines of a complete file, decoded."""
+    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+
+
+def read_prefix(path: Path) -> list[Any]:
+    """Return the lines of a file that may lack its end."""
+    text = zlib.decompressobj(31).decompress(path.read_bytes())
+    return [json.loads(line) for line in text.splitlines()]

@@ -1,0 +1,266 @@
+"""The recorder: a bounded queue, a thread, samples, and failures that only count."""
+
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleethook.model.asked_calls import AskedCall
+from fleethook.recordings.record import recorder as module
+from fleethook.recordings.record.files import RecordFiles
+from fleethook.recordings.record.lines import Lines
+from fleethook.recordings.record.metrics import RecordMetrics
+from fleethook.recordings.record.recorder import Recorder
+from fleethook.server.reviews.recording import AnsweredReview
+from tests.recordings.builders import answered, encoder, read_lines
+from tests.waiting import wait_for
+
+
+class Counts:
+    """The numbers of the metrics."""
+
+    def __init__(self) -> None:
+        self.metrics = RecordMetrics()
+
+    def read(self) -> dict[str, float]:
+        found = {}
+        for collector in self.metrics.collectors():
+            for family in collector.collect():
+                for sample in family.samples:
+                    if sample.name.endswith("_total"):
+                        name = sample.name.removeprefix("fleethook_").removesuffix("_total")
+                        found[sample.labels.get("reason", name)] = sample.value
+        return found
+
+    def wait(self, name: str, number: int) -> None:
+        wait_for(lambda: self.read()[name] == number)
+
+
+@pytest.fixture
+def counts() -> Counts:
+    return Counts()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> RecordFiles:
+    return RecordFiles(tmp_path / "records", max_bytes=1 << 24).start()
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PAUSE_SECONDS", 0.0)
+
+
+def uids(tmp_path: Path) -> list[str]:
+    paths = sorted((tmp_path / "records").iterdir())
+    return [line["review"]["request"]["uid"] for path in paths for line in read_lines(path)[1:]]
+
+
+def review(uid: str, **members: Any) -> AnsweredReview:
+    return answered({"request": {"uid": uid}}, uid=uid, **members)
+
+
+def offer(recorder: Recorder, review: AnsweredReview) -> None:
+    """Ask whether a review is wanted, as an endpoint does, and pass it on."""
+    if recorder.wants(review.uid, review.consumer, review.body, review.answer):
+        recorder(review)
+
+
+class Stuck:
+    """An encoder that waits until it may go on."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self.released = threading.Event()
+
+    def encode(self, reviews: Sequence[AnsweredReview]) -> Lines:
+        self.entered.set()
+        self.released.wait()
+        return encoder().encode(reviews)
+
+
+def test_reviews_are_written_in_their_order(files: RecordFiles, counts: Counts, tmp_path: Path) -> None:
+    recorder = Recorder(files, encoder().encode, counts.metrics)
+    recorder.start()
+    for number in range(500):
+        offer(recorder, review(str(number)))
+    recorder.close()
+    assert uids(tmp_path) == [str(number) for number in range(500)]
+    found = counts.read()
+    # The header and the end of the file are not counted.
+    assert 0 < found.pop("record_bytes") <= files.written
+    assert found == {
+        "recorded_reviews": 500, "overflow": 0, "redaction": 0, "write": 0, "error": 0, "record_errors": 0
+    }  # fmt: skip
+
+
+def test_the_thread_writes_while_the_server_runs(files: RecordFiles, counts: Counts) -> None:
+    recorder = Recorder(files, encoder().encode, counts.metrics)
+    recorder.start()
+    for number in range(3):
+        offer(recorder, review(str(number)))
+        counts.wait("recorded_reviews", number + 1)
+    recorder.close()
+
+
+def test_a_consumer_with_many_reviews_leaves_room_for_another(
+    files: RecordFiles, counts: Counts, tmp_path: Path
+) -> None:
+    """Of the room for 27 reviews, one gets eight ninths."""
+    stuck, size = Stuck(), module._OVERHEAD_BYTES + len(review("00").body) + len(review("00").answer)
+    recorder = Recorder(files, stuck.encode, counts.metrics, max_bytes=27 * size)
+    recorder.start()
+    offer(recorder, review("00"))
+    stuck.entered.wait()
+    for number in range(1, 31):
+        offer(recorder, review(f"{number:02d}", consumer="greedy"))
+    offer(recorder, review("99", consumer="modest"))
+    stuck.released.set()
+    counts.wait("recorded_reviews", 26)
+    offer(recorder, review("31", consumer="greedy"))
+    recorder.close()
+    assert uids(tmp_path) == [*(f"{number:02d}" for number in range(25)), "99", "31"]
+    assert (counts.read()["overflow"], counts.read()["recorded_reviews"]) == (6, 27)
+
+
+def test_answers_of_calls_count_for_the_queue(files: RecordFiles, counts: Counts) -> None:
+    stuck = Stuck()
+    recorder = Recorder(files, stuck.encode, counts.metrics, max_bytes=100_000)
+    recorder.start()
+    offer(recorder, review("0"))
+    stuck.entered.wait()
+    call = AskedCall("webhook", "a", "k", answer={"allowed": True, "patch": "x" * 200_000})
+    offer(recorder, review("1", calls=(call,)))
+    stuck.released.set()
+    recorder.close()
+    assert counts.read()["overflow"] == 1
+
+
+def test_a_sample_is_the_same_on_all_servers(counts: Counts, tmp_path: Path) -> None:
+    found = []
+    for name in ("a", "b"):
+        files = RecordFiles(tmp_path / name / "records", max_bytes=1 << 24).start()
+        recorder = Recorder(files, encoder().encode, counts.metrics, sample=0.25)
+        recorder.start()
+        for number in range(2000):
+            offer(recorder, review(f"uid-{number}"))
+        recorder.close()
+        found.append(uids(tmp_path / name))
+    assert found[0] == found[1]
+    assert 400 < len(found[0]) < 600
+
+
+def test_a_larger_sample_contains_a_smaller_one(counts: Counts, tmp_path: Path) -> None:
+    found = []
+    for sample in (0.1, 0.5):
+        files = RecordFiles(tmp_path / str(sample) / "records", max_bytes=1 << 24).start()
+        recorder = Recorder(files, encoder().encode, counts.metrics, sample=sample)
+        recorder.start()
+        for number in range(500):
+            offer(recorder, review(f"uid-{number}"))
+        recorder.close()
+        found.append(set(uids(tmp_path / str(sample))))
+    assert found[0] < found[1]
+
+
+class FullDisk:
+    """Files on a disk that is full for a while."""
+
+    def __init__(self, files: RecordFiles) -> None:
+        self.files = files
+        self.is_full = True
+        self.asked = 0
+
+    def start(self) -> None:
+        self.files.start()
+
+    @property
+    def written(self) -> int:
+        return self.files.written
+
+    def write(self, lines: bytes) -> None:
+        self.asked += 1
+        if self.is_full:
+            raise OSError(28, "No space left on device")
+        self.files.write(lines)
+
+    def close(self) -> None:
+        self.files.close()
+
+
+def test_a_full_disk_is_only_counted_and_tried_again_later(
+    files: RecordFiles,
+    counts: Counts,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    disk: Any = FullDisk(files)
+    recorder = Recorder(disk, encoder().encode, counts.metrics)
+    recorder.start()
+    with caplog.at_level(logging.ERROR):
+        for number in range(3):
+            offer(recorder, review(str(number)))
+            counts.wait("write", number + 1)
+    assert (disk.asked, counts.read()["record_errors"]) == (1, 1)
+    assert [record.message for record in caplog.records] == [
+        "reviews are not recorded for 5 s, because writing failed: [Errno 28] No space left on device"
+    ]
+    disk.is_full = False
+    now[0] += 5.0
+    offer(recorder, review("3"))
+    recorder.close()
+    assert uids(tmp_path) == ["3"]
+
+
+def test_a_defect_does_not_end_the_thread(
+    files: RecordFiles, counts: Counts, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing = iter([True, False])
+
+    def encode(reviews: Sequence[AnsweredReview]) -> Lines:
+        if next(failing):
+            raise KeyError("a defect")
+        return encoder().encode(reviews)
+
+    recorder = Recorder(files, encode, counts.metrics)
+    recorder.start()
+    offer(recorder, review("0"))
+    counts.wait("error", 1)
+    offer(recorder, review("1"))
+    recorder.close()
+    assert uids(tmp_path) == ["1"]
+    assert "recording reviews failed" in caplog.text
+
+
+def test_a_recorder_that_takes_too_long_is_left(
+    files: RecordFiles, counts: Counts, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_CLOSE_SECONDS", 0.01)
+    stuck = Stuck()
+    recorder = Recorder(files, stuck.encode, counts.metrics)
+    recorder.start()
+    offer(recorder, review("0"))
+    stuck.entered.wait()
+    recorder.close()
+    assert "the recording is not complete" in caplog.text
+    stuck.released.set()
+
+
+def test_threads_of_several_recorders_share_a_directory(counts: Counts, tmp_path: Path) -> None:
+    recorders = []
+    for _ in range(3):
+        files = RecordFiles(tmp_path / "records", max_bytes=1 << 24, writers=3).start()
+        recorders.append(Recorder(files, encoder().encode, RecordMetrics()))
+    for recorder in recorders:
+        recorder.start()
+    for number in range(300):
+        recorders[number % 3](review(str(number)))
+    for recorder in recorders:
+        recorder.close()
+    assert sorted(map(int, uids(tmp_path))) == list(range(300))

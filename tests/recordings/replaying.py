@@ -1,0 +1,74 @@
+"""Servers that record, and replays of their recordings with other objects."""
+
+import io
+import json
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fleethook.asgi import Fleethook, Outside, create_app
+from fleethook.recordings.read.reader import Entry, read_entries
+from fleethook.recordings.record.setup import make_encoder
+from fleethook.recordings.replay.replay import Replayed, Replayer
+from fleethook.records.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
+from fleethook.server.reviews.recording import AnsweredReview
+from fleethook.settings import Settings
+from tests.asgi_client import call
+from tests.recordings.recordings import header
+from tests.server.kept_reviews import KeptReviews
+
+LOOPBACK: dict[str, Any] = {"dispatch_open": "loopback"}
+
+
+class Recording:
+    """A server that records in memory."""
+
+    def __init__(self, app: Fleethook, reviews: list[AnsweredReview]) -> None:
+        self.app = app
+        self.reviews = reviews
+
+    async def ask(self, path: str, review: Any, **headers: str) -> Any:
+        body = review if isinstance(review, bytes) else json.dumps(review).encode()
+        given = {name.replace("_", "-"): text for name, text in headers.items()}
+        return await call(self.app, path, body, headers={"content-type": "application/json", **given})
+
+    def text(self, *redact: str) -> bytes:
+        """Return the file of the recording."""
+        return header() + b"\n" + make_encoder(list(redact)).encode(self.reviews).text
+
+    def entries(self, *redact: str) -> list[Entry]:
+        found = list(read_entries(io.BytesIO(self.text(*redact)), "file"))
+        return [one for one in found if isinstance(one, Entry)]
+
+
+@asynccontextmanager
+async def recording(*documents: dict[str, Any], **settings: Any) -> AsyncIterator[Recording]:
+    reviews = KeptReviews()
+    app = create_app(Settings(**LOOPBACK, **settings), log=None, record=reviews)
+    for document in documents:
+        app.store.put(document)
+    async with app.router.lifespan_context(app):
+        yield Recording(app, reviews)
+
+
+async def replay(
+    entries: Sequence[Entry], documents: Iterable[dict[str, Any]], *, calls: bool = False, **settings: Any
+) -> list[Replayed]:
+    """Replay records with these objects."""
+    outside = Outside(call_without_effects) if calls else Outside(answer_from_records, RecordedHookLayer)
+    app = Fleethook(Settings(**LOOPBACK, **settings), log=None, outside=outside)
+    for document in documents:
+        app.store.put(document)
+    found: list[Replayed] = []
+    try:
+        await Replayer(app.find_endpoint, calls_webhooks=calls).replay(entries, found.append)
+    finally:
+        app.runner.close()
+        await app.webhook_client.close()
+        await app.hook_client.close()
+    return found
+
+
+def kinds(found: Iterable[Replayed]) -> list[tuple[str, ...]]:
+    """Return the kinds of change of each review, nothing for the same outcome."""
+    return [() if one.change is None else one.change.kinds for one in found]
