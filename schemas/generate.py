@@ -39,7 +39,7 @@ def generated() -> dict[str, str]:
     for name, schema in json_schemas().items():
         files[f"schemas/json/{name}.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
     files["schemas/openapi.json"] = json.dumps(openapi_components(), indent=2, sort_keys=True) + "\n"
-    files["app/fleethook/overrider/workload_schema/openapi.json"] = _compact(
+    files["app/fleethook/engines/overrider/schema/openapi.json"] = _compact(
         ROOT / "schemas" / "kubernetes" / "apps-v1.json"
     )
     files["docs/bundle.md"] = _render_bundle_page()

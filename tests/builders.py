@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from fleethook.cluster.store import Store
+from fleethook.engines.overrider.admission.workload_admission import mutate_workload
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.admission import AdmissionRequest, Response
-from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
-from fleethook.overrider.plan_cache import PlanCache
-from fleethook.overrider.workload_admission import mutate_workload
 from fleethook.patch import apply
 
 API = "apps.openyurt.io/v1alpha1"

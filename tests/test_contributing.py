@@ -43,5 +43,5 @@ def test_contributing_says_where_to_change_things_and_how_each_engine_works() ->
 
 
 def test_a_path_that_does_not_exist_is_found() -> None:
-    text = "`app/fleethook/cli/render.py` `app/fleethook/server/nothing.py` [page](docs/nothing.md#part) `README.md` `nothing.md` `make schemas`"
+    text = "`app/fleethook/engines/overrider/commands/render.py` `app/fleethook/server/nothing.py` [page](docs/nothing.md#part) `README.md` `nothing.md` `make schemas`"
     assert missing_paths(text) == ["app/fleethook/server/nothing.py", "docs/nothing.md", "nothing.md"]

@@ -30,6 +30,13 @@ from fleethook.dispatch.limits import RequestLimits
 from fleethook.dispatch.own_endpoints import Address, OwnEndpoints, list_own_addresses
 from fleethook.dispatch.schema_owner import INDEXES as DISPATCH_INDEXES
 from fleethook.dispatch.validation.validator import ConfigurationValidator
+from fleethook.engines.overrider.openyurt.openyurt_conflicts import OpenYurtConflicts
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.plan_warmup import PlanWarmup
+from fleethook.engines.overrider.preview.manifest_report import ManifestReport
+from fleethook.engines.overrider.rollout.guard import GuardLimits
+from fleethook.engines.overrider.schema.fields import list_types
+from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.fairness.slots import Limits, Slots
 from fleethook.interpret.chain import Chain
 from fleethook.interpret.conventions.layer import make_conventions_layer
@@ -46,13 +53,6 @@ from fleethook.outbound.call_slots import Quotas
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.failure_log import log_loop_error
 from fleethook.outbound.hops import OUTGOING
-from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
-from fleethook.overrider.manifest_report import ManifestReport
-from fleethook.overrider.openyurt_conflicts import OpenYurtConflicts
-from fleethook.overrider.plan_cache import PlanCache
-from fleethook.overrider.plan_warmup import PlanWarmup
-from fleethook.overrider.rollout.guard import GuardLimits
-from fleethook.overrider.workload_schema.fields import list_types
 from fleethook.server.callers import NamedCallers
 from fleethook.server.health import Check, health_routes
 from fleethook.server.logs.logs import LogSink, write_line

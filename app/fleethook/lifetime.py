@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from fleethook.cluster.api_errors import UnreachableError
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
+from fleethook.engines.overrider.subject.bound_subjects import bound_subjects, conclude_overrider
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
-from fleethook.overrider.bound_subjects import bound_subjects, conclude_overrider
 from fleethook.settings import Settings
 from fleethook.work.worker import favour_event_loop
 
@@ -184,9 +184,9 @@ class Cluster:
         from fleethook.cluster.kubernetes.source import KubernetesSource  # noqa: PLC0415
         from fleethook.cluster.registration.announcer import Announcer  # noqa: PLC0415
         from fleethook.cluster.registration.condition_client import ConditionClient  # noqa: PLC0415
-        from fleethook.overrider.policies.mode import Mode  # noqa: PLC0415
-        from fleethook.overrider.policy_client import PolicyClient  # noqa: PLC0415
-        from fleethook.overrider.server_dry_run import ServerDryRun  # noqa: PLC0415
+        from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun  # noqa: PLC0415
+        from fleethook.engines.overrider.policies.applying.policy_client import PolicyClient  # noqa: PLC0415
+        from fleethook.engines.overrider.policies.mode import Mode  # noqa: PLC0415
 
         self.connection: Final = Connection(settings.kubeconfig, context=settings.context)
         by_engine = {
@@ -248,7 +248,7 @@ async def _send_dry_run(
 async def _wait_until_seen(source: "KubernetesSource", group_kind: GroupKind, resource_version: str) -> None:
     """Wait until the watch of a kind reaches a resourceVersion, at most as long as a working watch needs."""
     from fleethook.cluster.kubernetes.wire import as_number  # noqa: PLC0415 - as above
-    from fleethook.overrider.read_your_writes import CATCH_UP_SECONDS  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.overrider.admission.read_your_writes import CATCH_UP_SECONDS  # noqa: PLC0415 - see app.kube
 
     if source.missing([group_kind]) or source.informer(group_kind).state().failing:
         return  # The role may not grant the kind, and an announcement does not depend on it.

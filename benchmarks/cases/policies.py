@@ -12,7 +12,7 @@ from benchmarks.harness.rounds import Round, figure, ratio, turns
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import NOTE, table
 
-MEASURED = ("app/fleethook/overrider/policies",)
+MEASURED = ("app/fleethook/engines/overrider/policies",)
 
 TITLE: Final = "Policies in kube-apiserver"
 NOTHING: Final = "nothing"

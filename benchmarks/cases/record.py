@@ -14,7 +14,7 @@ from benchmarks.harness.tables import NOTE, table
 
 MEASURED = (
     "app/fleethook/server",
-    "app/fleethook/overrider",
+    "app/fleethook/engines/overrider",
     "app/fleethook/recordings",
     "app/fleethook/model",
     "app/fleethook/cluster/store",

@@ -26,7 +26,7 @@ from fleethook.settings import Settings
 
 MEASURED = (
     "app/fleethook/server",
-    "app/fleethook/overrider",
+    "app/fleethook/engines/overrider",
     "app/fleethook/recordings",
     "app/fleethook/model",
     "app/fleethook/cluster/store",

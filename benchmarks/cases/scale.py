@@ -16,7 +16,7 @@ from benchmarks.harness.tables import table
 MEASURED = (
     "app/fleethook/server",
     "app/fleethook/work",
-    "app/fleethook/overrider",
+    "app/fleethook/engines/overrider",
     "app/fleethook/model",
     "app/fleethook/cluster/store",
 )

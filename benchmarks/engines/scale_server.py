@@ -25,10 +25,10 @@ from benchmarks.engines.scale_objects import Size, Workloads
 from fleethook.asgi import Fleethook, create_app
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.engines.overrider.controller.controller import OverriderController
+from fleethook.engines.overrider.controller.workload_client import WriteLimits
 from fleethook.lifetime import pause_garbage_collector, settle_garbage_collector
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
-from fleethook.overrider.controller import OverriderController
-from fleethook.overrider.workload_client import WriteLimits
 from fleethook.settings import Settings
 from tests.asgi_client import call
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from docsite.reference.tables import render_page, render_table
 from fleethook.dispatch.lint.codes import CODES, MEANINGS
-from fleethook.overrider.finding import ERROR_MEANINGS, WARNINGS
+from fleethook.engines.overrider.rules.finding import ERROR_MEANINGS, WARNINGS
 
 _INTRODUCTION: Final = (
     "`fleethook lint` prints the code of a finding in brackets, and `--output json` as `code`. Each message names the "

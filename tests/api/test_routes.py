@@ -10,11 +10,11 @@ from fleethook.api.dispatch import DispatchContext
 from fleethook.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
 from fleethook.cluster.registration import paths
 from fleethook.cluster.store import Store
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.interpret.chain import Chain
 from fleethook.model.admission import allowed
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
-from fleethook.overrider.plan_cache import PlanCache
 from fleethook.server.logs.logs import LogSink
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP

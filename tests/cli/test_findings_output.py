@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.cluster.manifests.manifest_reader import read_documents
-from fleethook.overrider.admission import validate_overrider
+from fleethook.engines.overrider.admission.overrider_admission import validate_overrider
 from tests.builders import request, store_of
 from tests.cli.commands import invoke
 from tests.serving import EXAMPLES

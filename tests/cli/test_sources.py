@@ -8,7 +8,7 @@ from fleethook.cli.sources import ClusterOptions, SourceOptions, check_options, 
 from fleethook.cluster.kubernetes.identity import EVERY_SHARD
 from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, DISPATCHING, RESOURCES
 from fleethook.cluster.store import key_of
-from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from tests.builders import entry, image, overrider, yurt_app_set
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
+from fleethook.engines.overrider.admission.overrider_admission import default_overrider, validate_overrider
+from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps, run_steps
+from fleethook.engines.overrider.plan.plan import patch_pool, place_template
+from fleethook.engines.overrider.template.pool_template import workload_prefix
+from fleethook.engines.overrider.template.template import build_template, tolerate
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON
-from fleethook.overrider.admission import default_overrider, validate_overrider
-from fleethook.overrider.plan import patch_pool, place_template
-from fleethook.overrider.pool_template import workload_prefix
-from fleethook.overrider.steps import RenderError, compile_steps, run_steps
-from fleethook.overrider.template import build_template, tolerate
 from fleethook.patch import resolve_pointer
 from tests.builders import (
     API,

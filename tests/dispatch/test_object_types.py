@@ -5,8 +5,8 @@ from typing import Any, Final
 import pytest
 
 from fleethook.dispatch.object_types import explain_wrong_kind, explain_wrong_member, explain_wrong_metadata
+from fleethook.engines.overrider.schema.fields import list_types
 from fleethook.model.gvk import GroupVersionKind
-from fleethook.overrider.workload_schema.fields import list_types
 
 RBAC: Final = "rbac.authorization.k8s.io/v1"
 CONFIG_MAP: Final = GroupVersionKind("", "v1", "ConfigMap")

@@ -7,7 +7,7 @@ from docsite.reference.settings import render_settings
 from docsite.reference.tables import render_table
 from fleethook.asgi import create_app
 from fleethook.dispatch.lint.codes import CODES, MEANINGS
-from fleethook.overrider.finding import ERROR_MEANINGS, ERRORS, WARNINGS
+from fleethook.engines.overrider.rules.finding import ERROR_MEANINGS, ERRORS, WARNINGS
 from fleethook.settings import Settings
 from tests.serving import EXAMPLES, ROOT
 

@@ -5,17 +5,17 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
+from fleethook.engines.overrider.policies.compilation import Compilation
+from fleethook.engines.overrider.policies.compiler import Options, compile_overrider
+from fleethook.engines.overrider.policies.documents import FailurePolicy
+from fleethook.engines.overrider.render.render import render_with
+from fleethook.engines.overrider.subject.owner import SUBJECT_KINDS
+from fleethook.engines.overrider.subject.subject_parts import workload_kinds
+from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON
-from fleethook.overrider.owner import SUBJECT_KINDS
-from fleethook.overrider.policies.compilation import Compilation
-from fleethook.overrider.policies.compiler import Options, compile_overrider
-from fleethook.overrider.policies.documents import FailurePolicy
-from fleethook.overrider.pool_template import SubjectError
-from fleethook.overrider.render import render_with
-from fleethook.overrider.steps import RenderError
-from fleethook.overrider.subject_parts import workload_kinds
-from fleethook.overrider.subject_plans import SubjectPlans
 from tests.builders import rendered
 from tests.e2e.cluster import Api, RefusedError
 from tests.waiting import wait_for

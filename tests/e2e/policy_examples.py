@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.e2e.policies import World, in_namespace, renders
-from tests.overrider.worlds import OVERRIDERS, SUBJECTS, Foreign, can_exist
+from tests.engines.overrider.worlds import OVERRIDERS, SUBJECTS, Foreign, can_exist
 
 _REORDERED = ("containers", "initContainers", "volumes")
 

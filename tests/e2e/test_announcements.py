@@ -12,9 +12,9 @@ from fleethook.cli.leader import make_selection_writer
 from fleethook.cluster.kubernetes.resources import MUTATING_CONFIGURATIONS
 from fleethook.cluster.registration.match_conditions import SubjectName
 from fleethook.cluster.registration.webhooks import SELECTED, URLReference, webhook_configurations
+from fleethook.engines.overrider.policies.mode import Mode
+from fleethook.engines.overrider.subject.bound_subjects import bound_subjects
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from fleethook.overrider.bound_subjects import bound_subjects
-from fleethook.overrider.policies.mode import Mode
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.builders import entry, overrider, owner, workload
@@ -134,7 +134,7 @@ async def test_an_overrider_is_admitted_when_the_replicas_own_watch_has_the_anno
     late: Late, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fleethook.cluster.registration.announcer._MAX_SECONDS", NET)
-    monkeypatch.setattr("fleethook.overrider.read_your_writes.CATCH_UP_SECONDS", NET)
+    monkeypatch.setattr("fleethook.engines.overrider.admission.read_your_writes.CATCH_UP_SECONDS", NET)
     await late.leader.write()
     late.watch.flowing.clear()
     asking = asyncio.create_task(late.ask())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fleethook.overrider.policies.mode import MODE_ANNOTATION
+from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION
 from tests.builders import entry
 from tests.e2e.chart import (
     CHART,
@@ -227,7 +227,7 @@ def test_the_readme_has_every_value() -> None:
     assert missing == []
 
 
-# A subject is nudged only if its controller does not write for some time: tests/overrider/test_nudge.py.
+# A subject is nudged only if its controller does not write for some time: tests/engines/overrider/openyurt/test_nudge.py.
 NUDGES = {("apps.openyurt.io", plural, "patch") for plural in ("yurtappsets", "yurtappdaemons")}
 
 

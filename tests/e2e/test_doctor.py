@@ -12,8 +12,8 @@ import pytest
 
 from fleethook.cli.doctor_rights import list_rights
 from fleethook.cluster.registration.webhooks import ServiceReference, URLReference, webhook_configurations
-from fleethook.overrider.openyurt_conflicts import DEFINITION_NAME
-from fleethook.overrider.policies.compilation import COMPILED_LABEL, OVERRIDER_ANNOTATION
+from fleethook.engines.overrider.openyurt.openyurt_conflicts import DEFINITION_NAME
+from fleethook.engines.overrider.policies.compilation import COMPILED_LABEL, OVERRIDER_ANNOTATION
 from tests.cli.commands import invoke
 from tests.cli.test_doctor_rights import allows
 from tests.e2e.chart import template

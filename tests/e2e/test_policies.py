@@ -18,8 +18,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from fleethook.overrider.policies.compilation import PARTIAL_SUFFIX
-from fleethook.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
+from fleethook.engines.overrider.policies.compilation import PARTIAL_SUFFIX
+from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
 from fleethook.patch import apply
 from tests.builders import (
     container,
@@ -365,7 +365,7 @@ def is_rendered(policies: Plane, world: World, name: str) -> bool:
 
 def test_kube_apiserver_refuses_an_expression_above_the_limit(policies: Plane, admin: Api, prefix: str) -> None:
     """The limit of the compiler is that of kube-apiserver."""
-    from fleethook.overrider.policies.compiler import MAX_EXPRESSION  # noqa: PLC0415 - only this test reads it
+    from fleethook.engines.overrider.policies.compiler import MAX_EXPRESSION  # noqa: PLC0415 - only this test reads it
 
     template = pod_template()
     world = in_namespace(f"{prefix}-limit", yurt_app_set(template=template), RULE, {"hangzhou": None})

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import pytest
 
-from fleethook.overrider.policies.compilation import Compilation, is_partial
-from fleethook.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
+from fleethook.engines.overrider.policies.compilation import Compilation, is_partial
+from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
 from tests.builders import NEW_IMAGE, yurt_app_set
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.cluster import RefusedError as ServerRefusedError

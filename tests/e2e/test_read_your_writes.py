@@ -11,9 +11,9 @@ import pytest
 
 from fleethook.asgi import Fleethook, create_app
 from fleethook.cluster.api_errors import UnreachableError
+from fleethook.engines.overrider.admission.read_your_writes import trigger
+from fleethook.engines.overrider.subject.owner import find_owner
 from fleethook.model.openyurt import REVISION_LABEL
-from fleethook.overrider.owner import find_owner
-from fleethook.overrider.read_your_writes import trigger
 from fleethook.patch import apply
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
@@ -105,7 +105,7 @@ class Cluster:
 async def cluster(
     plane: ControlPlane, admin: Api, crds: None, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Cluster]:
-    monkeypatch.setattr("fleethook.overrider.read_your_writes.CATCH_UP_SECONDS", 0.3)
+    monkeypatch.setattr("fleethook.engines.overrider.admission.read_your_writes.CATCH_UP_SECONDS", 0.3)
     assert admin[f"{OPENYURT}/yurtappoverriders"]  # Served, even if earlier tests changed the definitions.
     app = create_app(Settings(kubeconfig=config(plane, "late", plane.port)), log=None)
     watch = LateWatch(app)
@@ -211,7 +211,7 @@ def version(cluster: Cluster) -> str:
 async def test_an_update_by_trigger_waits_for_the_watch_and_reads_nothing(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleethook.overrider.read_your_writes.CATCH_UP_SECONDS", NET)
+    monkeypatch.setattr("fleethook.engines.overrider.admission.read_your_writes.CATCH_UP_SECONDS", NET)
     seen = (await cluster.write("yurtappoverriders", rule("nginx:3.0")))["metadata"]["resourceVersion"]
     answer = asyncio.create_task(cluster.image("UPDATE", seen=seen))
     done, _ = await asyncio.wait([answer], timeout=0.2)

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from fleethook.engines.overrider.admission.workload_admission import mutate_workload
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.render.keyed_elements import index_elements
+from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
 from fleethook.model.admission import Response
 from fleethook.model.merge_keys import WORKLOAD
-from fleethook.overrider.elements import index_elements
-from fleethook.overrider.plan_cache import PlanCache
-from fleethook.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
-from fleethook.overrider.workload_admission import mutate_workload
 from fleethook.patch import apply
 from tests.builders import UID, entry, node_pool, overrider, pool, request, store_of, workload, yurt_app_set
 from tests.e2e.cluster import Api, ControlPlane, decode
@@ -420,7 +420,7 @@ def test_nothing_is_left_of_an_overrider(
     plane: ControlPlane, storage: Storage, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api = plane.api()
-    monkeypatch.setattr("fleethook.overrider.workload_admission.MAX_REPLACED_VALUES", 1_000_000)
+    monkeypatch.setattr("fleethook.engines.overrider.admission.workload_admission.MAX_REPLACED_VALUES", 1_000_000)
     cases = [
         one for one in cases_of(Server(api, base_workload("default", world.kind)), world.kind) if world.copies(one)
     ]
@@ -441,7 +441,7 @@ FACTS = yaml.safe_load((Path(__file__).parent.parent / "conformance" / "override
 
 @pytest.mark.parametrize("fact", FACTS, ids=lambda one: one["name"])
 def test_kube_apiserver_stores_the_recorded_specs(storage: Storage, fact: JSONObject) -> None:
-    """The unit tests rely on these facts: tests/overrider/test_settle.py."""
+    """The unit tests rely on these facts: tests/engines/overrider/render/test_settle.py."""
     subject = yurt_app_set(pools=[pool(POOL)], **copy.deepcopy(fact["template"]))
     made = workload(pool=POOL)
     made["spec"] = fact["never"]

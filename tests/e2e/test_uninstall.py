@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.overrider.policies.mode import MODE_ANNOTATION
+from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION
 from tests.builders import entry, image, patch
 from tests.cli.commands import Result, invoke
 from tests.e2e.chart import Release

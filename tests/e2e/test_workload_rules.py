@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fleethook.overrider.workload_schema import check_workload, normalize_workload
-from fleethook.overrider.workload_schema.fields import load_structs, root_name
-from fleethook.overrider.workload_schema.json_schema import json_schema, load_openapi
+from fleethook.engines.overrider.schema import check_workload, normalize_workload
+from fleethook.engines.overrider.schema.fields import load_structs, root_name
+from fleethook.engines.overrider.schema.json_schema import json_schema, load_openapi
 from schemas import quantities
 from schemas.workloads import (
     FIELDS_FILE,

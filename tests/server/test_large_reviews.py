@@ -13,12 +13,13 @@ from fleethook.api import interpret as interpret_endpoint
 from fleethook.api.interpret import InterpretEndpoint
 from fleethook.asgi import Fleethook, create_app
 from fleethook.cluster.registration import paths
+from fleethook.engines.overrider.admission import dry_run, subject_admission
+from fleethook.engines.overrider.render import render as overrider_render
+from fleethook.engines.overrider.rules import validation
 from fleethook.interpret.chain import Chain, NativeLayer, PythonLayer
 from fleethook.interpret.lua import runner
 from fleethook.interpret.python_interpreter import interpreter
 from fleethook.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
-from fleethook.overrider import dry_run, subject_admission, validation
-from fleethook.overrider import render as overrider_render
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.reviews import admission_endpoint
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint

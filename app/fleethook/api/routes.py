@@ -36,6 +36,14 @@ from fleethook.cluster.registration.paths import (
 from fleethook.cluster.store import StoreView
 from fleethook.crds.instance.admission import mutate_karmada, validate_karmada
 from fleethook.dispatch.explain import Explanation
+from fleethook.engines.overrider.admission.live_admission import LiveAdmission
+from fleethook.engines.overrider.admission.overrider_admission import default_overrider, validate_overrider_in_slices
+from fleethook.engines.overrider.admission.read_your_writes import FreshReads, LiveSource, ensure_fresh_overrider
+from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
+from fleethook.engines.overrider.admission.subject_admission import Policy, validate_subject_in_slices
+from fleethook.engines.overrider.admission.workload_admission import mutate_workload_in_slices
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.rollout.guard import OFF, GuardLimits
 from fleethook.interpret.admission import validate_configuration
 from fleethook.interpret.chain import Chain, PythonLayer
 from fleethook.interpret.samples.bar import bar
@@ -51,14 +59,6 @@ from fleethook.model.karmada import (
     InterpretReview,
 )
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
-from fleethook.overrider.admission import default_overrider, validate_overrider_in_slices
-from fleethook.overrider.live_admission import LiveAdmission
-from fleethook.overrider.plan_cache import PlanCache
-from fleethook.overrider.read_your_writes import FreshReads, LiveSource, ensure_fresh_overrider
-from fleethook.overrider.rollout.guard import OFF, GuardLimits
-from fleethook.overrider.server_dry_run import ServerDryRun
-from fleethook.overrider.subject_admission import Policy, validate_subject_in_slices
-from fleethook.overrider.workload_admission import mutate_workload_in_slices
 from fleethook.server.logs.logs import LogSink
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.protocol.body_memory import BodyBudget

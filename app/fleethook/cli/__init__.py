@@ -43,7 +43,7 @@ COMMANDS: Final = Group(
             "Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.",
         ),
         "render": CommandSpec(
-            "fleethook.cli.render",
+            "fleethook.engines.overrider.commands.render",
             "render",
             "Print the workload of every node pool, before you apply anything.",
         ),
@@ -58,22 +58,22 @@ COMMANDS: Final = Group(
             "Find overriders that are refused or have no effect, and webhooks that never fire or block themselves.",
         ),
         "diff": CommandSpec(
-            "fleethook.cli.diff",
+            "fleethook.engines.overrider.commands.diff",
             "diff",
             "Print the effect of applying files on running workloads: rollouts, scales, creations and deletions.",
         ),
         "convert": CommandSpec(
-            "fleethook.cli.convert",
+            "fleethook.engines.overrider.commands.convert",
             "convert_command",
             "Convert v1alpha1 YurtAppSets and YurtAppDaemons with their overriders to v1beta1 YurtAppSets with tweaks.",
         ),
         "compile": CommandSpec(
-            "fleethook.cli.compile",
+            "fleethook.engines.overrider.commands.compile",
             "compile_command",
             "Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.",
         ),
         "policies": CommandSpec(
-            "fleethook.cli.policies",
+            "fleethook.engines.overrider.commands.policies",
             "policies",
             "Manage the MutatingAdmissionPolicies of overriders in a cluster.",
         ),

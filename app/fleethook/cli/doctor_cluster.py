@@ -28,8 +28,8 @@ from fleethook.cli.doctor_probes import PROBES, Probe, judge
 from fleethook.cli.doctor_rights import Right, judge_rights, list_rights
 from fleethook.cluster.registration.server_side_apply import get_object
 from fleethook.cluster.registration.webhooks import API_VERSION, MUTATING, VALIDATING
+from fleethook.engines.overrider.openyurt.openyurt_conflicts import DEFINITION_NAME
 from fleethook.model.json import JSONObject, as_object
-from fleethook.overrider.openyurt_conflicts import DEFINITION_NAME
 
 _CHECK: Final = "service"
 _DEFAULT_PORT: Final = 443
@@ -238,7 +238,9 @@ class Doctor:
 
     async def _examine_policies(self, accounts: Collection[str]) -> AsyncIterator[Diagnosis]:
         """Yield the findings about policies of overriders, and about the rights to apply them."""
-        from fleethook.overrider.policy_client import PolicyClient  # noqa: PLC0415 - see app.kube
+        from fleethook.engines.overrider.policies.applying.policy_client import (  # noqa: PLC0415 - see app.kube
+            PolicyClient,
+        )
 
         client = PolicyClient(self._connection)
         if not await client.is_served():

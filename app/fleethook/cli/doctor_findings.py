@@ -9,11 +9,15 @@ from fleethook.cluster.registration.match_conditions import find_conditions
 from fleethook.cluster.registration.webhooks import MUTATING, SELECTED, WEBHOOKS, Webhook
 from fleethook.dispatch.hooks import Hook, Phase, compile_hooks
 from fleethook.dispatch.rules import RuleAttributes, matches_rule
+from fleethook.engines.overrider.openyurt.openyurt_conflicts import (
+    describe_dropped_members,
+    find_dropped_members,
+    find_render_webhooks,
+)
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.selectors import compile_selector
 from fleethook.outbound.tls.ca_bundle import MIN_REMAINING, BundleError, find_end, read_bundle
-from fleethook.overrider.openyurt_conflicts import describe_dropped_members, find_dropped_members, find_render_webhooks
 
 Level = Literal["ok", "note", "warning", "error"]
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 from fleethook.cli.doctor_findings import Diagnosis
 from fleethook.cli.doctor_rights import Right, describe_rights
 from fleethook.cluster.kubernetes.resources import WORKLOADS
+from fleethook.engines.overrider.policies.mode import MODE, MODE_ANNOTATION, REQUIRED_RESOURCES, Mode
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.overrider.policies.mode import MODE, MODE_ANNOTATION, REQUIRED_RESOURCES, Mode
 
 if TYPE_CHECKING:
-    from fleethook.overrider.policy_client import AppliedObject
+    from fleethook.engines.overrider.policies.applying.policy_client import AppliedObject
 
 _CHECK: Final = "policies"
 _API_GROUP: Final = "admissionregistration.k8s.io"

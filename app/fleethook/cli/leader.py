@@ -16,12 +16,17 @@ from fleethook.cluster.registration.match_conditions import SubjectName
 from fleethook.cluster.registration.paths import INTERPRET
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME, Reference, URLReference, service_of
 from fleethook.cluster.server_lease import NAME, find_namespace
+from fleethook.engines.overrider.policies.mode import Mode
+from fleethook.engines.overrider.subject.bound_subjects import (
+    WEBHOOK_CONFIGURATION,
+    bound_subjects,
+    call_on_change,
+    overrider_uids,
+)
 from fleethook.interpret.lua.refusal_events import record_refusals
 from fleethook.lifetime import pause_garbage_collector
 from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from fleethook.overrider.bound_subjects import WEBHOOK_CONFIGURATION, bound_subjects, call_on_change, overrider_uids
-from fleethook.overrider.policies.mode import Mode
 from fleethook.settings import Settings
 
 if TYPE_CHECKING:
@@ -29,8 +34,8 @@ if TYPE_CHECKING:
     from fleethook.cluster.leader_election import LeaderElector
     from fleethook.cluster.registration.condition_writer import ConditionWriter
     from fleethook.cluster.registration.registrar import Registrar
-    from fleethook.overrider.controller import OverriderController
-    from fleethook.overrider.policy_keeper import PolicyKeeper
+    from fleethook.engines.overrider.controller.controller import OverriderController
+    from fleethook.engines.overrider.policies.applying.policy_keeper import PolicyKeeper
 
 
 class Leader:
@@ -174,8 +179,8 @@ def _make_controller(
     *,
     policies: "PolicyKeeper | None",
 ) -> "OverriderController":
-    from fleethook.overrider.controller import OverriderController  # noqa: PLC0415 - see app.kube
-    from fleethook.overrider.workload_client import WriteLimits  # noqa: PLC0415 - as above
+    from fleethook.engines.overrider.controller.controller import OverriderController  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.overrider.controller.workload_client import WriteLimits  # noqa: PLC0415 - as above
 
     assert app.cluster is not None
     return OverriderController(
@@ -197,9 +202,9 @@ def _make_controller(
 def _make_policy_keeper(
     settings: Settings, app: Fleethook, connection: "Connection", changed: asyncio.Event
 ) -> "PolicyKeeper":
-    from fleethook.overrider.policy_client import PolicyClient  # noqa: PLC0415 - see app.kube
-    from fleethook.overrider.policy_keeper import PolicyKeeper  # noqa: PLC0415 - as above
-    from fleethook.overrider.policy_watch import PolicyWatch  # noqa: PLC0415 - as above
+    from fleethook.engines.overrider.policies.applying.policy_client import PolicyClient  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.overrider.policies.applying.policy_keeper import PolicyKeeper  # noqa: PLC0415 - as above
+    from fleethook.engines.overrider.policies.applying.policy_watch import PolicyWatch  # noqa: PLC0415 - as above
 
     assert app.cluster is not None
     read_one = app.cluster.source.read_one

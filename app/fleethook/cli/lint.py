@@ -25,8 +25,8 @@ from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import key_of
 from fleethook.dispatch.schema_owner import INDEXES
-from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
-from fleethook.overrider.manifest_findings import check_documents
+from fleethook.engines.overrider.preview.manifest_findings import check_documents
+from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 
 _LINTED: Final = frozenset(one.group_kind for one in select_dispatching(kcp=True))
 """Kinds without which there are no findings about webhooks."""
@@ -96,7 +96,9 @@ def _check(options: SourceOptions, documents: Sequence[Document]) -> list[Row]:
     places = {key_of(one.object): one.place for one in documents}
     rows = [make_overrider_row(one) for one in check_documents(documents, store)]
     if options.reads_cluster:
-        from fleethook.cli.server_check import check_on_server  # noqa: PLC0415 - as for `read_source`
+        from fleethook.engines.overrider.commands.server_check import (  # noqa: PLC0415 - as for `read_source`
+            check_on_server,
+        )
 
         rows += check_on_server(options, documents, store, rows)
     if not any(key_of(one.object).group_kind in _LINTED for one in documents):

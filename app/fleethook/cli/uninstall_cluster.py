@@ -42,12 +42,12 @@ from fleethook.cluster.kubernetes.resources import (
 )
 from fleethook.cluster.server_lease import NAME as LEASE_NAME
 from fleethook.cluster.store import ObjectKey, key_of
+from fleethook.engines.overrider.policies.compilation import OVERRIDER_ANNOTATION
+from fleethook.engines.overrider.render.restoration import Restorer, has_traces, list_nudged
 from fleethook.model.crd import RESOURCES as DEFINED
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import INTERPRETER_CONFIGURATION
 from fleethook.model.openyurt import NUDGED_ANNOTATION
-from fleethook.overrider.policies.compilation import OVERRIDER_ANNOTATION
-from fleethook.overrider.restoration import Restorer, has_traces, list_nudged
 
 if TYPE_CHECKING:
     from fleethook.cluster.api_errors import APIError

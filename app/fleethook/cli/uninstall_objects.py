@@ -6,8 +6,8 @@ from typing import Final
 
 from fleethook.cluster.kubernetes.resources import WatchedResource, decode_metadata, decode_object
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME, LABELS
+from fleethook.engines.overrider.policies.compilation import COMPILED_LABEL
 from fleethook.model.json import JSONObject, as_object
-from fleethook.overrider.policies.compilation import COMPILED_LABEL
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _ADMISSION: Final = "admissionregistration.k8s.io"

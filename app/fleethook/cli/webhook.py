@@ -62,10 +62,10 @@ from fleethook.dispatch.schema_owner import INDEXES
 from fleethook.dispatch.trial import Trial, try_webhooks
 from fleethook.dispatch.validation.configuration import configuration_problems
 from fleethook.dispatch.workspace_paths import resolve
+from fleethook.engines.overrider.schema.fields import list_types
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.outbound.client import HookClient
-from fleethook.overrider.workload_schema.fields import list_types
 from fleethook.recordings.bodies import BodyError, unwrap_body
 
 # Requests in flight; the calls of a request follow each other.

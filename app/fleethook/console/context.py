@@ -14,9 +14,9 @@ from fleethook.console.lease_watch import LeaseWatch
 from fleethook.console.metrics_sampler import MetricsSampler
 from fleethook.console.review_index import ReviewIndex
 from fleethook.console.review_replay import ReviewReplay
+from fleethook.engines.overrider.subject.bound_workloads import WORKLOAD_INDEXES
 from fleethook.interpret.python_interpreter import Interpreter
 from fleethook.model.karmada import ConventionsMode
-from fleethook.overrider.bound_workloads import WORKLOAD_INDEXES
 from fleethook.settings import Settings
 from fleethook.work.worker import Worker
 

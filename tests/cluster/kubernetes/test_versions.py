@@ -19,9 +19,9 @@ from fleethook.cluster.kubernetes.resources import (
 )
 from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store
+from fleethook.engines.overrider.plan.plan_inputs import same_input
 from fleethook.lifetime import run_in_background
 from fleethook.model.json import JSONObject
-from fleethook.overrider.plan_inputs import same_input
 from tests.apiserver_rules import not_found, parse_path
 from tests.cluster.kubernetes.scripted import KIND, NOT_SERVED, gadget, page
 from tests.waiting import settled

@@ -11,9 +11,9 @@ from fleethook.cluster.registration.announcements import Announcement
 from fleethook.cluster.registration.match_conditions import Selection, SubjectName
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import key_of
+from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode
+from fleethook.engines.overrider.subject.bound_subjects import announce_overrider, bound_subjects, overrider_uids
 from fleethook.model.admission import allowed, denied
-from fleethook.overrider.bound_subjects import announce_overrider, bound_subjects, overrider_uids
-from fleethook.overrider.policies.mode import MODE_ANNOTATION, Mode
 from tests.builders import entry, overrider, request
 from tests.cluster.registration.apiserver import DEMO, NEW, OTHER, Server, announcer, configuration, writer
 from tests.waiting import settled

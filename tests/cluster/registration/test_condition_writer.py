@@ -11,9 +11,9 @@ from fleethook.cluster.registration.match_conditions import Selection
 from fleethook.cluster.registration.webhooks import SELECTED, select_workloads
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import key_of
+from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode
+from fleethook.engines.overrider.subject.bound_subjects import bound_subjects, call_on_change
 from fleethook.lifetime import run_in_background
-from fleethook.overrider.bound_subjects import bound_subjects, call_on_change
-from fleethook.overrider.policies.mode import MODE_ANNOTATION, Mode
 from tests.builders import entry, overrider
 from tests.cluster.registration.apiserver import DEMO, NEW, OTHER, Server, announcer, configuration, writer
 from tests.waiting import settled

@@ -14,8 +14,8 @@ from fleethook.cluster.registration.match_conditions import (
     read_conditions,
     write_conditions,
 )
+from fleethook.engines.overrider.render import undo
 from fleethook.model.openyurt import RENDERED_ANNOTATION
-from fleethook.overrider import undo
 
 A, B, C = (SubjectName("a", "YurtAppSet", name) for name in ("x", "y.z", "z"))
 OTHER = SubjectName("b", "YurtAppDaemon", "x")

@@ -3,8 +3,8 @@ from typing import Any
 from fleethook.cluster.store import Index, ObjectKey, Store
 from fleethook.cluster.store.partial import PartialObject
 from fleethook.cluster.store.store import key_of
+from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
-from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
 from tests.builders import entry, overrider, store_of, workload, yurt_app_set
 
 SET = GroupKind("apps.openyurt.io", "YurtAppSet")

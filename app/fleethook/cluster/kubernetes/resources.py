@@ -183,7 +183,7 @@ def decode_definition(text: bytes | msgspec.Raw) -> JSONObject:
     """Decode the names and versions of the definition of a custom resource.
 
     Schemas are the largest part of a definition and are dropped. The schema of YurtAppOverriders is kept, because an
-    older one prunes fields of overriders (`fleethook.overrider.openyurt_conflicts`).
+    older one prunes fields of overriders (`fleethook.engines.overrider.openyurt.openyurt_conflicts`).
     """
     found: JSONObject = dict(_decode_definition(text))
     kept = (found.get("metadata") or {}).get("name") == YURT_APP_OVERRIDERS.name

@@ -9,9 +9,9 @@ from fleethook.cluster.store import Store, key_of
 from fleethook.cluster.store.partial import PARTIAL_KINDS
 from fleethook.dispatch.lint.lint import lint
 from fleethook.dispatch.schema_owner import INDEXES
+from fleethook.engines.overrider.preview.manifest_findings import check_documents
+from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
-from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
-from fleethook.overrider.manifest_findings import check_documents
 
 CLUSTER: Final = "cluster"
 """The source of objects that no file has."""

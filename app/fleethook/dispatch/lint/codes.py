@@ -1,6 +1,6 @@
 """The codes of lint findings about webhooks, and their levels.
 
-`fleethook.overrider.finding` has those of overriders.
+`fleethook.engines.overrider.rules.finding` has those of overriders.
 """
 
 from typing import Final, Literal, NamedTuple

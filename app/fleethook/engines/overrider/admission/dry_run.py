@@ -1,0 +1,191 @@
+"""Renders an overrider for every pool that it affects, before it is admitted."""
+
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from fleethook.cluster.store import StoreView
+from fleethook.engines.overrider.entries.entry_steps import REPLICAS, RenderError, Step
+from fleethook.engines.overrider.entries.patch_limits import MAX_SHARED_VALUES, MAX_TEMPLATE_VALUES
+from fleethook.engines.overrider.entries.value_marks import REPLICAS_MARK
+from fleethook.engines.overrider.plan.plan import Plan
+from fleethook.engines.overrider.plan.shared_plan import PoolPlan, SharedPlan
+from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
+from fleethook.engines.overrider.subject.binding import subject_of
+from fleethook.engines.overrider.subject.subject_parts import templates_of, workload_kinds
+from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, SubjectError
+from fleethook.model.admission import StatusCause
+from fleethook.model.formats.size import count_values
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.openyurt import GROUP, YURT_APP_SET
+from fleethook.work.slices import Pauses, Sliced
+
+
+class DryRun(NamedTuple):
+    """The errors and warnings of a dry run."""
+
+    causes: list[StatusCause]
+    warnings: list[str]
+
+
+class Subject(NamedTuple):
+    """The subject of an overrider, as stored."""
+
+    group_kind: GroupKind
+    document: JSONObject
+    cluster: str
+
+
+def find_subject(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> Subject | None:
+    """Return the subject that ``overrider`` names, None if it is not in the store."""
+    kind, name = subject_of(overrider) or ("", "")
+    group_kind = GroupKind(GROUP, kind)
+    document = store.get(cluster, group_kind, namespace, name)
+    return None if document is None else Subject(group_kind, document, cluster)
+
+
+# Units of work between two pauses. A pool takes one, some 0.1 ms; a plan that must be compiled takes `_PLAN_UNITS`.
+_SLICE: Final = 40
+_PLAN_UNITS: Final = 30
+# Limits the memory of a check if every pool of a subject needs a plan of its own.
+_MAX_PLAN_BYTES: Final = 8 << 20
+# Values of templates that one check renders: enough for 5,000 node pools with a plan each of a template of 400 values.
+# A hostile subject has thousands of node pools and a template of 8 MiB.
+_MAX_RENDERED: Final = 2_000_000
+# Members of the spec that list node pools. Rendering a pool reads only the element of that pool.
+_POOL_MEMBERS: Final = ("topology", "pools")
+_TOO_LARGE: Final = (
+    f"not checked: the templates have more than {MAX_TEMPLATE_VALUES} values, or more than {_MAX_RENDERED} over all "
+    f"node pools that need a plan of their own, or the spec has more than {MAX_SHARED_VALUES}"
+)
+
+
+class _Collected(NamedTuple):
+    failures: dict[tuple[str, str], list[str]]
+    """Names of pools by field and reason."""
+    remarks: dict[str, list[str]]
+    """Names of pools by text."""
+
+
+def dry_run_overrider(
+    overrider: JSONObject, subject: Subject, pools: Sequence[str], *, node_pools: Mapping[str, JSONObject | None]
+) -> Sliced[DryRun]:
+    """Render ``overrider`` for each pool of its subject, and return failures and steps without effect.
+
+    An entry that fails for the same reason in many pools is one finding that names the pools. Pools that differ only by
+    name and replicas share a plan. The function pauses, and reads nothing that can change during a pause.
+
+    Args:
+        overrider: An overrider that `check_overrider` accepts.
+        subject: Its subject.
+        pools: The node pools of the subject.
+        node_pools: The NodePools whose labels select tweaks of a YurtAppSet v1beta1. Taints do not matter to entries.
+    """
+    yield
+    plans = SubjectPlans(subject.group_kind, subject.document, overrider)
+    yield
+    found = _Collected({}, {})
+    known: _Known = WeakKeyDictionary()
+    pauses, kinds = Pauses(_SLICE), workload_kinds(subject.document)
+    size, is_too_large = _count_templates(subject.document)
+    for pool in pools:
+        for kind in kinds:
+            if is_too_large or plans.compiled * size > _MAX_RENDERED:
+                found.remarks.setdefault(_TOO_LARGE, []).append(pool)
+                continue
+            before = plans.compiled
+            try:
+                plan = plans.plan(kind, pool, node_pools.get(pool))
+            except RenderError as error:
+                found.failures.setdefault((error.field, error.reason), []).append(pool)
+            except SubjectError as error:
+                found.remarks.setdefault(f"not checked: {error}", []).append(pool)
+            else:
+                for remark in _cache_remarks(plan, subject.group_kind, kind=kind, known=known):
+                    found.remarks.setdefault(plan.values.fill_text(remark), []).append(pool)
+            while plans.size > _MAX_PLAN_BYTES and plans.drop_oldest():
+                pass
+            if pauses.due(1 + _PLAN_UNITS * (plans.compiled - before)):
+                yield
+    causes = [
+        StatusCause(field, f"{_join_pools(where)}: {reason}", "FieldValueInvalid")
+        for (field, reason), where in found.failures.items()
+    ]
+    return DryRun(causes, [f"{text} ({_join_pools(where)})" for text, where in found.remarks.items()])
+
+
+def _count_templates(subject: JSONObject) -> tuple[int, bool]:
+    """Return the number of values in a subject's templates, and whether templates or spec exceed their limit."""
+    size = count_values(templates_of(subject), limit=MAX_TEMPLATE_VALUES)
+    shared = {name: value for name, value in as_object(subject.get("spec")).items() if name not in _POOL_MEMBERS}
+    return size, size > MAX_TEMPLATE_VALUES or count_values(shared, limit=MAX_SHARED_VALUES) > MAX_SHARED_VALUES
+
+
+_Known = MutableMapping[SharedPlan, dict[tuple[int | None, ...], list[str]]]
+"""Remarks by plan, and by the numbers of the pool."""
+
+
+def _cache_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str, known: _Known) -> list[str]:
+    by_numbers = known.setdefault(plan.shared, {})
+    numbers = (plan.replicas, *plan.values.of_entries.numbers)
+    if numbers not in by_numbers:
+        by_numbers[numbers] = list(_find_remarks(plan, group_kind, kind=kind))
+    return by_numbers[numbers]
+
+
+def _join_pools(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return f"node pool {shown}" if len(names) == 1 else f"node pools {shown}"
+
+
+def _find_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str) -> Iterator[str]:
+    """Yield the remarks about a plan, with the mark in place of the pool's name."""
+    shared = plan.shared.plan
+    yield from shared.warnings
+    before = shared.bare["spec"].get("replicas")
+    topology = plan.replicas if before == REPLICAS_MARK else before
+    counting = [step for step in shared.steps if step.path == REPLICAS]
+    yield from _find_idle_steps(plan, counting, topology)
+    # Only v1alpha1 has a topology, and only the controller of OpenYurt 1.4 compares its replicas.
+    if counting and group_kind == YURT_APP_SET and topology is not None and not shared.of_v1beta1:
+        yield from _compare_with_topology(plan, topology, kind=kind)
+    yield from _find_immutable_changes(shared)
+
+
+def _find_idle_steps(plan: PoolPlan, counting: Sequence[Step], topology: JSON) -> Iterator[str]:
+    """Yield remarks about steps that change nothing; steps of replicas depend on the pool's own count."""
+    texts = {f"{step.field}: {step.idle}": step for step in counting if step.idle}
+    yield from (text for text in plan.shared.plan.idle if text not in texts)
+    counted: JSONObject = {"spec": {} if topology is None else {"replicas": topology}}
+    for text, step in texts.items():
+        after: JSONObject = plan.values.fill(step.run(counted))
+        if after == counted:
+            yield plan.values.fill_numbers(text)
+        counted = after
+
+
+def _compare_with_topology(plan: PoolPlan, topology: int, *, kind: str) -> Iterator[str]:
+    shared = plan.shared.plan
+    if shared.leaves_replicas:
+        yield (
+            f"{shared.source_of(('spec', 'replicas'))}: if another owner sets other replicas than the {topology} of "
+            f"spec.topology.pools, OpenYurt 1.4 writes the {kind} at each reconcile, which undoes restarts and pauses "
+            "in that pool; the controllers of later versions do not"
+        )
+        return
+    claimed = plan.values.fill(shared.rendered["spec"].get("replicas"))
+    if claimed != topology:
+        number = "no" if claimed is None else claimed
+        yield (
+            f"{shared.source_of(('spec', 'replicas'))}: {number} replicas, but spec.topology.pools has {topology}: "
+            f"OpenYurt 1.4 then writes the {kind} at each reconcile, which undoes restarts, scales and pauses in that "
+            "pool; set the pool's replicas in the topology as well"
+        )
+
+
+def _find_immutable_changes(plan: Plan) -> Iterator[str]:
+    for name in sorted(CREATE_ONLY - {"replicas", "selector"}):
+        if plan.bare["spec"].get(name) != plan.rendered["spec"].get(name):
+            source = plan.source_of(("spec", name))
+            yield f"{source}: /spec/{name} can only be set at creation; existing workloads keep their value"

@@ -1,0 +1,147 @@
+"""Admission of YurtAppOverriders: defaults and validation.
+
+Source: OpenYurt, pkg/yurtmanager/webhook/yurtappoverrider/v1alpha1 (v1.4.4).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from fleethook.cluster.store import StoreView
+from fleethook.engines.overrider.rollout.guard import OFF, GuardLimits, guard_edit
+from fleethook.engines.overrider.rules.finding import Finding
+from fleethook.engines.overrider.rules.validation import check_overrider_in_slices
+from fleethook.model import admission
+from fleethook.model.admission import AdmissionRequest, Response, StatusCause
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.kcp import cluster_of
+from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
+from fleethook.work.slices import Sliced, run_at_once
+
+# kubectl prints every cause, and events keep them; more than these hide each other.
+_MAX_CAUSES: Final = 50
+
+
+def default_overrider(request: AdmissionRequest) -> Response:
+    """Set the apiVersion of a subject that has none, because owner references are compared with it."""
+    overrider = request.object
+    if (refusal := _refuse_other_kinds(request, overrider)) is not None:
+        return refusal
+    subject = overrider.get("subject")
+    if request.operation not in ("CREATE", "UPDATE") or not isinstance(subject, dict) or subject.get("apiVersion"):
+        return admission.allowed()
+    return admission.patched([{"op": "add", "path": "/subject/apiVersion", "value": API_VERSION}])
+
+
+def _refuse_other_kinds(request: AdmissionRequest, overrider: JSON) -> Response | None:
+    kind = request.kind.kind or as_object(overrider).get("kind")
+    if kind != YURT_APP_OVERRIDER.kind:
+        return admission.errored(f"expected a YurtAppOverrider but got a {kind or 'nothing'}")
+    if request.operation != "DELETE" and not isinstance(as_object(overrider).get("metadata"), dict):
+        return admission.errored("request.object is not an object with metadata")
+    return None
+
+
+def validate_overrider(request: AdmissionRequest, *, store: StoreView, limits: GuardLimits = OFF) -> Response:
+    """Answer the review of a YurtAppOverrider as `validate_overrider_in_slices` does."""
+    return run_at_once(validate_overrider_in_slices(request, store=store, limits=limits))
+
+
+def validate_overrider_in_slices(
+    request: AdmissionRequest, *, store: StoreView, limits: GuardLimits = OFF
+) -> Sliced[Response]:
+    """Answer the review of a YurtAppOverrider with all findings, not only the first one.
+
+    Updates that change neither subject nor entries are admitted, and so are all updates of an overrider that is being
+    deleted. Only the guard refuses a deletion, after which the controller reverts the workloads to their template.
+
+    Args:
+        request: The review.
+        store: The other overriders, the subject and the NodePools.
+        limits: The rollouts that the guard reports or refuses.
+    """
+    overrider = request.object
+    if (refusal := _refuse_other_kinds(request, overrider)) is not None:
+        return refusal
+    # Decoding an overrider with an entry for each of 5,000 node pools takes a slice of its own.
+    yield
+    if request.operation == "DELETE" and not request.sub_resource:
+        return (yield from _guard_deletion(request, store=store, limits=limits))
+    if not changes_overrider(request):
+        return admission.allowed()
+    namespace = request.namespace or overrider["metadata"].get("namespace") or ""
+    found = yield from check_overrider_in_slices(
+        overrider, cluster=cluster_of(overrider), namespace=namespace, store=store
+    )
+    causes = [
+        finding.cause()
+        for finding in (*_check_immutable_fields(request, overrider), *found)
+        if finding.level == "error"
+    ]
+    warnings = _shorten([finding.text for finding in found if finding.level == "warning"])
+    if causes:
+        return refuse_overrider(overrider, namespace, causes, warnings)
+    verdict = yield from guard_edit(request, store=store, limits=limits, stale="; ".join(request.unread))
+    return msgspec.structs.replace(verdict, warnings=(*verdict.warnings, *warnings))
+
+
+def _guard_deletion(request: AdmissionRequest, *, store: StoreView, limits: GuardLimits) -> Sliced[Response]:
+    if not isinstance(as_object(request.old_object).get("metadata"), dict):
+        return admission.allowed()
+    return (yield from guard_edit(request, store=store, limits=limits, stale="; ".join(request.unread)))
+
+
+def _shorten(warnings: list[str]) -> list[str]:
+    more = len(warnings) - _MAX_CAUSES
+    return warnings if more <= 0 else [*warnings[:_MAX_CAUSES], f"and {more} more warnings"]
+
+
+def changes_overrider(request: AdmissionRequest) -> bool:
+    """Return whether a review creates an overrider, or changes its subject or its entries."""
+    if request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
+        return False
+    return request.operation == "CREATE" or not _is_unchanged(request, request.object)
+
+
+def _is_unchanged(request: AdmissionRequest, overrider: JSONObject) -> bool:
+    old = as_object(request.old_object)
+    is_same_spec = all(old.get(member) == overrider.get(member) for member in ("subject", "entries"))
+    is_same_object = _get_identity(old) == _get_identity(overrider)
+    return bool(overrider["metadata"].get("deletionTimestamp")) or (is_same_spec and is_same_object)
+
+
+def _get_identity(overrider: JSON) -> tuple[JSON, JSON]:
+    metadata = as_object(as_object(overrider).get("metadata"))
+    return metadata.get("namespace"), metadata.get("name")
+
+
+def _check_immutable_fields(request: AdmissionRequest, overrider: JSONObject) -> Iterator[Finding]:
+    if request.operation != "UPDATE":
+        return
+    old = as_object(request.old_object)
+    name = _get_identity(old)[1]
+    if _get_identity(old) != _get_identity(overrider):
+        yield Finding("immutable", "metadata", f"unable to change metadata after {name} is created")
+    if _get_bound_subject(old) != _get_bound_subject(overrider):
+        message = f"unable to modify subject after {name} is created: delete it and create another one"
+        yield Finding("immutable", "subject", message)
+
+
+def _get_bound_subject(overrider: JSON) -> tuple[JSON, JSON]:
+    """Return kind and name of the subject, without its version: a YurtAppSet is served in two."""
+    subject = as_object(as_object(overrider).get("subject"))
+    return subject.get("kind"), subject.get("name")
+
+
+def refuse_overrider(
+    overrider: JSONObject, namespace: str, causes: Sequence[StatusCause], warnings: Sequence[str]
+) -> Response:
+    """Return the refusal of an overrider with all causes."""
+    shown = causes[:_MAX_CAUSES]
+    listed = "; ".join(f"{cause.field}: {cause.message}" for cause in shown)
+    more = f"; and {len(causes) - len(shown)} more" if len(causes) > len(shown) else ""
+    name = overrider["metadata"].get("name") or overrider["metadata"].get("generateName", "")
+    return admission.invalid(
+        f"YurtAppOverrider {namespace or 'default'}/{name} is invalid: {listed}{more}", shown, warnings=warnings
+    )

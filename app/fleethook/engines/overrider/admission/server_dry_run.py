@@ -1,0 +1,185 @@
+"""Sends rendered workloads to kube-apiserver in dry runs, before an overrider or an edit of its subject is admitted.
+
+A dry run creates nothing. Each distinct plan is sent once, not once for each node pool, and without owner references:
+fleethook's own webhook and policies therefore ignore it, and so do the controllers of OpenYurt. Only the validation of
+kube-apiserver refuses an overrider. An answer that depends on the time, on quotas or on the rights of fleethook is a
+warning, and the offline rules decide.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
+
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.engines.overrider.admission.dry_run import Subject
+from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.plan.plan import Plan, find_source
+from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
+from fleethook.engines.overrider.rules.entry_pool_rules import SubjectPools
+from fleethook.engines.overrider.rules.finding import Finding
+from fleethook.engines.overrider.subject.subject_parts import workload_kinds
+from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.model.json import JSONObject
+from fleethook.patch import format_pointer
+from fleethook.work.slices import Pauses, Sliced
+
+_log: Final = logging.getLogger(__name__)
+
+Send = Callable[[str, str, JSONObject], Awaitable[None]]
+"""Sends a workload of a logical cluster to a path; raises APIError and UnreachableError."""
+
+PLURALS: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
+RIGHT: Final = "the right to create deployments and statefulsets of the API group apps"
+# The webhooks of overriders and subjects have a timeout of five seconds, and reading the subject takes one at most.
+_SECONDS: Final = 2.0
+_MAX_CAUSES: Final = 10
+# Units of work between two pauses, as in `fleethook.engines.overrider.admission.dry_run`.
+_SLICE: Final = 40
+_PLAN_UNITS: Final = 30
+_INVALID: Final = 422
+_FORBIDDEN: Final = 403
+_LACKS_RIGHT: Final = re.compile(r"cannot create resource")
+_STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
+
+
+class Trial(NamedTuple):
+    """A workload to send: that of the first node pool of a plan."""
+
+    pool: str
+    kind: str
+    plan: Plan
+
+
+class Trials(NamedTuple):
+    """The workloads to send."""
+
+    trials: tuple[Trial, ...]
+    are_all: bool
+    """Whether these are all distinct plans."""
+
+
+def select_trials(overrider: JSONObject, subject: Subject, pools: SubjectPools, *, limit: int) -> Sliced[Trials]:
+    """Return one workload for each distinct plan of an overrider, up to a limit.
+
+    Args:
+        overrider: An overrider that renders in all node pools.
+        subject: Its subject.
+        pools: The node pools of the subject.
+        limit: The number of workloads.
+    """
+    yield
+    plans = SubjectPlans(subject.group_kind, subject.document, overrider)
+    found: list[Trial] = []
+    seen: set[object] = set()
+    pauses = Pauses(_SLICE)
+    for pool in pools.names:
+        for kind in workload_kinds(subject.document):
+            before = plans.compiled
+            try:
+                of_pool = plans.plan(kind, pool, pools.node_pools.get(pool))
+            except (RenderError, SubjectError):
+                continue  # The rules have reported it.
+            if of_pool.applies and of_pool.shared not in seen:
+                if len(found) >= limit:
+                    return Trials(tuple(found), are_all=False)
+                seen.add(of_pool.shared)
+                found.append(Trial(pool, kind, of_pool.full))
+            if pauses.due(1 + _PLAN_UNITS * (plans.compiled - before)):
+                yield
+    return Trials(tuple(found), are_all=True)
+
+
+class ServerDryRun:
+    """Sends workloads, at most a few for each check."""
+
+    def __init__(self, send: Send, *, limit: int, seconds: float = _SECONDS) -> None:
+        """Create a client.
+
+        Args:
+            send: Sends a workload in a dry run.
+            limit: Workloads of one check; 0 sends none.
+            seconds: Seconds for all workloads of one check.
+        """
+        self.limit: Final = limit
+        self._send: Final = send
+        self._seconds: Final = seconds
+        self._refused: Final[set[tuple[str, str]]] = set()
+
+    async def check(self, selected: Trials, subject: Subject) -> list[Finding]:
+        """Return the mistakes that kube-apiserver finds in workloads, and a warning about those that were not checked.
+
+        Args:
+            selected: The workloads.
+            subject: The subject of all of them.
+        """
+        if _scope_of(subject) in self._refused:
+            return []
+        answers = await asyncio.gather(*(self._try(one, subject) for one in selected.trials))
+        found = list(dict.fromkeys(finding for answer in answers for finding in answer))
+        if not selected.are_all:
+            text = f"kube-apiserver checked {len(selected.trials)} distinct workloads, and not the others"
+            found.append(Finding("not-checked", "", text))
+        return found
+
+    async def _try(self, trial: Trial, subject: Subject) -> list[Finding]:
+        refused = await self._ask(trial, trial.plan.rendered, subject)
+        if isinstance(refused, Finding):
+            return [refused]
+        # The author of an overrider cannot correct the template, and rules report mistakes in it.
+        bare = await self._ask(trial, trial.plan.bare, subject) if refused else ()
+        known = () if isinstance(bare, Finding) else bare
+        return [_describe(trial, *cause) for cause in refused if cause not in known][:_MAX_CAUSES]
+
+    async def _ask(self, trial: Trial, workload: JSONObject, subject: Subject) -> Sequence[tuple[str, str]] | Finding:
+        """Return the causes of a refusal, or a warning that the workload was not checked."""
+        path = f"/apis/apps/v1/namespaces/{_scope_of(subject)[1]}/{PLURALS[trial.kind]}"
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._send(subject.cluster, path, as_created(workload))
+        except APIError as error:
+            if error.code == _INVALID and error.causes:
+                return error.causes
+            if error.code == _FORBIDDEN and _LACKS_RIGHT.search(error.message):
+                return self._report_right(_scope_of(subject))
+            return _not_checked(trial, str(error))
+        except (UnreachableError, TimeoutError) as error:
+            return _not_checked(trial, str(error) or "no answer in time")
+        return ()
+
+    def _report_right(self, scope: tuple[str, str]) -> Finding:
+        text = f"not checked by kube-apiserver, because fleethook lacks {RIGHT}"
+        if not self._refused:
+            _log.warning("overriders are %s; this is reported once", text)
+        self._refused.add(scope)
+        return Finding("not-checked", "", text)
+
+
+def _scope_of(subject: Subject) -> tuple[str, str]:
+    """Return the logical cluster and the namespace, whose rights decide."""
+    return subject.cluster, subject.document["metadata"].get("namespace") or "default"
+
+
+def as_created(workload: JSONObject) -> JSONObject:
+    """Return a rendered workload without the members by which webhooks and controllers know an owned one."""
+    metadata = {name: value for name, value in workload["metadata"].items() if name not in ("ownerReferences", "uid")}
+    return {**workload, "metadata": metadata}
+
+
+def to_pointer(field: str) -> str:
+    """Return the JSON pointer of a field in an answer of kube-apiserver, such as ``spec.ports[0].name``."""
+    return format_pointer([name or key for name, key in _STEP.findall(field)])
+
+
+def _describe(trial: Trial, field: str, message: str) -> Finding:
+    pointer = to_pointer(field)
+    source = find_source(trial.plan.rendered, pointer, trial.plan.sources)
+    text = f"node pool {trial.pool}: kube-apiserver refuses the {trial.kind}: {pointer}: {message}"
+    return Finding("does-not-fit", source, text)
+
+
+def _not_checked(trial: Trial, reason: str) -> Finding:
+    return Finding(
+        "not-checked", "", f"not checked by kube-apiserver ({trial.kind} of node pool {trial.pool}): {reason}"
+    )

@@ -1,0 +1,271 @@
+"""Admission of Deployments and StatefulSets: renders the workloads of node pools.
+
+Source: OpenYurt, pkg/yurtmanager/webhook/deploymentrender/v1alpha1 (v1.4.4), which renders Deployments only.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, Final, TypedDict
+
+import msgspec
+
+from fleethook.cluster.store import StoreView
+from fleethook.engines.overrider.admission.update_comparison import stored_members
+from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.plan.plan import Plan
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.shared_plan import PoolPlan
+from fleethook.engines.overrider.policies.probe import is_probe
+from fleethook.engines.overrider.render.delta import MISSING, Leaf, address_of, leaves, value_at
+from fleethook.engines.overrider.render.member_differences import ABSENT, find_differences, find_value, is_empty
+from fleethook.engines.overrider.render.overlay import covers
+from fleethook.engines.overrider.render.render import (
+    NEVER_RENDERED,
+    NOTHING_TO_RENDER,
+    Rendering,
+    RenderTarget,
+    find_kept_replicas,
+    render_selected,
+    select_plan_in_slices,
+)
+from fleethook.engines.overrider.render.settle import PULL_POLICIES, find_pull_policy
+from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION, RESERVED_PREFIX, Memory, remembered
+from fleethook.engines.overrider.rollout.defaults import find_default
+from fleethook.engines.overrider.subject.owner import Owner, find_owner
+from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.model import admission
+from fleethook.model.admission import AdmissionRequest, Response
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.patch import apply, format_pointer
+from fleethook.work.slices import Slice, Sliced, run_at_once
+
+KINDS: Final = frozenset({"Deployment", "StatefulSet"})
+MAX_REPLACED_VALUES: Final = 5
+MAX_SHOWN: Final = 100
+_RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
+
+
+class _Annotations(TypedDict, total=False):
+    annotations: Any
+
+
+class _Annotated(TypedDict, total=False):
+    """The annotations of a stored object; the decoder skips everything else."""
+
+    metadata: _Annotations
+
+
+_decode_annotations: Final = msgspec.json.Decoder(_Annotated).decode
+
+
+def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Response:
+    """Answer the review of a Deployment or StatefulSet as `mutate_workload_in_slices` does."""
+    return run_at_once(mutate_workload_in_slices(request, store=store, plans=plans))
+
+
+def mutate_workload_in_slices(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Sliced[Response]:
+    """Answer the review of a Deployment or StatefulSet. It pauses if the plan has to be compiled.
+
+    Admitted unchanged: subresources (scale, status), objects being deleted, workloads that no YurtAppSet or
+    YurtAppDaemon owns, probes of policies, and workloads whose pool no entry selects and none selected before. If
+    rendering fails, only writes that create the workload or change its spec are denied; a change of replicas alone is
+    admitted.
+    """
+    if request.kind.kind not in KINDS:
+        found = request.kind.kind or "nothing"
+        return admission.errored(f"expected a Deployment or StatefulSet but got a {found}")
+    if request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
+        return admission.allowed()
+    workload = request.desired_object
+    if not isinstance(workload, dict) or not isinstance(workload.get("metadata"), dict):
+        return admission.errored("request.object is not an object with metadata")
+    if not isinstance(workload.get("spec"), dict):
+        return admission.allowed()
+    metadata = workload["metadata"]
+    owner = find_owner(metadata)
+    if owner is None or metadata.get("deletionTimestamp") or (request.dry_run and is_probe(metadata)):
+        return admission.allowed()
+    return (yield from _mutate_owned(request, workload, owner=owner, store=store, plans=plans))
+
+
+def _mutate_owned(
+    request: AdmissionRequest, workload: JSONObject, *, owner: Owner, store: StoreView, plans: PlanCache
+) -> Sliced[Response]:
+    namespace = request.namespace or workload["metadata"].get("namespace") or ""
+    creating = request.operation == "CREATE"
+    target = RenderTarget(request.kind.kind, namespace, owner, creating)
+    memory = read_memory(request, workload)
+    try:
+        yield Slice.READS_STORE
+        found = yield from select_plan_in_slices(workload, target, memory=memory, store=store, plans=plans)
+        yield Slice.PURE
+        rendering = NOTHING_TO_RENDER if found is None else render_selected(found, workload, target, memory=memory)
+    except SubjectError as error:
+        return admission.allowed(warnings=[f"not rendered: {error}"])
+    except RenderError as error:
+        if _keeps_spec(request, workload):
+            return admission.allowed(warnings=[f"not rendered: {error}"])
+        return admission.denied(str(error))
+    if found is not None and not creating and found.plan.leaves_replicas:
+        rendering = _keep_replicas(request, workload, rendering, found.plan)
+    if not rendering.operations:
+        return admission.allowed(warnings=rendering.warnings)
+    # A workload that was not rendered before has no overridden values that a user could have changed.
+    replaced = [] if memory in (None, NEVER_RENDERED) else _describe_replaced_values(request, workload, rendering)
+    return admission.patched(rendering.operations, warnings=(*rendering.warnings, *replaced))
+
+
+def _keep_replicas(request: AdmissionRequest, workload: JSONObject, rendering: Rendering, plan: PoolPlan) -> Rendering:
+    """Return the rendering of an update with the stored number of replicas, if OpenYurt's controller resets it."""
+    kept = find_kept_replicas(plan, workload, as_object(request.old_object))
+    if kept is None:
+        return rendering
+    source = plan.shared.plan.source_of(("spec", "replicas"))
+    text = (
+        f"/spec/replicas: {workload['spec'].get('replicas')} is the number of the template, and {kept} stays: "
+        f"{plan.values.fill_text(source)} leaves the replicas to another owner; use kubectl scale to set this number"
+    )
+    operations = [*rendering.operations, {"op": "add", "path": "/spec/replicas", "value": kept}]
+    return rendering._replace(operations=operations, warnings=(*rendering.warnings, text))
+
+
+def read_memory(request: AdmissionRequest, workload: JSONObject) -> Memory | None:
+    """Return the memory of the last render, None if the workload was never rendered.
+
+    An update is judged by the stored object. A client that replaces the object may lose the annotations, and a template
+    may forge them. Forged annotations are removed.
+    """
+    if request.operation == "UPDATE" and _RENDERED_BYTES in bytes(request.old_object_raw):
+        try:
+            stored = _decode_annotations(request.old_object_raw)
+        except msgspec.DecodeError:
+            stored = {}
+        return remembered(stored)
+    return None if remembered(workload) is None else NEVER_RENDERED
+
+
+def _describe_replaced_values(request: AdmissionRequest, workload: JSONObject, rendering: Rendering) -> list[str]:
+    """Return a warning for each value of the update that an entry or the template replaces."""
+    if rendering.plan is None or not rendering.plan.applies:
+        return []
+    stored = _select_writable(stored_members(request))
+    asked = _select_writable({name: workload.get(name) for name in stored})
+    edited = frozenset(one.address for one in find_differences(stored, asked, leaves=True))
+    if not edited:
+        return []
+    around = frozenset(one[:end] for one in edited for end in range(1, len(one)))
+    made: JSONObject = apply(workload, rendering.operations)
+    found = _Replaced(rendering.plan.for_update, workload, made, rendering.overrider)
+    made = _select_writable({name: made.get(name) for name in stored})
+    replaced = (one.address for one in find_differences(asked, made, leaves=True) if not found.is_owners(one.address))
+    addresses = dict.fromkeys(place for address in replaced if (place := _find_edit(address, edited, around)))
+    texts = [found.describe(address) for address in addresses]
+    if len(texts) <= MAX_REPLACED_VALUES:
+        return texts
+    return [*texts[:MAX_REPLACED_VALUES], f"{len(texts) - MAX_REPLACED_VALUES} more values are replaced"]
+
+
+def _select_writable(members: JSONObject) -> JSONObject:
+    """Return the members that users write, without fleethook's annotations."""
+    if "metadata" not in members:
+        return members
+    metadata = as_object(members["metadata"])
+    kept = {name: as_object(metadata.get(name)) for name in ("labels", "annotations")}
+    kept = {
+        name: {key: value for key, value in values.items() if not key.startswith(RESERVED_PREFIX)}
+        for name, values in kept.items()
+    }
+    return {**members, "metadata": kept}
+
+
+_Addresses = AbstractSet[tuple[str, ...]]
+
+
+def _find_edit(address: tuple[str, ...], edited: _Addresses, around: _Addresses) -> tuple[str, ...] | None:
+    """Return the edit that a replaced value belongs to, its own address if it has edits inside, or None."""
+    for end in range(1, len(address) + 1):
+        if address[:end] in edited:
+            return address[:end]
+    return address if address in around else None
+
+
+class _Replaced:
+    """Describes the values of an update that a render replaces."""
+
+    def __init__(self, plan: Plan, asked: JSONObject, made: JSONObject, overrider: str) -> None:
+        self._plan: Final = plan
+        self._asked: Final = asked
+        self._made: Final = made
+        self._overrider: Final = overrider
+        self._leaves: Final = {address_of(one.tokens): one for one in leaves(plan.update.delta)}
+        self._inside: Final[dict[tuple[str, ...], list[Leaf]]] = {}
+        for address, leaf in self._leaves.items():
+            for end in range(1, len(address)):
+                self._inside.setdefault(address[:end], []).append(leaf)
+        # OpenYurt's controller writes all members of the pod template, a person some of them. A few values of the
+        # template with defaults may equal those of an entry.
+        inner = [one for one in self._leaves.values() if one.tokens[:2] == ("spec", "template")]
+        kept = sum(value_at(asked, one.tokens) == one.after and not self._has_template_value(one) for one in inner)
+        self._is_partial: Final = kept > 0 and 2 * kept >= len(inner)
+
+    def is_owners(self, address: tuple[str, ...]) -> bool:
+        """Return whether OpenYurt's controller may have written a replaced value, because the template has it."""
+        leaf = self._find_leaf(address)
+        if leaf is None and address == ("spec", "replicas"):
+            return True  # `_keep_replicas` has a warning of its own.
+        if self._is_partial:
+            return False
+        found = self._inside.get(address, []) if leaf is None else [leaf]
+        return bool(found) and all(map(self._has_template_value, found))
+
+    def describe(self, address: tuple[str, ...]) -> str:
+        """Return a warning about a replaced value."""
+        wanted, made = (find_value(one, address) for one in (self._asked, self._made))
+        leaf = self._find_leaf(address)
+        if leaf is None and made is ABSENT:
+            leaf = next(iter(self._inside.get(address, [])), None)
+        decides = ": while an overrider applies, the template decides; edit the owner to change it"
+        if leaf is not None:
+            source = self._plan.source_of(leaf.tokens)
+            decides = f", which YurtAppOverrider {self._overrider} sets in {source}; edit the overrider to change it"
+        if made in (ABSENT, None):
+            change = f"{_quote(wanted)} is removed"
+        elif wanted in (ABSENT, None):
+            change = "its removal is undone"
+        else:
+            change = f"{_quote(wanted)} is replaced by {_quote(made)}"
+        return f"{format_pointer(address)}: {change}{decides}"
+
+    def _find_leaf(self, address: tuple[str, ...]) -> Leaf | None:
+        """Return the change of the overrider at an address or around it."""
+        around = (self._leaves.get(address[:end]) for end in range(len(address), 0, -1))
+        return next((one for one in around if one is not None), None)
+
+    def _has_template_value(self, leaf: Leaf) -> bool:
+        """Return whether the update has the value of the template, or the default without one."""
+        value = value_at(self._asked, leaf.tokens)
+        if leaf.tokens == ("spec", "replicas"):
+            return bool(value == self._plan.bare["spec"].get("replicas", self._plan.template.default_replicas))
+        if leaf.before is not MISSING:
+            return value is not MISSING and covers(value, leaf.before)
+        default = find_default(tuple(one if isinstance(one, str) else "*" for one in leaf.tokens))
+        if leaf.tokens[-1] in PULL_POLICIES:
+            default = find_pull_policy(value_at(self._asked, leaf.tokens[:-1]))
+        return value is MISSING or is_empty(value) or bool(value == default)
+
+
+def _quote(value: JSON) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+def _keeps_spec(request: AdmissionRequest, workload: JSONObject) -> bool:
+    """Return whether an update changes at most metadata and replicas."""
+    if request.operation != "UPDATE":
+        return False
+    before = as_object(as_object(request.old_object).get("spec"))
+    return _remove_replicas(before) == _remove_replicas(workload["spec"])
+
+
+def _remove_replicas(spec: Mapping[str, JSON]) -> JSONObject:
+    return {name: value for name, value in spec.items() if name != "replicas"}

@@ -1,0 +1,119 @@
+"""``fleethook compile``: overriders as MutatingAdmissionPolicies, which kube-apiserver applies without a webhook."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.findings_output import Row, has_failures, make_overrider_row, print_lines
+from fleethook.cli.input_errors import report_input_errors
+from fleethook.cli.json_output import write_json
+from fleethook.cli.object_name import parse_name
+from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, SubjectOption
+from fleethook.cli.parameters import Option
+from fleethook.cli.report import count_levels
+from fleethook.cli.sources import ClusterOptions, fill_store, read_source
+from fleethook.cli.terminal import write, write_document
+from fleethook.cli.yaml_output import NoAliasDumper, yaml_text
+from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.manifests.yaml_lines import FieldLines
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store.store import key_of
+from fleethook.engines.overrider.policies.compilation import Refusal
+from fleethook.engines.overrider.policies.compiler import Options
+from fleethook.engines.overrider.policies.documents import FailurePolicy
+from fleethook.engines.overrider.policies.stored import Compiled, compile_all
+from fleethook.engines.overrider.preview.manifest_findings import check_documents
+from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
+
+
+class Output(StrEnum):
+    """Output formats of the command."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+def compile_command(
+    files: FilesArgument = None,
+    filename: FilenameOption = None,
+    live: ClusterOptions = ClusterOptions(),
+    subject: SubjectOption = None,
+    failure_policy: Annotated[
+        FailurePolicy, Option(help="Admit or refuse a workload if the evaluation of its policy fails.")
+    ] = FailurePolicy.IGNORE,
+    reading: InputOptions = InputOptions(),
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.YAML,
+) -> None:
+    """Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.
+
+    Overriders, their subjects and NodePools are in FILES or in a cluster. Standard output has the policies and their
+    bindings. Kubernetes 1.36 and later serve the API.
+
+    An overrider compiles if a policy can do all that the webhook does. Otherwise it has no policy. Standard error then
+    names each entry that prevents it, with the reason, file and line.
+
+    Exit codes: 0 success; 1 an overrider does not compile; 2 invalid arguments, unreadable input or no overrider.
+    """
+    name = None if subject is None else parse_name(subject, option="--subject")
+    with report_input_errors(output):
+        source = read_source(live.beside(files, filename, reading=reading), RESOURCES)
+    store = fill_store(source.documents, [OVERRIDERS_BY_SUBJECT])
+    clusters = sorted({key_of(one.object).cluster for one in source.documents})
+    compiled = [*compile_all(store, clusters, options=Options(failure_policy))]
+    if name is not None:
+        compiled = [one for one in compiled if one.subject is not None and name.matches(one.subject)]
+    if not compiled:
+        fail(f"nothing to compile: there is no YurtAppOverrider{f' of {subject}' if subject else ''}")
+    rows = [make_overrider_row(one) for one in check_documents(source.documents, store)]
+    rows += _report_refusals(compiled, source.documents, known=rows)
+    _print(compiled, output)
+    print_lines(rows)
+    if has_failures(rows, strict=reading.strict):
+        fail(count_levels(rows), code=CHECK_FAILED)
+
+
+def _report_refusals(compiled: Sequence[Compiled], documents: Sequence[Document], *, known: Sequence[Row]) -> list[Row]:
+    """Return a row for each refusal of an overrider that no finding refuses already."""
+    lines = FieldLines()
+    places = {key_of(one.object): one for one in documents}
+    refused = {(row.cluster, row.namespace, row.name) for row in known if row.level == "error"}
+    return [
+        _make_row(one, refusal, _find_place(places.get(one.key), refusal, lines))
+        for one in compiled
+        if (one.key.cluster, one.key.namespace, one.key.name) not in refused
+        for refusal in one.compilation.refusals
+    ]
+
+
+def _find_place(document: Document | None, refusal: Refusal, lines: FieldLines) -> str:
+    if document is None:
+        return ""
+    line = lines.line(document, refusal.entry)
+    return f"{document.source}:{line}" if line else document.source
+
+
+def _make_row(one: Compiled, refusal: Refusal, place: str) -> Row:
+    where = f"{refusal.pointer}: " if refusal.pointer else ""
+    return Row(
+        level="error",
+        code="not-compiled",
+        cluster=one.key.cluster,
+        kind=one.key.group_kind.kind,
+        namespace=one.key.namespace,
+        name=one.key.name,
+        webhook="",
+        field=refusal.entry,
+        text=f"{where}{refusal.reason}",
+        place=place,
+    )
+
+
+def _print(compiled: Sequence[Compiled], output: Output) -> None:
+    objects = [document for one in compiled for document in one.compilation.objects]
+    if output is Output.JSON:
+        write_json({"apiVersion": "v1", "kind": "List", "items": objects})
+        return
+    for document in objects:
+        write("---")
+        write_document(yaml_text(document, dumper=NoAliasDumper))

@@ -1,0 +1,210 @@
+"""``fleethook render``: the workload of every node pool, before anything is applied."""
+
+from collections.abc import Collection, Sequence
+from typing import Annotated, NamedTuple, NoReturn
+
+from fleethook.cli.annotations import AnnotationFormat, annotate_row, write_annotations
+from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
+from fleethook.cli.findings_output import Row, has_failures, make_overrider_row, print_lines, select_new
+from fleethook.cli.input_errors import annotate_errors, report_input_errors
+from fleethook.cli.manifests import fail_input, write_input_errors
+from fleethook.cli.object_name import parse_name
+from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, SubjectOption
+from fleethook.cli.parameters import Option
+from fleethook.cli.report import count_levels
+from fleethook.cli.sources import ClusterOptions, Source, fill_store, read_source
+from fleethook.cli.terminal import write_error
+from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import ObjectKey, Store
+from fleethook.cluster.store.store import key_of
+from fleethook.engines.overrider.commands.render_output import Output, print_changes, print_previews
+from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.preview.manifest_findings import check_documents
+from fleethook.engines.overrider.preview.preview import Cell, Preview, cells, preview
+from fleethook.engines.overrider.preview.preview_changes import PoolKey, compare_previews, find_unaffected, pool_key
+from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.template.pool_template import SubjectError
+
+
+class _Matrix(NamedTuple):
+    """The node pools of all subjects.
+
+    Attributes:
+        documents: The objects.
+        store: Holds the same objects.
+        cells: The workloads to render.
+    """
+
+    documents: Sequence[Document]
+    store: Store
+    cells: dict[PoolKey, Cell]
+
+
+class _Rendered(NamedTuple):
+    """Rendered workloads.
+
+    Attributes:
+        previews: Workloads that can be rendered.
+        failed: Workloads that cannot.
+        rows: Findings, also about the latter.
+    """
+
+    previews: dict[PoolKey, Preview]
+    failed: list[PoolKey]
+    rows: list[Row]
+
+
+def render(
+    files: FilesArgument = None,
+    filename: FilenameOption = None,
+    live: ClusterOptions = ClusterOptions(),
+    subject: SubjectOption = None,
+    pool: Annotated[str | None, Option(help="Render only this node pool.")] = None,
+    reading: InputOptions = InputOptions(),
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.yaml,
+) -> None:
+    """Print the workload of every node pool, before you apply anything.
+
+    YurtAppSets, YurtAppDaemons, NodePools and YurtAppOverriders are in FILES or in a cluster. `--output diff` shows the
+    changes that the overrider makes, and the entry that set each field.
+
+    With --change or --without, only the workloads that the change affects are printed, and `--output diff` compares
+    them with those before the change. Only findings that the change causes are reported.
+
+    Findings go to standard error, with file and line, in the words of admission. These are errors: a finding that
+    admission refuses, an overrider whose subject does not exist, and an entry for a node pool that its subject lacks.
+    Workloads without errors are still printed. `--output sarif` for code scanning and `--output github` for pull
+    requests print only the findings, to standard output.
+
+    No workload is printed if a document cannot be read, because each one may depend on it.
+
+    Exit codes: 0 success; 1 errors; 2 invalid arguments, unreadable input or nothing to render.
+    """
+    options = live.beside(files, filename, reading=reading)
+    source = read_source(options, RESOURCES, partial=True)
+    matrix = _build_matrix(source.documents, pool, subject)
+    if source.errors:
+        _report_unreadable(source, matrix, output)
+    if options.changes:
+        before = _build_matrix(source.before, pool, subject)
+        rows = _print_changes(before, matrix, source.changed, output)
+        size = len(before.cells.keys() | matrix.cells.keys())
+    else:
+        rendered = _render_all(matrix, _check(matrix))
+        rows, size = rendered.rows, len(matrix.cells)
+        if output.has_workloads:
+            print_previews([*rendered.previews.values()], output)
+    if options.reads_cluster:
+        from fleethook.engines.overrider.commands.server_check import (  # noqa: PLC0415 - as for `read_source`
+            check_on_server,
+        )
+
+        rows += check_on_server(options, source.documents, matrix.store, rows, changed=source.changed or None)
+    if output.has_workloads:
+        print_lines(rows)
+    else:
+        write_annotations([annotate_row(one) for one in rows], AnnotationFormat(output))
+    if has_failures(rows, strict=reading.strict):
+        fail(count_levels(rows), code=CHECK_FAILED)
+    if not size:
+        wanted = f"node pool {pool!r}" if pool else "a node pool"
+        where = "the cluster has" if options.reads_cluster else "the files have"
+        fail(f"nothing to render: {where} no {subject or 'YurtAppSet or YurtAppDaemon'} with {wanted}")
+
+
+def _report_unreadable(source: Source, matrix: _Matrix, output: Output) -> NoReturn:
+    """Report the documents that cannot be read, and findings about all others; their workloads could be wrong."""
+    rows = _check(matrix)
+    if not output.has_workloads:
+        write_input_errors(source.errors)
+        annotations = [*annotate_errors(source.errors), *map(annotate_row, rows)]
+        write_annotations(annotations, AnnotationFormat(output))
+        raise SystemExit(UNREADABLE)
+    print_lines(rows)
+    with report_input_errors(output):
+        fail_input(source.errors)
+
+
+def _print_changes(before: _Matrix, after: _Matrix, changed: Collection[ObjectKey], output: Output) -> list[Row]:
+    """Print the workloads that differ, and their number; return the new findings."""
+    same = find_unaffected(before.cells, after.cells, changed)
+    rendered = _render_all(after, _check(after), skipped=same)
+    # Without findings after the change, those before it do not matter, and to find them takes most of the time.
+    former = _render_all(before, _check(before) if rendered.rows else [], skipped=same)
+    changes = compare_previews(former.previews, rendered.previews, failed=rendered.failed)
+    if output.has_workloads:
+        print_changes(changes, output)
+    size = len(before.cells.keys() | after.cells.keys())
+    failed = f", {len(rendered.failed)} cannot be rendered" if rendered.failed else ""
+    write_error(f"{len(changes)} of {size} workloads differ{failed}")
+    return select_new(rendered.rows, former.rows)
+
+
+def _build_matrix(documents: Sequence[Document], pool: str | None, subject: str | None) -> _Matrix:
+    """Return the workloads of one node pool and one subject, or of all if these are None."""
+    store = fill_store(documents, [OVERRIDERS_BY_SUBJECT])
+    found = cells(store, sorted({key_of(one.object).cluster for one in documents}))
+    name = None if subject is None else parse_name(subject, option="--subject")
+    wanted = {
+        pool_key(cell): cell
+        for cell in found
+        if pool in (None, cell.pool) and (name is None or name.matches(key_of(cell.subject.document)))
+    }
+    return _Matrix(documents, store, wanted)
+
+
+def _check(matrix: _Matrix) -> list[Row]:
+    """Return the findings about all objects."""
+    return [make_overrider_row(one) for one in check_documents(matrix.documents, matrix.store)]
+
+
+def _render_all(matrix: _Matrix, rows: list[Row], *, skipped: Collection[PoolKey] = ()) -> _Rendered:
+    """Render the workloads without the skipped ones; ``rows`` gets a row for each that cannot be rendered."""
+    rendered = _Rendered({}, [], rows)
+    plans = PlanCache()
+    for key, cell in matrix.cells.items():
+        if key in skipped:
+            continue
+        try:
+            rendered.previews[key] = preview(cell, matrix.store, plans)
+        except (SubjectError, RenderError) as error:
+            rendered.failed.append(key)
+            if (row := _report_failure(cell, error, matrix.documents, rendered.rows)) is not None:
+                rendered.rows.append(row)
+    return rendered
+
+
+def _report_failure(cell: Cell, error: Exception, manifests: Sequence[Document], rows: Sequence[Row]) -> Row | None:
+    """Return the row of a workload that cannot be rendered, None if a finding already reports it."""
+    key = key_of(cell.subject.document)
+    if any(row.level == "error" and _is_cause(row, cell, error) for row in rows):
+        return None
+    places = (one.place for one in manifests if key_of(one.object) == key)
+    return Row(
+        level="error",
+        code="not-rendered",
+        cluster=key.cluster,
+        kind=key.group_kind.kind,
+        namespace=key.namespace,
+        name=key.name,
+        webhook="",
+        field="",
+        text=f"node pool {cell.pool}, {cell.kind}: {error}",
+        place=next(places, ""),
+    )
+
+
+def _is_cause(row: Row, cell: Cell, error: Exception) -> bool:
+    """Return whether a finding is about the manifest that causes an error."""
+    manifest = cell.overrider if isinstance(error, RenderError) else cell.subject.document
+    if manifest is None:
+        return False
+    key = key_of(manifest)
+    return (row.cluster, row.kind, row.namespace, row.name) == (
+        key.cluster,
+        key.group_kind.kind,
+        key.namespace,
+        key.name,
+    )

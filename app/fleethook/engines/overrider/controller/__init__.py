@@ -1,0 +1,1 @@
+"""The controller: it compares every workload with its plan, and converges those that drifted."""

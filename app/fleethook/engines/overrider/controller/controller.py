@@ -1,0 +1,481 @@
+"""The controller for YurtAppOverriders: it keeps every workload rendered as its overrider requests.
+
+OpenYurt has a controller of the same purpose (v1.4, pkg/yurtmanager/controller/yurtappoverrider). This one is
+level-triggered: its actions depend on the present objects only, not on the order or number of former events.
+
+An annotation of each workload has the hash of its last render. If the hash differs from that of the plan, the
+controller touches the trigger annotation, kube-apiserver calls the webhook, and the controller compares the answer. It
+watches workloads to find edits, and compares all of them regularly to find changes that it did not observe.
+
+The controller reconciles a subject when one of its inputs changes: an overrider, the subject, a node pool, or a
+workload that another client changed. Its own writes are no input. `Backoff` bounds the writes of each workload.
+
+If a kind cannot be listed, only the subjects that depend on it wait. Missing objects would look deleted, so their
+workloads do not change until the kind is read. Without the overriders, the controller does nothing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+import msgspec
+
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.conditions import Condition
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.store import ObjectKey, Store, StoreView
+from fleethook.engines.overrider.admission.read_your_writes import read_overriders
+from fleethook.engines.overrider.controller.converge import Converger, Outcome, Target
+from fleethook.engines.overrider.controller.drift import find_plan
+from fleethook.engines.overrider.controller.event_handlers import EventHandlers
+from fleethook.engines.overrider.controller.input_kinds import InputKinds
+from fleethook.engines.overrider.controller.outdated_workloads import OutdatedWorkloads
+from fleethook.engines.overrider.controller.status import Result, bound, conflicts, rendered, unrendered
+from fleethook.engines.overrider.controller.status_reporter import StatusReporter
+from fleethook.engines.overrider.controller.subject_state import SubjectState, collect_state, find_overriders
+from fleethook.engines.overrider.controller.workload_client import RequiredVersions, WriteLimits
+from fleethook.engines.overrider.controller.workloads import Change, Workloads
+from fleethook.engines.overrider.controller.write_backoff import Backoff
+from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.openyurt.nudge import Nudger
+from fleethook.engines.overrider.openyurt.owner_waits import OwnerWaits, Patience
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.plan_inputs import same_input
+from fleethook.engines.overrider.plan.subject_plans import NotCompiledError
+from fleethook.engines.overrider.policies.applying.policy_keeper import NO_UPKEEP, PolicyKeeper
+from fleethook.engines.overrider.subject.binding import Binding
+from fleethook.engines.overrider.subject.bound_workloads import hash_of, pool_of
+from fleethook.engines.overrider.subject.unaffected_workloads import NO_GAPS, Gaps
+from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSONObject
+from fleethook.model.openyurt import YURT_APP_OVERRIDER
+from fleethook.work.queue import Again, WorkQueue
+from fleethook.work.queue import Outcome as Worked
+from fleethook.work.scheduler import LoopScheduler, Scheduler, sleep
+from fleethook.work.slice_runner import Slices
+from fleethook.work.slices import Pauses, Sliced
+
+_log: Final = logging.getLogger(__name__)
+
+RESYNC_SECONDS: Final = 600.0
+_WORKERS: Final = 8
+# The share of second and later writes of a workload, so that conflicts hardly slow down other writes.
+_RETRY_SHARE: Final = 0.1
+# The apiserver did not store these workloads as requested. Each resync tests so many of them again.
+_MAX_RECHECKED: Final = 500
+_FIRST_PAUSE_SECONDS: Final = 1.0
+# To compare a workload without drift takes some 30 µs.
+_SLICE: Final = 8
+# Workers for one subject: more than any setting allows to be touched at a time.
+_MAX_CONCURRENT: Final = 100
+_NEVER: Final = float("inf")
+
+
+class _WorkloadOutcome(NamedTuple):
+    """The result of one workload's reconciliation."""
+
+    result: Result
+    had: str
+    """The hash in its annotation before."""
+    again: float | None
+    """The time of the next attempt, None to wait for a change."""
+
+
+class OverriderController:
+    """Keeps workloads and the status of overriders up to date. Only the leader runs it.
+
+    Attributes:
+        queue: The subjects to reconcile.
+        workloads: The workloads, with the results of former comparisons.
+        reconciled: The number of reconciliations of subjects.
+        resyncs: The number of complete comparisons of all workloads.
+    """
+
+    def __init__(  # noqa: PLR0913 - each dependency of the controller, by name
+        self,
+        connection: Connection,
+        objects: Store,
+        source: KubernetesSource,
+        plans: PlanCache,
+        *,
+        limits: WriteLimits = WriteLimits(),  # noqa: B008 - immutable
+        resync_seconds: float = RESYNC_SECONDS,
+        absent_seconds: float = 10.0,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        registered: Callable[[], Awaitable[object]] | None = None,
+        openyurt_conflict: Callable[[], str] = lambda: "",
+        slices: Slices | None = None,
+        reading: Callable[[], AbstractContextManager[None]] = nullcontext,
+        policies: PolicyKeeper | None = None,
+        scheduler: Scheduler | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            connection: To the apiserver.
+            objects: The overriders, subjects and node pools, kept up to date by ``source``.
+            source: Watches these objects and updates ``objects``.
+            plans: The plans that were compiled from the objects.
+            limits: The rates of writes.
+            resync_seconds: The time between two comparisons of all workloads, and the longest pause after failures.
+            absent_seconds: The time between two requests for a resource that the apiserver does not serve.
+            now: Returns the time.
+            registered: Waits until the webhooks are registered. None if another process registers them.
+            openyurt_conflict: Returns the reason why OpenYurt's own rendering interferes, ``""`` if it does not.
+            slices: The slices that long work shares with reviews. None creates them.
+            reading: A context that is entered during the first read of all workloads.
+            policies: Applies overriders by policies. None if only the webhook does.
+            scheduler: The clock and timers. None for the running event loop.
+        """
+        clock = scheduler or LoopScheduler()
+        self.queue: Final[WorkQueue[Binding]] = WorkQueue(
+            backoff=(_FIRST_PAUSE_SECONDS, resync_seconds), scheduler=clock
+        )
+        self._slices: Final = slices or Slices()
+        self.workloads: Final = Workloads(
+            connection,
+            objects,
+            plans,
+            slices=self._slices,
+            limits=limits,
+            absent_seconds=absent_seconds,
+            every_cluster=source.every_cluster,
+            now=now,
+            scheduler=clock,
+        )
+        self.reconciled = 0
+        self.resyncs = 0
+        self._kinds: Final = InputKinds(source, objects)
+        self._reading: Final = reading
+        self._policies: Final = policies
+        self._objects: Final = objects
+        self._source: Final = source
+        self._plans: Final = plans
+        self._resync_seconds: Final = resync_seconds
+        self._registered: Final = registered
+        self._register_seconds: Final = limits.owner_seconds
+        self._openyurt_conflict: Final = openyurt_conflict
+        self._clock: Final = clock
+        self._backoff: Final = Backoff(retries_per_second=limits.per_second * _RETRY_SHARE, longest=resync_seconds)
+        self._converger: Final = Converger(self.workloads, self._backoff, time=clock.time)
+        self._waits: Final = OwnerWaits(seconds=limits.owner_seconds, interval=resync_seconds, time=clock.time)
+        self._reporter: Final = StatusReporter(connection, source, slices=self._slices, now=now)
+        self._outdated: Final = OutdatedWorkloads(self.workloads, store=objects, plans=plans)
+        self._nudger: Final = Nudger(connection, source, self._waits, self._outdated, self._reporter, now=now)
+        self._handlers: Final = EventHandlers(self.queue, objects, self.workloads, self._waits, scheduler=clock)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        endings = [
+            self._objects.subscribe(self._handlers.object_changed),
+            self.workloads.subscribe(self._workload_changed),
+        ]
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.workloads.source.run(), name="workloads")
+                with self._reading():
+                    await self.workloads.source.wait_tried()
+                await self._kinds.wait_for_overriders()
+                await self.workloads.source.wait_synced()
+                await self._wait_for_registration()
+                if self._policies is not None:
+                    tasks.create_task(self._policies.run(self.queue.add), name="policies")
+                    await self._policies.sweep()
+                self._waits.start()
+                for kind in self._kinds.note():
+                    tasks.create_task(self._start_when_read(kind), name=f"first read of {kind.kind}")
+                for binding in self._handlers.bindings():
+                    self.queue.add(binding)
+                tasks.create_task(self.queue.run(self.reconcile, workers=_WORKERS), name="overriders")
+                tasks.create_task(self._resync(), name="resync")
+        finally:
+            for end in endings:
+                end()
+            # If this replica leads again, it must not hold the workloads twice.
+            self.workloads.release()
+
+    async def _wait_for_registration(self) -> None:
+        """Wait until the webhook is registered. Before that, touching a workload has no effect."""
+        if self._registered is None:
+            return
+        try:
+            async with asyncio.timeout(self._register_seconds):
+                await self._registered()
+        except TimeoutError:
+            _log.warning("webhooks not registered within %.0f s: comparing workloads anyway", self._register_seconds)
+
+    async def _start_when_read(self, kind: GroupKind) -> None:
+        """Queue the subjects that depend on ``kind`` as soon as it is read."""
+        _log.warning(
+            "leaving workloads of this kind's subjects unchanged until it can be read: %s", self._kinds.problem(kind)
+        )
+        await self._kinds.wait_for(kind)
+        # Earlier comparisons of workloads did not know these objects.
+        while await self._compare_workloads() is None:
+            await sleep(self._clock, self._retry_seconds)
+        self._kinds.add(kind)
+        for binding in self._kinds.dependents(kind, self._handlers.bindings()):
+            self.queue.add(binding)
+
+    async def _resync(self) -> None:
+        """Compare all workloads at intervals."""
+        while True:
+            pause = self._retry_seconds
+            self.workloads.unstored.forget_lost(most=_MAX_RECHECKED)
+            found = await self._compare_workloads()
+            if found is not None:
+                pause = self._resync_seconds
+                self._prune(bindings := self._handlers.bindings())
+                # The start queues all subjects anyway, so the first resync queues only those with differences.
+                for binding in bindings if self.resyncs else bindings & found:
+                    self.queue.add_retry(binding)
+                self.resyncs += 1
+            await sleep(self._clock, pause)
+
+    async def _compare_workloads(self) -> set[Binding] | None:
+        """Compare all workloads with their plans.
+
+        Returns:
+            The subjects of workloads that drifted or are outdated; None if the workloads cannot be read.
+        """
+        found: set[Binding] = set()
+        try:
+            async for key, binding, document in self.workloads.look_at_all():
+                if self._outdated.compare(key, document) or self.workloads.drift(key) is not None:
+                    found.add(binding)
+        except (APIError, UnreachableError, msgspec.DecodeError) as error:
+            _log.warning("cannot compare all workloads, retrying: %s", error)
+            return None
+        return found
+
+    @property
+    def _retry_seconds(self) -> float:
+        return min(self._resync_seconds, 10 * _FIRST_PAUSE_SECONDS)
+
+    def _prune(self, bindings: set[Binding]) -> None:
+        self._backoff.prune(self._clock.time())
+        self._waits.keep(bindings)
+
+    def _workload_changed(self, change: Change) -> None:
+        if change.respecified or change.gone:
+            self._outdated.changed(change.key, gone=change.gone)
+        if change.gone:
+            self._converger.forget(change.key)
+        self._handlers.workload_changed(change)
+
+    async def reconcile(self, binding: Binding) -> Worked:
+        """Render the workloads of a subject as its overrider requests, and write the status of its overriders.
+
+        Returns:
+            True if nothing is left to do until an input changes, False if the status could not be written, or the time
+            of the next reconciliation.
+        """
+        if not self._kinds.were_read(binding):
+            return True  # `_start_when_read` queues it again.
+        self.reconciled += 1
+        at, patience = await self._observe(binding)
+        upkeep = NO_UPKEEP if self._policies is None else await self._policies.keep(at)
+        targets, known = await self._slices.run(self._find_targets(at, patience))
+        # Before its last write failed, the workload's inputs were read, so a retry does not read them again.
+        if any(not self._backoff.problem(target.key) for target in targets) and await self._refresh(at):
+            at, patience = await self._observe(binding)
+            targets, known = await self._slices.run(self._find_targets(at, patience))
+        outcomes = [*known, *await self._converge_all(targets)]
+        self._nudger.note(at, waits=any(one.result.waits for one in outcomes))
+        await self._report_reverts(at, outcomes)
+        await self._report_orphans(at)
+        reported = await self._report(at, [one.result for one in outcomes], upkeep.conditions)
+        if not any(one.result.error for one in outcomes):
+            self._handlers.gone.pop(binding, None)
+        return self._next_reconcile(at, outcomes, upkeep.again) if reported else False
+
+    async def _observe(self, binding: Binding) -> tuple[SubjectState, Patience]:
+        at = await self._slices.run(collect_state(binding, store=self._objects, workloads=self.workloads))
+        return at, await self._nudger.wait_for_owner(at)
+
+    async def _refresh(self, at: SubjectState) -> bool:
+        """Read subject and overriders from the apiserver; return whether they differ from those in the store.
+
+        The event of a workload can arrive before the event of its subject: another replica has rendered the workload
+        from a newer subject. If the controller touched it now, the webhook would render it from the older subject.
+        """
+        cluster, kind, namespace, name = at.binding
+        try:
+            await self._source.read_one(kind, cluster=cluster, namespace=namespace, name=name)
+            await read_overriders(at.binding, store=self._objects, live=self._source)
+        except (APIError, UnreachableError) as error:
+            _log.warning(
+                "cannot read %s before its workloads are written, using the watched version: %s", at.name, error
+            )
+            return False
+        now = find_overriders(self._objects, at.binding)
+        return not (
+            same_input(at.subject, self._objects.get(*at.binding))
+            and len(now) == len(at.overriders)
+            and all(map(same_input, at.overriders, now))
+        )
+
+    def _find_targets(
+        self, at: SubjectState, patience: Patience
+    ) -> Sliced[tuple[list[Target], list[_WorkloadOutcome]]]:
+        """Return the workloads that need a read or a write, and the outcomes of all others."""
+        seen = self._required_versions(at)
+        targets: list[Target] = []
+        known: list[_WorkloadOutcome] = []
+        pauses = Pauses(_SLICE)
+        for key in at.keys:
+            try:
+                target = self._find_target(key, at, seen, patience, compiles=False)
+            except NotCompiledError as error:
+                yield from error.work
+                target = self._find_target(key, at, seen, patience)
+            if pauses.due():
+                yield
+            if isinstance(target, Target):
+                outcome = self._converger.decide(target)
+                if outcome is None:
+                    targets.append(target)
+                    continue
+                target = self._to_outcome(target, outcome)
+            known += [] if target is None else [target]
+        return targets, known
+
+    async def _converge_all(self, targets: Sequence[Target]) -> list[_WorkloadOutcome]:
+        """Converge each of these workloads."""
+        outcomes: list[_WorkloadOutcome | None] = [None] * len(targets)
+        waiting = iter(enumerate(targets))
+
+        async def converge_next() -> None:
+            for number, target in waiting:
+                outcomes[number] = await self._converge(target)
+
+        # Thousands of tasks would block the event loop for a tenth of a second, so a few workers share the targets.
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(len(targets), _MAX_CONCURRENT)):
+                tasks.create_task(converge_next())
+        return [one for one in outcomes if one is not None]
+
+    def _find_target(
+        self, key: ObjectKey, at: SubjectState, seen: RequiredVersions, patience: Patience, *, compiles: bool = True
+    ) -> Target | _WorkloadOutcome | None:
+        """Return the target of a workload, the outcome if it cannot be rendered, or None if no override applies.
+
+        Raises:
+            NotCompiledError: Its plan has to be compiled, and ``compiles`` is False.
+        """
+        workload, kind = self.workloads.get(key), key.group_kind.kind
+        if workload is None or workload.deleting:
+            return None
+        had = hash_of(workload)
+        try:
+            plan = find_plan(
+                workload,
+                at.binding,
+                at.effective,
+                kind=kind,
+                store=self._objects,
+                plans=self._plans,
+                compiles=compiles,
+            )
+        except SubjectError:
+            return None  # Its owner is gone, or will remove it together with its pool.
+        except RenderError as error:
+            result = Result(pool_of(workload), kind, key.name, had, workload.generation, str(error))
+            return _WorkloadOutcome(result, had, None)
+        return Target(key, at.binding, plan, had, seen, patience)
+
+    async def _converge(self, target: Target) -> _WorkloadOutcome | None:
+        return self._to_outcome(target, await self._converger.converge(target))
+
+    def _to_outcome(self, target: Target, outcome: Outcome) -> _WorkloadOutcome | None:
+        key, workload = target.key, self.workloads.get(target.key)
+        if workload is None:
+            return None
+        result = Result(
+            pool_of(workload),
+            key.group_kind.kind,
+            key.name,
+            target.plan.digest,
+            workload.generation,
+            outcome.problem,
+            outcome.waits,
+            outcome.lost,
+            outcome.notes,
+        )
+        return _WorkloadOutcome(result, target.had, outcome.again)
+
+    def _required_versions(self, at: SubjectState) -> RequiredVersions:
+        """Return the versions of the inputs that a replica needs for this render."""
+        overrider = _version(at.effective) or str(self._source.informer(YURT_APP_OVERRIDER).changed)
+        return RequiredVersions(overrider, _version(at.subject))
+
+    def _next_reconcile(self, at: SubjectState, outcomes: Sequence[_WorkloadOutcome], policies: float | None) -> Worked:
+        """Return the time of the next reconciliation if no input changes; ``policies`` is the one of the policies."""
+        now = self._clock.time()
+        retry = min((one.again for one in outcomes if one.again is not None), default=_NEVER)
+        wait = self._nudger.next_time(at, waits=any(one.result.waits for one in outcomes))
+        if policies is not None:
+            wait = min(wait, now + policies)
+        if retry == wait == _NEVER:
+            return True
+        return Again(max(0.0, min(retry, wait) - now), retry=retry < wait)
+
+    async def _report(self, at: SubjectState, results: Sequence[Result], policies: tuple[Condition, ...]) -> bool:
+        stored = True
+        late, orphans = self._nudger.is_late(at), self._nudger.find_orphans(at)
+        others = conflicts(self._openyurt_conflict())
+        for overrider in at.overriders:
+            is_bound = bound(overrider, at.binding, at.overriders[0], subject=at.subject is not None)
+            of_this: Sequence[Result] = []
+            further = policies if overrider is at.effective else ()
+            gaps, found = NO_GAPS, unrendered(is_bound, () if at.subject else orphans)
+            if is_bound.status == "True":
+                of_this = results
+                work = _describe(at, overrider, results, overdue=late, orphans=orphans, store=self._objects)
+                gaps, found = await self._slices.run(work)
+            stored &= await self._reporter.report(
+                at.binding, overrider, (is_bound, found, *further, *others), of_this, gaps
+            )
+        return stored
+
+    async def _report_reverts(self, at: SubjectState, outcomes: Sequence[_WorkloadOutcome]) -> None:
+        reverted = [one.result for one in outcomes if one.had and not one.result.counts]
+        about = at.effective or self._handlers.gone.get(at.binding) or at.subject
+        if reverted and about is not None:
+            await self._reporter.record_reverts(at.binding, about, reverted)
+
+    async def _report_orphans(self, at: SubjectState) -> None:
+        """Report the workloads that keep the overrides of a deleted overrider.
+
+        To remove the overrides, the controller would need the template of the render. It is gone with the owner, and
+        `fleethook.engines.overrider.render.undo` knows only the members that the template does not have.
+        """
+        gone, orphans = self._handlers.gone.get(at.binding), self._nudger.find_orphans(at)
+        if gone is not None and orphans and not at.overriders:
+            await self._reporter.record_orphans(at.binding, gone, orphans)
+
+
+def _describe(
+    at: SubjectState,
+    overrider: JSONObject,
+    results: Sequence[Result],
+    *,
+    overdue: bool,
+    orphans: Sequence[str],
+    store: StoreView,
+) -> Sliced[tuple[Gaps, Condition]]:
+    """Return the gaps of an overrider that is in effect, and its condition `Rendered`."""
+    gaps = at.gaps(overrider, overdue=overdue, orphans=orphans, store=store)
+    yield
+    found = rendered(results, gaps)
+    yield
+    return gaps, found
+
+
+def _version(document: JSONObject | None) -> str:
+    return "" if document is None else str(document["metadata"].get("resourceVersion") or "")

@@ -1,0 +1,213 @@
+"""Collects the state of a subject: its overriders, workloads and node pools."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.cluster.store.partial import PartialObject
+from fleethook.engines.overrider.controller.workloads import Workloads
+from fleethook.engines.overrider.entries.entry_selection import EntrySelection
+from fleethook.engines.overrider.openyurt.owner_controller import (
+    DAEMONS_WITHOUT_CONTROLLER,
+    describe_lack_of_controller,
+    has_no_daemon_controller,
+)
+from fleethook.engines.overrider.subject.absent_pools import absent_pools, describe_lack_of_pools
+from fleethook.engines.overrider.subject.binding import Binding, overriders_of
+from fleethook.engines.overrider.subject.bound_workloads import hash_of, pool_of
+from fleethook.engines.overrider.subject.orphans import Orphan, is_former
+from fleethook.engines.overrider.subject.owner import Owner, find_owner_in
+from fleethook.engines.overrider.subject.pools import pools_of_subject
+from fleethook.engines.overrider.subject.unaffected_workloads import Gaps
+from fleethook.model.json import JSONObject
+from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON
+from fleethook.work.slices import Pauses, Sliced
+
+_MAX_NAMED = 5
+# Workloads between two pauses, at some 3 µs each.
+_SLICE = 500
+
+
+class SubjectState(NamedTuple):
+    """A subject with its overriders, workloads and node pools at one moment."""
+
+    binding: Binding
+    overriders: tuple[JSONObject, ...]
+    """Its overriders; the first one is in effect."""
+    subject: JSONObject | None
+    keys: Sequence[ObjectKey]
+    """Its workloads."""
+    pools: Sequence[str]
+    """Its node pools; empty if it neither has nor had an overrider, because they are not needed then."""
+    missing: tuple[str, ...]
+    """Its node pools without a workload."""
+    other_version: frozenset[str]
+    """Its node pools with workloads whose owner references name another API version than the subject has."""
+    orphans: tuple[Orphan, ...] = ()
+    """Rendered workloads that the subject owned and that have no owner any more."""
+    dangling: tuple[Orphan, ...] = ()
+    """Rendered workloads whose owner was deleted. The garbage collector usually deletes them soon."""
+    absent_pools: tuple[str, ...] = ()
+    """Names of pools in its spec without a NodePool."""
+    no_controller: str = ""
+    """The reason why no controller creates its workloads, ``""`` if one seems to."""
+
+    @property
+    def effective(self) -> JSONObject | None:
+        """The overrider in effect."""
+        return self.overriders[0] if self.overriders else None
+
+    @property
+    def name(self) -> str:
+        """The name of the subject for messages."""
+        return f"{self.binding.group_kind.kind} {self.binding.namespace}/{self.binding.name}"
+
+    @property
+    def can_nudge(self) -> bool:
+        """Whether a change of the subject can make its controller reconcile it."""
+        return not self.other_version and self.no_controller != DAEMONS_WITHOUT_CONTROLLER
+
+    @property
+    def lack(self) -> str:
+        """The work that its controller has not done yet, for messages."""
+        if not self.missing:
+            return "workloads lack its template"
+        more = f" and {len(self.missing) - _MAX_NAMED} more" if len(self.missing) > _MAX_NAMED else ""
+        return f"there is no workload in node pool {', '.join(self.missing[:_MAX_NAMED])}{more}"
+
+    def gaps(self, overrider: JSONObject, *, overdue: bool, orphans: Sequence[str], store: StoreView) -> Gaps:
+        """Return the pools that an overrider selects and that have no workload to render.
+
+        Args:
+            overrider: The overrider whose entries select pools.
+            overdue: Whether the subject's controller had enough time to create the workloads.
+            orphans: The names of orphans for messages.
+            store: The NodePools.
+        """
+        lacking = self.missing or self.other_version
+        selection = EntrySelection(overrider.get("entries") if lacking else None)
+
+        def is_selected(pool: str) -> bool:
+            return selection.any_applies(pool, store.get(self.binding.cluster, NODE_POOL, "", pool))
+
+        subject, kind = self.subject or {}, self.binding.group_kind
+        return Gaps(
+            missing=tuple(filter(is_selected, self.missing)),
+            overdue=overdue,
+            other_version=tuple(sorted(filter(is_selected, self.other_version))),
+            subject=f"{kind.kind} {self.binding.name}",
+            read_version=str(subject.get("apiVersion") or ""),
+            no_pools="" if self.pools or not subject else describe_lack_of_pools(kind, subject, self.absent_pools),
+            absent_pools=self.absent_pools,
+            no_controller=self.no_controller,
+            orphans=tuple(orphans),
+        )
+
+
+def find_overriders(store: StoreView, binding: Binding) -> tuple[JSONObject, ...]:
+    """Return the overriders of a subject, the effective one first."""
+    cluster, group_kind, namespace, name = binding
+    return overriders_of(store, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
+
+
+def collect_state(binding: Binding, *, store: StoreView, workloads: Workloads) -> Sliced[SubjectState]:
+    """Return the state of a subject.
+
+    The function pauses if there are many workloads. A change during a pause queues the subject again.
+
+    Args:
+        binding: The subject.
+        store: Overriders, subjects and node pools.
+        workloads: The workloads.
+    """
+    overriders, subject = find_overriders(store, binding), store.get(*binding)
+    owned = yield from _sort_by_owner(workloads.of(binding), subject, workloads)
+    yield
+    keys = [key for key, _ in owned.current]
+    if subject is None or not (overriders or any(hash_of(workload) for _, workload in owned.current)):
+        orphans = workloads.orphans_of(binding, ())
+        return SubjectState(binding, overriders, subject, keys, (), (), frozenset(), orphans, tuple(owned.dangling))
+    kind, cluster = binding.group_kind, binding.cluster
+    absent = absent_pools(subject, cluster=cluster, store=store)
+    yield
+    pools = pools_of_subject(kind, subject, cluster=cluster, store=store)
+    yield
+    if absent:  # `pools_of_subject` counts all listed pools as existing if the store has no NodePool.
+        pools = sorted(set(pools).difference(absent))
+    other = owned.other_version | workloads.of_other_version(binding)
+    having = other.union(pool_of(workload) for _, workload in owned.current)
+    missing = tuple(pool for pool in pools if pool not in having)
+    yield
+    orphans, dangling = workloads.orphans_of(binding, pools), tuple(owned.dangling)
+    has_no_workloads = bool(missing) and not (having or orphans or dangling)
+    return SubjectState(
+        binding,
+        overriders,
+        subject,
+        keys,
+        pools,
+        missing,
+        frozenset(other),
+        orphans,
+        dangling,
+        absent,
+        _find_no_controller(binding, store, has_no_workloads=has_no_workloads),
+    )
+
+
+class _Owned(NamedTuple):
+    """The workloads that name a subject as their owner."""
+
+    current: list[tuple[ObjectKey, PartialObject]]
+    """The workloads whose owner reference has the API version of the stored subject."""
+    other_version: set[str]
+    """The node pools of workloads whose owner reference has another API version."""
+    dangling: list[Orphan]
+    """Rendered workloads whose owner was deleted: the subject, or an earlier object of that name."""
+
+
+def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, workloads: Workloads) -> Sliced[_Owned]:
+    """Group workloads by the relation of their owner to ``subject``, None if it was deleted."""
+    owned = _Owned([], set(), [])
+    version = None if subject is None else subject["apiVersion"]
+    # The workloads of a subject share one tuple of owners (`fleethook.cluster.store.partial`); each tuple is read once.
+    owners: dict[int, Owner | None] = {}
+    kept: list[tuple[JSONObject, ...]] = []  # Keeps the tuples alive, because Python reuses the ids of deleted objects.
+    pauses = Pauses(_SLICE)
+    for key in keys:
+        if pauses.due():
+            yield
+        workload = workloads.get(key)
+        if workload is None:
+            continue
+        shared = workload.owners
+        if id(shared) not in owners:
+            owners[id(shared)] = find_owner_in(shared)
+            kept.append(shared)
+        owner = owners[id(shared)]
+        if owner is None:
+            continue
+        former = is_former(owner, subject)
+        if former and hash_of(workload) and not workload.deleting:
+            owned.dangling.append(Orphan(key, pool_of(workload)))
+        if former and subject is not None:
+            continue
+        if version is not None and owner.api_version != version:
+            owned.other_version.add(pool_of(workload))
+        else:
+            owned.current.append((key, workload))
+    return owned
+
+
+def _find_no_controller(binding: Binding, store: StoreView, *, has_no_workloads: bool) -> str:
+    """Return the reason why no controller creates a subject's workloads, ``""`` if one seems to.
+
+    Args:
+        binding: The subject.
+        store: The objects from which the reason is derived.
+        has_no_workloads: Whether no controller has ever created a workload of the subject.
+    """
+    kind, cluster = binding.group_kind, binding.cluster
+    if kind == YURT_APP_DAEMON and has_no_daemon_controller(store, cluster):
+        return DAEMONS_WITHOUT_CONTROLLER
+    return describe_lack_of_controller(kind, cluster=cluster, store=store) if has_no_workloads else ""

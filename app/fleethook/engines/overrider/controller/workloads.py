@@ -1,0 +1,285 @@
+"""Watches the workloads of node pools, compares them with their plans, and notifies subscribers of changes."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.kubernetes.resources import WORKLOADS
+from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
+from fleethook.cluster.store.freeing import free_in_slices
+from fleethook.cluster.store.partial import PartialObject
+from fleethook.engines.overrider.controller.drift import NO_DRIFT, Drift, detect_drift
+from fleethook.engines.overrider.controller.unstored_values import UnstoredValues
+from fleethook.engines.overrider.controller.workload_client import WorkloadClient, WriteLimits, WriteResult
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.subject.binding import Binding
+from fleethook.engines.overrider.subject.bound_workloads import (
+    OTHER_VERSION_INDEXES,
+    RENDERED_INDEXES,
+    WORKLOAD_INDEXES,
+    binding_of,
+    hash_of,
+    pool_of,
+)
+from fleethook.engines.overrider.subject.orphans import ORPHAN_INDEXES, Orphan, former_bindings, orphan_keys_of
+from fleethook.model.json import JSONObject, as_object
+from fleethook.model.openyurt import TRIGGER_ANNOTATION
+from fleethook.work.scheduler import Scheduler
+from fleethook.work.slice_runner import Slices
+
+
+class Change(NamedTuple):
+    """A change of a workload."""
+
+    binding: Binding
+    key: ObjectKey
+    drifted: bool
+    """Whether the change caused a drift that was not known before."""
+    rendered: bool
+    """Whether the workload has or had the hash of a render."""
+    other_hash: bool
+    """Whether the workload was created or deleted, or its hash changed."""
+    respecified: bool
+    """Whether its spec changed."""
+    gone: bool
+
+
+class _KnownDrift(NamedTuple):
+    identity: str
+    pointers: tuple[str, ...]
+
+
+class Workloads:
+    """The workloads of all subjects and their drifts.
+
+    Attributes:
+        source: The informers of workloads.
+        client: Sends requests about workloads to the apiserver.
+        unstored: The requested values that the apiserver does not store.
+        failed: How often a workload could not be made to match its plan.
+    """
+
+    def __init__(  # noqa: PLR0913 - all collaborators, by name
+        self,
+        connection: Connection,
+        objects: StoreView,
+        plans: PlanCache,
+        *,
+        slices: Slices,
+        limits: WriteLimits,
+        absent_seconds: float,
+        every_cluster: bool,
+        now: Callable[[], datetime],
+        scheduler: Scheduler | None = None,
+    ) -> None:
+        """Create the informers without starting them.
+
+        Args:
+            connection: The connection to the apiserver.
+            objects: Overriders, subjects and NodePools.
+            plans: The plans compiled from them.
+            slices: Shares the event loop while workloads are read and compared.
+            limits: The limits of touches.
+            absent_seconds: Seconds between two requests for a resource that is not served.
+            every_cluster: Whether the server is a kcp, and workloads of all logical clusters are watched.
+            now: Returns the time.
+            scheduler: The clock of the limits; None for the running event loop.
+        """
+        self.failed = 0
+        self.unstored: Final = UnstoredValues()
+        self._objects: Final = objects
+        self._plans: Final = plans
+        indexes = (WORKLOAD_INDEXES, OTHER_VERSION_INDEXES, ORPHAN_INDEXES, RENDERED_INDEXES)
+        self._store: Final = Store([index for of_kind in indexes for index in of_kind.values()])
+        self.source: Final = KubernetesSource(
+            WORKLOADS,
+            connection,
+            self._store,
+            absent_seconds=absent_seconds,
+            every_cluster=every_cluster,
+            pause=slices.pause,
+        )
+        self.client: Final = WorkloadClient(
+            connection, self.source, slices=slices, limits=limits, now=now, scheduler=scheduler
+        )
+        # The last comparison. A subscriber usually compares a workload again right after the notification.
+        self._compared: tuple[JSONObject, Drift] | None = None
+        # The drift that the last comparison of each workload found.
+        self._drifts: Final[dict[ObjectKey, _KnownDrift]] = {}
+        self._subscribers: Final[list[Callable[[Change], None]]] = []
+        self._store.subscribe(self._handle_change)
+
+    @property
+    def touched(self) -> int:
+        """The number of touched workloads."""
+        return self.client.touched
+
+    def subscribe(self, notify: Callable[[Change], None]) -> Callable[[], None]:
+        """Call ``notify`` for each change of a workload that an overrider can apply to; return the unsubscriber."""
+        self._subscribers.append(notify)
+        return lambda: self._subscribers.remove(notify)
+
+    def _handle_change(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
+        # Comparisons start when all workloads are read. Then the controller compares all of them.
+        if not self.source.synced:
+            return
+        kept: PartialObject | None = before if after is None else self.get(key)
+        binding = None if kept is None else binding_of(kept, key.cluster)
+        drifted = False
+        respecified = before is None or kept is None or before.generation != kept.generation
+        if after is None or binding is None:
+            self._drifts.pop(key, None)
+            self.unstored.forget(key)
+        else:
+            known = self._drifts.get(key)
+            found = detect_drift(after, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
+            self._compared = (after, found)
+            identity = self.note(key, found)
+            is_news = identity != (known.identity if known else "") or respecified
+            drifted = bool(identity) and is_news and not self._is_own_write(key, before, after)
+        for released in _find_released(key, before, None if after is None else kept, binding):
+            self._notify(released)
+        if binding is not None:
+            hashes = {hash_of(one) for one in (before, kept) if one is not None}
+            other = before is None or after is None or len(hashes) > 1
+            self._notify(Change(binding, key, drifted, bool(hashes - {""}), other, respecified, gone=after is None))
+
+    def _notify(self, change: Change) -> None:
+        for notify in self._subscribers:
+            notify(change)
+
+    def note(self, key: ObjectKey, found: Drift) -> str:
+        """Remember the drift of a workload, unless `unstored` explains it; return its identity."""
+        identity = found.identity
+        if not identity:
+            self.unstored.forget(key)
+        if not identity or self.unstored.explains(key, identity):
+            self._drifts.pop(key, None)
+            return ""
+        self._drifts[key] = _KnownDrift(identity, found.pointers[:3])
+        return identity
+
+    def _is_own_write(self, key: ObjectKey, before: PartialObject | None, after: JSONObject) -> bool:
+        """Return whether a change is a running write of this controller.
+
+        The event of a write may arrive before its answer. No earlier version has the trigger annotation of the write.
+        """
+        trigger = self.client.writing(key)
+        return (
+            trigger is not None
+            and as_object(after["metadata"].get("annotations")).get(TRIGGER_ANNOTATION) == trigger
+            and (before is None or before.annotations.get(TRIGGER_ANNOTATION) != trigger)
+        )
+
+    def get(self, key: ObjectKey) -> PartialObject | None:
+        """Return the stored part of a workload, None if it does not exist."""
+        kept: PartialObject | None = self._store.get(*key)
+        return kept
+
+    def drift(self, key: ObjectKey) -> tuple[str, ...] | None:
+        """Return the pointers of a workload's drift, None if it has none."""
+        drift = self._drifts.get(key)
+        return None if drift is None else drift.pointers
+
+    def of(self, binding: Binding) -> list[ObjectKey]:
+        """Return the workloads of a subject."""
+        return [
+            ObjectKey(binding.cluster, index.group_kind, workload.namespace, workload.name)
+            for index in WORKLOAD_INDEXES.values()
+            for workload in self._store.find(index, binding.cluster, binding)
+        ]
+
+    def of_other_version(self, binding: Binding) -> set[str]:
+        """Return the pools of workloads whose owner reference has a version to which overriders do not apply."""
+        return {
+            pool_of(workload)
+            for index in OTHER_VERSION_INDEXES.values()
+            for workload in self._store.find(index, binding.cluster, binding)
+        }
+
+    def orphans_of(self, binding: Binding, pools: Iterable[str]) -> tuple[Orphan, ...]:
+        """Return the rendered workloads that a subject owned and that have no owner any more, by name.
+
+        Args:
+            binding: The subject.
+            pools: Its node pools.
+        """
+        keys = list(orphan_keys_of(binding, pools))
+        found = {
+            Orphan(ObjectKey(binding.cluster, index.group_kind, workload.namespace, workload.name), pool_of(workload))
+            for index in ORPHAN_INDEXES.values()
+            for key in keys
+            for workload in self._store.find(index, binding.cluster, key)
+            if binding in former_bindings(binding.cluster, workload) or not key.subject
+        }
+        return tuple(sorted(found))
+
+    def rendered_bindings(self) -> Iterator[Binding]:
+        """Yield the subjects of workloads that were rendered."""
+        for index in RENDERED_INDEXES.values():
+            for binding in self._store.index_keys(index):
+                assert isinstance(binding, ObjectKey)
+                yield binding
+
+    def detect_drift(self, key: ObjectKey, workload: JSONObject) -> Drift:
+        """Compare a complete workload with its plan."""
+        compared, self._compared = self._compared, None
+        if compared is not None and compared[0] is workload:
+            return compared[1]
+        return detect_drift(workload, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
+
+    def detect_drift_after_write(self, key: ObjectKey, written: WriteResult) -> tuple[JSONObject, Drift]:
+        """Return a written workload, and its comparison with the plan.
+
+        If its event has been handled without a drift, the workload is neither decoded nor compared.
+        """
+        if written.document is None and key not in self._drifts and self.unstored.get(key) is None:
+            return {}, NO_DRIFT
+        document = self.client.decode(key, written)
+        return document, self.detect_drift(key, document)
+
+    def release(self) -> None:
+        """Forget all workloads after the watch has ended: they take most of a leader's memory."""
+        self._subscribers.clear()
+        self._drifts.clear()
+        free_in_slices(self._store.drain())
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget a deleted workload."""
+        self._store.remove(key)
+
+    async def look_at_all(self) -> AsyncIterator[tuple[ObjectKey, Binding, JSONObject]]:
+        """Read every workload that an overrider can apply to from the apiserver; yield it with its subject.
+
+        Raises APIError and UnreachableError.
+        """
+        async for key, document in self.client.read_all():
+            kept = self.get(key)
+            binding = None if kept is None else binding_of(kept, key.cluster)
+            if kept is not None and binding is not None:
+                # `_handle_change` has compared a newer version that the watch delivered during this page.
+                if kept.resource_version == document["metadata"].get("resourceVersion", ""):
+                    self.note(key, self.detect_drift(key, document))
+                yield key, binding, document
+
+
+def _find_released(
+    key: ObjectKey, before: PartialObject | None, after: PartialObject | None, binding: Binding | None
+) -> Iterator[Change]:
+    """Yield a deletion for each subject that lost a workload with a change, or earlier.
+
+    Args:
+        key: The workload.
+        before: The workload before the change, None if it was created.
+        after: The workload after the change, None if it was deleted.
+        binding: The subject that owns the workload, or owned it last.
+    """
+    former = None if before is None else binding_of(before, key.cluster)
+    left = {former} if former is not None and former != binding else set()
+    for one in (before, after):
+        left.update(former_bindings(key.cluster, one) if one is not None else ())
+    for subject in sorted(left):
+        # Only the overrider of such a subject needs a reconcile, because its status names the workload.
+        yield Change(subject, key, drifted=False, rendered=False, other_hash=True, respecified=False, gone=True)

@@ -1,0 +1,116 @@
+"""Compares the workload of each node pool before and after a conversion, and finds tweaks that OpenYurt refuses."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.cluster.store.store import key_of
+from fleethook.engines.overrider.convert.losses import MISSING, Loss, find_losses
+from fleethook.engines.overrider.convert.placement import is_confined, names_other_pool
+from fleethook.engines.overrider.convert.pool_conversion import PoolConversion, step_of, workload_of
+from fleethook.engines.overrider.convert.remark import Remark
+from fleethook.engines.overrider.convert.states import PoolSource, kind_of
+from fleethook.engines.overrider.convert.webhook import Trial, find_refusal
+from fleethook.engines.overrider.rules.entry_pool_rules import knows_node_pools
+from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.model.json import JSONObject
+from fleethook.model.openyurt import NODE_LABEL_NODEPOOL, NODE_POOL, YURT_APP_DAEMON
+from fleethook.patch import format_pointer
+
+
+class Subject(NamedTuple):
+    """A subject of v1alpha1 that is converted."""
+
+    key: ObjectKey
+    document: JSONObject
+    overrider: JSONObject | None
+    """The overrider in effect."""
+    kind: str
+    store: StoreView
+
+
+_SELECTOR = format_pointer(("spec", "template", "spec", "nodeSelector", NODE_LABEL_NODEPOOL))
+
+
+def check_pools(subject: Subject, pools: Sequence[str]) -> Iterator[Remark]:
+    """Yield remarks about node pools of a subject that do not exist."""
+    key, store = subject.key, subject.store
+    daemon = key.group_kind == YURT_APP_DAEMON
+    if daemon and not pools and subject.overrider is not None:
+        text = "selects no NodePool of the input, so no entry can be converted: add the NodePools"
+        yield Remark("error", "no-node-pools", key, "spec.nodepoolSelector", text)
+    if daemon:
+        return
+    if not knows_node_pools(store, key.cluster):
+        text = (
+            "the input has no NodePools, so all of them count as existing; v1beta1 needs the NodePools of its workloads"
+        )
+        yield Remark("warning", "no-node-pools", key, "spec.topology.pools", text)
+        return
+    for number, pool in enumerate(pools):
+        if store.get(key.cluster, NODE_POOL, "", pool) is None:
+            text = "the NodePool does not exist; v1beta1 creates no workload in it until it does"
+            yield Remark("error", "no-node-pool", key, f"spec.topology.pools[{number}]", text, (pool,))
+
+
+def refusals(tweaks: Sequence[JSONObject], trial: Trial, subject: Subject) -> Iterator[Remark]:
+    """Yield the tweaks that OpenYurt's webhook refuses."""
+    for tweak in tweaks:
+        if reason := find_refusal(tweak, trial):
+            text = f"OpenYurt's webhook refuses the converted object: a tweak does not fit the template alone: {reason}"
+            yield Remark("error", "refused", subject.key, "", text, tuple(tweak.get("pools") or ()))
+
+
+def compare_pool(
+    conversion: PoolConversion, converted: JSONObject, *, source: PoolSource, subject: Subject, tweaks: Sequence[int]
+) -> Iterator[Remark]:
+    """Yield the differences between a pool's workload before and after the conversion.
+
+    Args:
+        conversion: The conversion of the pool.
+        converted: The YurtAppSet v1beta1 with tweaks.
+        source: The pool before the conversion.
+        subject: The subject before the conversion.
+        tweaks: The numbers of the tweaks that apply to the pool.
+    """
+    yield from _check_placement(conversion, source, subject)
+    try:
+        got = workload_of(converted, source, tweaks=tweaks)
+    except SubjectError as error:
+        text = f"the tweaks do not fit the template: {error}"
+        yield Remark("error", "lost", subject.key, "", text, (source.pool,), "/")
+        return
+    for loss in find_losses(conversion.wanted, got, kind_of(source)):
+        step = step_of(loss, got, conversion)
+        owner = key_of(subject.overrider) if step.owner and subject.overrider is not None else subject.key
+        before, after = (None if value is MISSING else value for value in (loss.wanted, loss.got))
+        yield Remark("error", "lost", owner, step.field, _describe(loss), (source.pool,), loss.path, before, after)
+
+
+def _describe(loss: Loss) -> str:
+    if loss.wanted is MISSING:
+        return (
+            f"{loss.path} is not removed: OpenYurt's controller keeps the members that a patch removes; take it out of "
+            "the template, and add it in the node pools that need it"
+        )
+    if loss.got is MISSING:
+        return f"{loss.path} is lost; set it in the template or in a tweak"
+    return f"{loss.path} has the value {_shorten(loss.got)} instead of {_shorten(loss.wanted)}; set it in the template"
+
+
+_MAX_SHOWN = 60
+
+
+def _shorten(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+
+
+def _check_placement(conversion: PoolConversion, source: PoolSource, subject: Subject) -> Iterator[Remark]:
+    pool = source.pool
+    if names_other_pool(conversion.rendered, pool):
+        text = f"the pods ask for nodes of other node pools; v1beta1 places them on nodes of {pool} only"
+        yield Remark("error", "elsewhere", subject.key, conversion.states[0].field, text, (pool,), _SELECTOR)
+    elif not is_confined(conversion.rendered, pool):
+        text = "nothing confines the pods to the nodes of the node pool; v1beta1 does"
+        yield Remark("warning", "confined", subject.key, conversion.states[0].field, text, (pool,), _SELECTOR)

@@ -1,0 +1,148 @@
+"""Renders the workload of one node pool step by step, from the bare template to the last entry.
+
+Each state has the form of v1beta1 (`fleethook.engines.overrider.convert.placement`). The first one is the workload of
+the converted subject without tweaks. The last one is the expected result of the tweaks.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from fleethook.engines.overrider.convert.operations import WrittenPatch
+from fleethook.engines.overrider.convert.placement import as_v1beta1
+from fleethook.engines.overrider.convert.tokens import replace_text
+from fleethook.engines.overrider.convert.zero_values import without_zeros
+from fleethook.engines.overrider.entries.entry_selection import EntrySelection
+from fleethook.engines.overrider.entries.entry_steps import RenderError, Step, compile_steps
+from fleethook.engines.overrider.entries.value_marks import POOL_MARK
+from fleethook.engines.overrider.plan.plan import patch_pool, place_template
+from fleethook.engines.overrider.render.keyed_elements import merge_repeated
+from fleethook.engines.overrider.schema.fields import Kind
+from fleethook.engines.overrider.template.pool_template import PoolSettings
+from fleethook.engines.overrider.template.template import build_template
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.merge_keys import WORKLOAD
+from fleethook.model.openyurt import NODEPOOL_TOKEN, YURT_APP_SET
+
+_STEP: Final = re.compile(r"entries\[(\d+)\]\.(items|patches)\[(\d+)\]")
+
+
+class PoolSource(NamedTuple):
+    """One node pool of a subject of v1alpha1."""
+
+    group_kind: GroupKind
+    subject: JSONObject
+    entries: Sequence[JSON]
+    kind: str
+    pool: str
+    node_pool: JSONObject | None
+    converted: JSONObject
+    """The YurtAppSet v1beta1 of the subject, without tweaks."""
+    number: int = 0
+    """The position of the pool in the subject."""
+    config: JSONObject | None = None
+    """The element of the pool in a YurtAppSet's topology."""
+
+
+class State(NamedTuple):
+    """A workload after one step."""
+
+    order: tuple[int, ...]
+    """Sorts the steps of all node pools."""
+    owner: str
+    """The entry of the step, such as ``entries[0]``; ``""`` for the subject itself."""
+    field: str
+    """Path of the step in the overrider, or in the subject if ``owner`` is empty."""
+    workload: JSONObject
+    marked: JSONObject
+    """The same workload with a mark in place of the name of the node pool."""
+    item: JSONObject
+    """The item of the step, empty for other steps."""
+    written: WrittenPatch | None = None
+    """The patch of the step, None for other steps."""
+    written_marked: WrittenPatch | None = None
+
+
+def kind_of(source: PoolSource) -> Kind:
+    """Return the kind of the workloads, Deployment or StatefulSet."""
+    return "StatefulSet" if source.kind == "StatefulSet" else "Deployment"
+
+
+def base_of(source: PoolSource, pool: str) -> JSONObject:
+    """Return the workload of the converted subject in ``pool`` without tweaks."""
+    settings = PoolSettings(tweaks=())
+    return without_zeros(_build_bare(YURT_APP_SET, source.converted, source, pool, settings)[0], kind_of(source))
+
+
+def states_of(source: PoolSource, base: JSONObject) -> Iterator[State]:
+    """Yield the states after `base_of`; raises SubjectError or RenderError."""
+    marks = base_of(source, POOL_MARK)
+
+    def state(workload: JSONObject, marked: JSONObject, order: tuple[int, ...], owner: str, field: str) -> State:
+        shown = as_v1beta1(workload, base, pool=source.pool)
+        shown_marked = as_v1beta1(marked, marks, pool=source.pool, shown=POOL_MARK)
+        kind = kind_of(source)
+        return State(order, owner, field, without_zeros(shown, kind), without_zeros(shown_marked, kind), {})
+
+    placed, bare = _build_bare(source.group_kind, source.subject, source, source.pool, PoolSettings(source.config))
+    field = _get_pool_field(source)
+    yield state(placed, placed, (0,), "", field)
+    if bare is not placed:
+        yield state(bare, bare, (1,), "", f"{field}.patch")
+    workload = marked = bare
+    numbers = EntrySelection(list(source.entries)).applying(source.pool, source.node_pool)
+    steps = (compile_steps(source.entries, pool, applying=numbers) for pool in (source.pool, POOL_MARK))
+    for step, marked_step in zip(*steps, strict=True):
+        workload, marked = _run_step(step, workload), _run_marked_step(marked_step, marked)
+        number, member, position = _parse_field(step)
+        order = (2, number, int(member == "patches"), position)
+        made = state(workload, marked or workload, order, f"entries[{number}]", step.field)
+        written = as_object(source.entries[number])[member][position]
+        yield _add_written(made, member, written, source.pool)
+
+
+def _build_bare(
+    group_kind: GroupKind, subject: JSONObject, source: PoolSource, pool: str, settings: PoolSettings
+) -> tuple[JSONObject, JSONObject]:
+    template = build_template(
+        group_kind, subject, kind=source.kind, pool=pool, node_pool=source.node_pool, settings=settings
+    )
+    placed = place_template(group_kind, subject, template, kind=source.kind, pool=pool)
+    return placed, patch_pool(placed, template)
+
+
+def _get_pool_field(source: PoolSource) -> str:
+    if source.group_kind != YURT_APP_SET:
+        return "spec.nodepoolSelector"
+    return f"spec.topology.pools[{source.number}]"
+
+
+def _run_step(step: Step, workload: JSONObject) -> JSONObject:
+    after: JSONObject = merge_repeated(workload, step.run(workload), WORKLOAD)
+    return after
+
+
+def _run_marked_step(step: Step, marked: JSONObject) -> JSONObject:
+    """Return the marked workload after a step, unchanged if the step fails without the name of the pool."""
+    try:
+        return _run_step(step, marked)
+    except RenderError:
+        return marked
+
+
+def _parse_field(step: Step) -> tuple[int, str, int]:
+    found = _STEP.fullmatch(step.field)
+    assert found is not None
+    return int(found[1]), found[2], int(found[3])
+
+
+def _add_written(state: State, member: str, written: JSON, pool: str) -> State:
+    real, marked = (as_object(replace_text(written, NODEPOOL_TOKEN, name)) for name in (pool, POOL_MARK))
+    if member == "items":
+        return state._replace(item=dict(real))
+    return state._replace(written=_read_patch(real), written_marked=_read_patch(marked))
+
+
+def _read_patch(members: JSON) -> WrittenPatch:
+    return WrittenPatch(members["operation"], members["path"], members.get("value"))

@@ -1,0 +1,98 @@
+"""Converts a subject of v1alpha1 to a YurtAppSet v1beta1 without tweaks."""
+
+from collections.abc import Mapping, Sequence
+
+from fleethook.engines.overrider.convert.placement import metadata_of
+from fleethook.engines.overrider.convert.zero_values import without_zeros
+from fleethook.engines.overrider.subject.subject_parts import TEMPLATES, templates_of
+from fleethook.engines.overrider.template.pool_template import PoolTemplate, members_of
+from fleethook.engines.overrider.template.template import REQUIRED, place
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.openyurt import API_VERSION_V1BETA1, YURT_APP_SET
+
+
+def convert_subject(group_kind: GroupKind, subject: JSONObject, *, kind: str, pools: Sequence[str]) -> JSONObject:
+    """Return the YurtAppSet v1beta1 of a subject, without tweaks.
+
+    v1beta1 reads selector and revisionHistoryLimit from the template, so the values of v1alpha1 move there.
+
+    Args:
+        group_kind: YurtAppSet or YurtAppDaemon.
+        subject: A valid subject of v1alpha1.
+        kind: The kind of its template, Deployment or StatefulSet.
+        pools: The pools that a YurtAppSet lists.
+    """
+    spec = as_object(subject.get("spec"))
+    template = as_object(as_object(templates_of(subject)).get(TEMPLATES[kind]))
+    made: JSONObject = {}
+    if group_kind == YURT_APP_SET:
+        made["pools"] = list(pools)
+    elif spec.get("nodepoolSelector") is not None:
+        made["nodepoolSelector"] = spec["nodepoolSelector"]
+    if spec.get("revisionHistoryLimit") is not None:
+        made["revisionHistoryLimit"] = spec["revisionHistoryLimit"]
+    converted = _convert_template(group_kind, template, spec)
+    if kind == "StatefulSet":
+        converted = _remove_own_labels(converted)
+    cleaned = without_zeros(converted, "StatefulSet" if kind == "StatefulSet" else "Deployment")
+    made["workload"] = {"workloadTemplate": {TEMPLATES[kind]: cleaned}}
+    return {
+        "apiVersion": API_VERSION_V1BETA1, "kind": YURT_APP_SET.kind, "metadata": metadata_of(subject), "spec": made,
+    }  # fmt: skip
+
+
+def with_tweaks(converted: JSONObject, tweaks: Sequence[JSONObject]) -> JSONObject:
+    """Return a converted subject with tweaks."""
+    if not tweaks:
+        return converted
+    spec = converted["spec"]
+    return {**converted, "spec": {**spec, "workload": {**spec["workload"], "workloadTweaks": list(tweaks)}}}
+
+
+def _convert_template(group_kind: GroupKind, template: Mapping[str, JSON], spec: Mapping[str, JSON]) -> JSONObject:
+    metadata = dict(members_of(template.get("metadata")))
+    selected = as_object(as_object(spec.get("selector")).get("matchLabels"))
+    if labels := {**as_object(metadata.get("labels")), **selected}:
+        metadata["labels"] = labels
+    workload_spec = dict(members_of(template.get("spec")))
+    own = as_object(as_object(workload_spec.get("selector")).get("matchLabels"))
+    selector = selected if group_kind == YURT_APP_SET else own or selected
+    workload_spec.pop("selector", None)
+    if selector:
+        workload_spec = {"selector": {"matchLabels": dict(selector)}, **workload_spec}
+    if group_kind == YURT_APP_SET:
+        workload_spec.pop("replicas", None)
+        if spec.get("revisionHistoryLimit") is not None:
+            workload_spec["revisionHistoryLimit"] = spec["revisionHistoryLimit"]
+    workload_spec["template"] = _convert_pod_template(group_kind, as_object(workload_spec.get("template")), selector)
+    return {**({"metadata": metadata} if metadata else {}), "spec": workload_spec}
+
+
+def _remove_own_labels(template: JSONObject) -> JSONObject:
+    """Return a StatefulSet's template without labels that its pods lack: OpenYurt would add them to the pods."""
+    metadata = as_object(template.get("metadata"))
+    pods = template["spec"]["template"]["metadata"]["labels"]
+    labels = {name: value for name, value in as_object(metadata.get("labels")).items() if pods.get(name) == value}
+    kept = {name: value for name, value in {**metadata, "labels": labels}.items() if name != "labels" or value}
+    return {**({"metadata": kept} if kept else {}), "spec": template["spec"]}
+
+
+def _convert_pod_template(
+    group_kind: GroupKind, template: Mapping[str, JSON], selector: Mapping[str, JSON]
+) -> JSONObject:
+    metadata, pod_spec = as_object(template.get("metadata")), dict(as_object(template.get("spec")))
+    made = {**template, "metadata": {**metadata, "labels": {**selector, **as_object(metadata.get("labels"))}}}
+    dropped = None
+    if group_kind != YURT_APP_SET:
+        pod_spec.pop("nodeSelector", None)
+        dropped = as_object(as_object(pod_spec.get("affinity")).get("nodeAffinity")).get(REQUIRED)
+    bare = PoolTemplate({}, {}, expressions=(), tolerations=(), dropped_affinity=dropped, pool_patch=None)
+    placed: JSONObject = place({"spec": {"template": {"spec": pod_spec}}}, bare)
+    return {**made, "spec": placed["spec"]["template"]["spec"]}
+
+
+def bare_document(converted: JSONObject, kind: str) -> JSONObject:
+    """Return the document to which OpenYurt's webhook applies each tweak: the template's spec without metadata."""
+    template = converted["spec"]["workload"]["workloadTemplate"][TEMPLATES[kind]]
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {}, "spec": template["spec"]}

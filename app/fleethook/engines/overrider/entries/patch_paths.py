@@ -1,0 +1,175 @@
+"""Paths of patches: JSON pointers (RFC 6901) in which ``[name=app]`` selects an element of a list, as in kustomize.
+
+``/spec/template/spec/containers/[name=app]/env/[name=MODE]/value`` selects by name at any position in the lists. An
+index selects another element when the list is edited. Commas separate several members:
+``[containerPort=53,protocol=UDP]``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from fleethook.engines.overrider.render.keyed_elements import describe_identity, index_elements
+from fleethook.model.formats.spelling import suggestion
+from fleethook.model.json import JSON, JSONObject
+from fleethook.model.merge_keys import WORKLOAD, MergeSchema
+from fleethook.patch import format_pointer, parse_pointer
+
+END: Final = "-"
+_NO_SCHEMA: Final = MergeSchema()
+MAX_SUGGESTED: Final = 5
+
+
+class PathError(ValueError):
+    """A path that does not exist in the workload; the text names the missing part and a correct path."""
+
+
+class PathTarget(NamedTuple):
+    """The container and the member that a path selects."""
+
+    parent: tuple[str, ...]
+    """The path of the container, with indexes in place of names."""
+    last: str
+    """The member or the index in the container."""
+    filled: Mapping[str, str]
+    """The members that a last token ``[name=app]`` sets in a new element; empty for other tokens."""
+
+
+def parse_selector(token: str) -> dict[str, str] | None:
+    """Return the members that ``[name=app]`` requires, None if the token does not have that form."""
+    if not (token.startswith("[") and token.endswith("]") and "=" in token):
+        return None
+    wanted: dict[str, str] = {}
+    last = ""
+    for part in token[1:-1].split(","):
+        member, separator, value = part.partition("=")
+        if separator and member:
+            last = member
+            wanted[member] = value
+        elif last:
+            wanted[last] += f",{part}"  # The comma belongs to the value before it.
+        else:
+            return None
+    return wanted or None
+
+
+def find_target(document: JSON, path: str, *, add: bool) -> PathTarget:
+    """Return the container and the member that ``path`` selects in ``document``.
+
+    Args:
+        document: The workload.
+        path: A pointer, with or without names of elements.
+        add: Whether the patch adds the member, so that the last token may name a missing one.
+
+    Raises:
+        ValueError: ``path`` is no JSON pointer.
+        PathError: A token selects nothing; with ``add``, only a token before the last.
+    """
+    tokens = parse_pointer(path)
+    if not tokens:
+        raise PathError("the path is empty, and a patch cannot replace the workload itself; name a member of it")
+    walked: list[str] = []
+    node, schema = document, WORKLOAD
+    for token in tokens[:-1]:
+        step = _locate(node, token, schema, walked)
+        if type(node) is dict:
+            schema = schema.fields.get(step, _NO_SCHEMA)
+        node = node[int(step) if type(node) is list else step]
+        walked.append(step)
+    last = tokens[-1]
+    wanted = parse_selector(last) if type(node) is list else None
+    if wanted is None:
+        if not add:
+            _locate(node, last, schema, walked)
+        return PathTarget(tuple(walked), last, {})
+    found = matching_elements(node, wanted, schema)
+    if len(found) == 1 or not add:
+        return PathTarget(tuple(walked), _locate(node, last, schema, walked), wanted)
+    if found:
+        raise PathError(f"{last} names {len(found)} elements; add a member that tells them apart")
+    return PathTarget(tuple(walked), END, wanted)
+
+
+def matching_elements(elements: Sequence[JSON], wanted: Mapping[str, str], schema: MergeSchema) -> list[int]:
+    """Return the positions of the elements that have these members; an absent member counts as its default."""
+    defaults = dict(schema.identity)
+    return [
+        position
+        for position, element in enumerate(elements)
+        if isinstance(element, dict)
+        and all(_as_text(element.get(name, defaults.get(name))) == value for name, value in wanted.items())
+    ]
+
+
+def _as_text(value: JSON) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, (str, int, float)) else None
+
+
+def _locate(node: JSON, token: str, schema: MergeSchema, walked: Sequence[str]) -> str:
+    """Return the member or index that a token selects in ``node``; raises PathError if there is none."""
+    if isinstance(node, dict):
+        if token not in node:
+            raise PathError(f"member {token!r} does not exist{suggestion(token, [*node])}")
+        return token
+    if not isinstance(node, list):
+        raise PathError(f"{token!r} selects a member of a value that is neither object nor array")
+    wanted = parse_selector(token)
+    if wanted is None:
+        return _check_index(node, token, schema)
+    found = matching_elements(node, wanted, schema)
+    if len(found) == 1:
+        return str(found[0])
+    if found:
+        raise PathError(f"{token} names {len(found)} elements; add a member that tells them apart")
+    where = "/".join(("", *walked))
+    raise PathError(f"the template has no element {token} in {where}{describe_elements(node, schema)}")
+
+
+def _check_index(elements: Sequence[JSON], token: str, schema: MergeSchema) -> str:
+    if not token.isascii() or not token.isdecimal() or (len(token) > 1 and token[0] == "0") or len(token) > 9:
+        raise PathError(f"{token!r} is not an array index{describe_elements(elements, schema)}")
+    if int(token) >= len(elements):
+        raise PathError(
+            f"index {token} is out of range: the array has {len(elements)} elements"
+            f"{describe_elements(elements, schema)}"
+        )
+    return token
+
+
+def describe_elements(elements: Sequence[JSON], schema: MergeSchema) -> str:
+    """Return the names of a list's elements as the end of an error message, ``""`` if they have no names."""
+    known = index_elements(list(elements), schema)
+    if not known:
+        return ""
+    names = [describe_identity(identity, schema) for identity in known]
+    more = f" and {len(names) - MAX_SUGGESTED} more" if len(names) > MAX_SUGGESTED else ""
+    return f"; an override changes only elements of the template: {', '.join(names[:MAX_SUGGESTED])}{more}"
+
+
+def missing_parent(document: JSON, path: str) -> JSONObject | None:
+    """Return the operation that adds the last parent of ``path`` if only that one is missing, None otherwise.
+
+    Users write ``add …/env/-`` and ``add …/annotations/key`` even if the template has no variables or annotations. The
+    parent of ``-`` and of ``[name=…]`` is a list, the parent of any other token an object.
+    """
+    tokens = parse_pointer(path)
+    if len(tokens) < 2:
+        return None
+    head, _, last = path.rpartition("/")
+    try:
+        target = find_target(document, head, add=True)
+    except PathError:
+        return None
+    node = document
+    for token in target.parent:
+        node = node[int(token) if isinstance(node, list) else token]
+    if not isinstance(node, dict) or node.get(target.last) is not None or last.isdecimal():
+        return None
+    made: JSON = [] if last == END or parse_selector(tokens[-1]) is not None else {}
+    return {"op": "add", "path": pointer_of(target), "value": made}
+
+
+def pointer_of(target: PathTarget) -> str:
+    """Return the plain JSON pointer of a target."""
+    return format_pointer((*target.parent, target.last))

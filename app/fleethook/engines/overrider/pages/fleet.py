@@ -1,0 +1,141 @@
+"""Lists the subjects, their node pools and their workloads, for pages that show a part of them.
+
+The lists are cheap: nothing is rendered. The pages render the shown part only.
+"""
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.cluster.store.partial import PartialObject
+from fleethook.engines.overrider.admission.dry_run import Subject
+from fleethook.engines.overrider.preview.preview import Cell
+from fleethook.engines.overrider.subject.binding import overriders_of
+from fleethook.engines.overrider.subject.bound_workloads import WORKLOAD_INDEXES, pool_of
+from fleethook.engines.overrider.subject.owner import SUBJECT_KINDS
+from fleethook.engines.overrider.subject.pools import pools_of_subject
+from fleethook.engines.overrider.subject.subject_parts import workload_kinds
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSONObject
+from fleethook.model.openyurt import YURT_APP_OVERRIDER
+from fleethook.work.slices import Sliced
+
+# Selecting among 5,000 NodePools takes some milliseconds, and reading the topology of 50 pools 20 µs.
+_SUBJECTS_IN_A_SLICE: Final = 5
+
+
+class FleetView(StoreView, Protocol):
+    """The store, with the keys of a kind over all clusters."""
+
+    def keys(self, group_kind: GroupKind) -> Iterator[ObjectKey]:
+        """Yield the keys of the objects of one kind, over all clusters."""
+
+
+class SubjectRow(NamedTuple):
+    """A subject with its node pools.
+
+    Attributes:
+        key: The subject.
+        pools: The names of its node pools, sorted.
+        kinds: The kinds of its workloads.
+        overrider: The name of the overrider in effect, ``""`` without one.
+    """
+
+    key: ObjectKey
+    pools: Sequence[str]
+    kinds: Sequence[str]
+    overrider: str
+
+    @property
+    def title(self) -> str:
+        """The kind, namespace, name and logical cluster."""
+        inside = f" of {self.key.cluster}" if self.key.cluster else ""
+        return f"{self.key.group_kind.kind} {self.key.namespace or 'default'}/{self.key.name}{inside}"
+
+    @property
+    def overrider_key(self) -> ObjectKey | None:
+        """The overrider in effect, None without one."""
+        key = ObjectKey(self.key.cluster, YURT_APP_OVERRIDER, self.key.namespace, self.overrider)
+        return key if self.overrider else None
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return len(self.pools) * len(self.kinds)
+
+
+class CellKey(NamedTuple):
+    """One cell of the matrix."""
+
+    subject: ObjectKey
+    pool: str
+    kind: str
+
+
+def list_subject_keys(store: FleetView) -> list[ObjectKey]:
+    """Return the keys of all subjects, sorted by namespace, name, kind and cluster."""
+    found = [key for group_kind in SUBJECT_KINDS for key in store.keys(group_kind)]
+    return sorted(found, key=lambda key: (key.namespace, key.name, key.group_kind, key.cluster))
+
+
+def make_row(store: StoreView, key: ObjectKey) -> SubjectRow | None:
+    """Return the row of a subject, None if the subject does not exist."""
+    document = store.get(*key)
+    if document is None:
+        return None
+    overrider = find_overrider(store, key)
+    pools = sorted(pools_of_subject(key.group_kind, document, cluster=key.cluster, store=store))
+    name = "" if overrider is None else overrider["metadata"]["name"]
+    return SubjectRow(key, pools, workload_kinds(document), name)
+
+
+def list_rows(store: FleetView) -> Sliced[list[SubjectRow]]:
+    """Return the rows of all subjects."""
+    rows: list[SubjectRow] = []
+    for number, key in enumerate(list_subject_keys(store), 1):
+        row = make_row(store, key)
+        if row is not None:
+            rows.append(row)
+        if number % _SUBJECTS_IN_A_SLICE == 0:
+            yield
+    return rows
+
+
+def find_overrider(store: StoreView, subject: ObjectKey) -> JSONObject | None:
+    """Return the overrider in effect for a subject, None without one."""
+    cluster, group_kind, namespace, name = subject
+    bound = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
+    return bound[0] if bound else None
+
+
+def find_cell(store: StoreView, key: CellKey) -> Cell | None:
+    """Return a cell for a preview, None if its subject does not exist."""
+    document = store.get(*key.subject)
+    if document is None:
+        return None
+    subject = Subject(key.subject.group_kind, document, key.subject.cluster)
+    return Cell(subject, find_overrider(store, key.subject), key.pool, key.kind)
+
+
+def list_running(
+    store: StoreView, subject: ObjectKey, kind: str, pools: Container[str] | None = None
+) -> Mapping[str, Sequence[PartialObject]]:
+    """Return the stored workloads of a subject by node pool, without those that are being deleted.
+
+    Args:
+        store: The workloads.
+        subject: The subject.
+        kind: Deployment or StatefulSet.
+        pools: The node pools to return, None for all.
+    """
+    found: dict[str, list[PartialObject]] = {}
+    for workload in store.find(WORKLOAD_INDEXES[kind], subject.cluster, subject):
+        pool = pool_of(workload)
+        if (pools is None or pool in pools) and not workload.deleting:
+            found.setdefault(pool, []).append(workload)
+    return found
+
+
+def workload_key(workload: PartialObject, subject: ObjectKey, kind: str) -> ObjectKey:
+    """Return the key of a workload of a subject."""
+    return ObjectKey(subject.cluster, GroupKind("apps", kind), workload.namespace, workload.name)

@@ -1,0 +1,291 @@
+"""Answers the questions of the overriders page from the live store: reads workloads and runs the views in slices.
+
+Slices that read the store run on the event loop, because the event loop changes the store. Work on data that nobody
+changes runs in a thread.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from fleethook.cluster.api_errors import UnreachableError
+from fleethook.cluster.kubernetes.resources import WORKLOADS
+from fleethook.cluster.store import ObjectKey
+from fleethook.cluster.store.store import Store
+from fleethook.console.context import ConsoleContext
+from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.pages.cell_state import CellState, State
+from fleethook.engines.overrider.pages.edit_report import (
+    MAX_WORKLOADS,
+    EditReport,
+    list_affected_workloads,
+    report_edit,
+)
+from fleethook.engines.overrider.pages.edit_text import Edited, locate_edit, parse_overrider
+from fleethook.engines.overrider.pages.fleet import CellKey, SubjectRow, find_cell
+from fleethook.engines.overrider.pages.fleet_scan import FleetScan
+from fleethook.engines.overrider.pages.matrix import Query, Selection, States, count_states, select
+from fleethook.engines.overrider.pages.pool_diff import (
+    CONTEXT,
+    EVERY_LINE,
+    PoolDiff,
+    compare_with_template,
+    prepare_diff,
+)
+from fleethook.engines.overrider.pages.workloads import ClusterWorkloads, CompleteWorkloads, ManifestWorkloads
+from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.model.json import JSONObject
+from fleethook.work.slice_runner import Slices
+from fleethook.work.worker import Worker
+
+
+class ShownCell(NamedTuple):
+    """One cell with its state.
+
+    Attributes:
+        key: The cell.
+        title: The subject, as its row shows it.
+        state: None if the subject has changed while the page was computed.
+    """
+
+    key: CellKey
+    title: str
+    state: CellState | None
+
+
+class ShownRow(NamedTuple):
+    """One row of the table.
+
+    Attributes:
+        row: The subject.
+        columns: The cells of each column, empty for a node pool without workload of the subject.
+    """
+
+    row: SubjectRow
+    columns: Sequence[Sequence[ShownCell]]
+
+
+def fill_table(selection: Selection, states: Mapping[CellKey, CellState]) -> list[ShownRow]:
+    """Return the rows of a table with the states of their cells."""
+    rows = []
+    shown = frozenset(selection.columns)
+    for row in selection.rows:
+        pools = shown.intersection(row.pools)
+        columns = [
+            [_show(CellKey(row.key, pool, kind), row.title, states) for kind in row.kinds] if pool in pools else []
+            for pool in selection.columns
+        ]
+        rows.append(ShownRow(row, columns))
+    return rows
+
+
+def fill_list(
+    selection: Selection, states: Mapping[CellKey, CellState], rows: Mapping[ObjectKey, SubjectRow]
+) -> list[ShownCell]:
+    """Return the cells of a list with their states; ``rows`` has the subjects by key."""
+    return [_show(key, rows[key.subject].title, states) for key in selection.cells]
+
+
+def _show(key: CellKey, title: str, states: Mapping[CellKey, CellState]) -> ShownCell:
+    return ShownCell(key, title, states.get(key))
+
+
+if TYPE_CHECKING:
+    from fleethook.lifetime import Cluster
+
+# A diff compares at most some thousand lines in a thread, and the editor decodes at most 1 MiB there.
+_TURN: Final = "overriders"
+
+
+class MatrixView(NamedTuple):
+    """One page of the matrix.
+
+    Attributes:
+        query: The parameters, with an existing page.
+        selection: The shown part.
+        rows: The rows of the table, empty for a list.
+        cells: The cells of the list, empty for a table.
+        subjects: The number of all subjects.
+        size: The number of all cells.
+        totals: The number of known cells by state.
+        known: The number of cells whose state is known.
+        is_complete: Whether the totals are those of the present objects.
+    """
+
+    query: Query
+    selection: Selection
+    rows: Sequence[ShownRow]
+    cells: Sequence[ShownCell]
+    subjects: int
+    size: int
+    totals: Mapping[State, int]
+    known: int
+    is_complete: bool
+
+
+class CellView(NamedTuple):
+    """One cell of the matrix.
+
+    Attributes:
+        diff: The workload beside its template; None if it cannot be rendered.
+        error: The reason why it cannot be rendered, ``""`` if it can.
+        overrider: The overrider in effect, None without one.
+        shown: The state, with the running workloads.
+    """
+
+    diff: PoolDiff | None
+    error: str
+    overrider: ObjectKey | None
+    shown: ShownCell
+
+
+class EditView(NamedTuple):
+    """An edit with its report.
+
+    Attributes:
+        edited: The edit.
+        report: Its effect.
+        named_namespace: Whether the typed text names its namespace.
+        unread: The number of stored workloads that could not be read.
+    """
+
+    edited: Edited
+    report: EditReport
+    named_namespace: bool
+    unread: int
+
+
+class OverriderService:
+    """Answers for the overriders page of one console."""
+
+    def __init__(self, store: Store, workloads: CompleteWorkloads, worker: Worker) -> None:
+        """Prepare.
+
+        Args:
+            store: Has overriders, subjects, NodePools and partial workloads, with the indexes of both.
+            workloads: Reads complete workloads.
+            worker: Runs long functions in a thread.
+        """
+        self._store: Final = store
+        self._workloads: Final = workloads
+        self._worker: Final = worker
+        self._slices: Final = Slices()
+        self.scan: Final = FleetScan(store, workloads)
+
+    async def show_matrix(self, query: Query) -> MatrixView:
+        """Return a page of the matrix; a scan of all cells goes on in the background."""
+        with self.scan.paused():
+            view = await self._show_matrix(query)
+        self.scan.start()
+        return view
+
+    async def _show_matrix(self, query: Query) -> MatrixView:
+        rows = await self.scan.list_rows()
+        visible = {row.key: row for row in rows}
+        # The scan goes on while the thread selects.
+        states, is_complete = dict(self.scan.states), self.scan.is_complete
+        selection, totals = await self._worker.run(_TURN, _select, rows, query, states)
+        found = await self._compute(selection.cells, visible)
+        return MatrixView(
+            query._replace(page=selection.paging.page, columns=selection.column_paging.page),
+            selection,
+            fill_table(selection, found),
+            fill_list(selection, found, visible) if query.layout == "list" else (),
+            subjects=len(rows),
+            size=sum(row.size for row in rows),
+            totals=totals,
+            known=sum(totals.values()),
+            is_complete=is_complete,
+        )
+
+    async def _compute(
+        self, cells: Sequence[CellKey], rows: Mapping[ObjectKey, SubjectRow]
+    ) -> dict[CellKey, CellState]:
+        """Return the states of the shown cells, each compared with its running workloads."""
+        pools: dict[ObjectKey, list[str]] = {}
+        for cell in cells:
+            pools.setdefault(cell.subject, []).append(cell.pool)
+        read = await asyncio.gather(*(self.scan.read_running(rows[key], names) for key, names in pools.items()))
+        running = {cell: workloads for one in read for cell, workloads in one.items()}
+        return await self.scan.compute(cells, running)
+
+    async def show_cell(self, key: CellKey, *, everything: bool = False) -> CellView | None:
+        """Return one cell with its diff, None if the subject has no such workload.
+
+        Args:
+            key: The cell.
+            everything: Whether to show unchanged lines far from changes, too.
+        """
+        with self.scan.paused():
+            return await self._show_cell(key, everything=everything)
+
+    async def _show_cell(self, key: CellKey, *, everything: bool) -> CellView | None:
+        rows = {row.key: row for row in await self.scan.list_rows() if row.key == key.subject}
+        row = rows.get(key.subject)
+        cell = find_cell(self._store, key)
+        if row is None or cell is None or key.pool not in row.pools or key.kind not in row.kinds:
+            return None
+        states = await self._compute([key], rows)
+        shown = ShownCell(key, row.title, states.get(key))
+        try:
+            prepared = prepare_diff(cell, store=self._store, plans=self.scan.plans)
+        except (SubjectError, RenderError) as error:
+            return CellView(None, str(error), row.overrider_key, shown)
+        context = EVERY_LINE if everything else CONTEXT
+        diff = await self._worker.run(_TURN, partial(compare_with_template, prepared, context=context))
+        return CellView(diff, "", row.overrider_key, shown)
+
+    async def show_edit(self, text: str, *, opened: ObjectKey | None, pool: str = "") -> EditView:
+        """Return the effect of a typed text.
+
+        Args:
+            text: The text.
+            opened: The overrider that the editor was opened for.
+            pool: Compare only node pools whose name contains this text.
+
+        Raises:
+            EditError: The text is no overrider that can be compared.
+        """
+        with self.scan.paused():
+            return await self._show_edit(text, opened=opened, pool=pool)
+
+    async def _show_edit(self, text: str, *, opened: ObjectKey | None, pool: str) -> EditView:
+        document = await self._worker.run(_TURN, parse_overrider, text)
+        edited = locate_edit(document, self._store, opened=opened)
+        keys = list_affected_workloads(edited, self._store)
+        running: dict[ObjectKey, JSONObject] | None = None
+        if len(keys) <= MAX_WORKLOADS:
+            running = await self._workloads.read(keys)
+        work = report_edit(edited, self._store, running, stored=len(keys), pool=pool)
+        unread = 0 if running is None else len(keys) - len(running)
+        named = bool(document.object["metadata"].get("namespace"))
+        return EditView(edited, await self._slices.run(work), named, unread)
+
+    async def close(self) -> None:
+        """End the scan."""
+        await self.scan.close()
+
+
+def _select(rows: Sequence[SubjectRow], query: Query, states: States) -> tuple[Selection, dict[State, int]]:
+    return select(rows, query, states), count_states(states)
+
+
+def make_service(context: ConsoleContext) -> OverriderService:
+    """Return the service of a console."""
+    workloads: CompleteWorkloads
+    if context.manifests is not None:
+        workloads = ManifestWorkloads(context.manifests)
+    else:
+        workloads = ClusterWorkloads(partial(_read_workload, context.cluster))
+    return OverriderService(context.store, workloads, context.worker)
+
+
+async def _read_workload(cluster: "Cluster | None", key: ObjectKey) -> JSONObject:
+    """Return one workload that the API server stores; raises APIError, UnreachableError."""
+    if cluster is None:
+        raise UnreachableError("the console reads no cluster")
+    resource = next(one for one in WORKLOADS if one.group_kind == key.group_kind)
+    path = cluster.source.scope(key.cluster) + resource.in_namespace(key.namespace, key.name)
+    found: JSONObject = await cluster.connection.json("GET", path)
+    return found

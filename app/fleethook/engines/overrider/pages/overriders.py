@@ -1,0 +1,186 @@
+"""The section ``/overriders``: the matrix of subjects and node pools, the diff of one workload, and the editor."""
+
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from fastapi import APIRouter
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from fleethook.cluster.store import ObjectKey
+from fleethook.console.context import ConsoleContext
+from fleethook.console.forms import FormFields
+from fleethook.console.kept_value import KeptValue
+from fleethook.console.rendering import Context, render
+from fleethook.console.views.overriders.yaml_paths import format_value
+from fleethook.console.views.paging import Paging
+from fleethook.engines.overrider.pages.cell_state import LABELS
+from fleethook.engines.overrider.pages.edit_text import (
+    EditError,
+    format_command,
+    format_overrider,
+    make_overrider,
+    normalize,
+    show_source,
+)
+from fleethook.engines.overrider.pages.matrix import SORTS, Query
+from fleethook.engines.overrider.pages.overrider_links import (
+    MAX_TEXT,
+    cell_url,
+    edit_url,
+    matrix_url,
+    new_url,
+    parse_cell,
+    parse_overrider_key,
+    parse_query,
+)
+from fleethook.engines.overrider.pages.overrider_service import EditView, make_service
+
+router: Final = APIRouter(prefix="/overriders")
+
+_SERVICE: Final = KeptValue(make_service)
+
+
+@router.get("")
+async def show_matrix(request: Request, context: Context) -> HTMLResponse:
+    """Show the matrix, or the list of its cells."""
+    query = parse_query(request.query_params)
+    view = await _SERVICE.find(request).show_matrix(query)
+    shown = view.query
+    first = shown._replace(page=1, columns=1)
+    return await render(
+        request,
+        "overriders/matrix.html",
+        command=_make_command(context, "render", "--output", "diff"),
+        view=view,
+        labels=LABELS,
+        sorts=SORTS,
+        here=matrix_url(shown),
+        state_urls={state: matrix_url(first._replace(state=state)) for state in (None, *LABELS)},
+        page_urls=_link_pages(view.selection.paging, lambda page: shown._replace(page=page)),
+        column_urls=_link_pages(view.selection.column_paging, lambda page: shown._replace(columns=page)),
+        **_LINKS,
+    )
+
+
+@router.get("/pool")
+async def show_pool(request: Request, context: Context) -> HTMLResponse:
+    """Show the workload of one node pool beside its template."""
+    key = parse_cell(request.query_params)
+    everything = request.query_params.get("all") == "1"
+    view = await _SERVICE.find(request).show_cell(key, everything=everything)
+    if view is None:
+        subject = f"{key.subject.group_kind.kind} {key.subject.namespace or 'default'}/{key.subject.name}"
+        raise HTTPException(404, f"{subject} has no {key.kind or 'workload'} in node pool {key.pool!r}")
+    return await render(
+        request,
+        "overriders/pool.html",
+        command=_make_command(context, "render", *_select_subject(key.subject), "--pool", key.pool, "--output", "diff"),
+        view=view,
+        shown=view.shown,
+        everything_url=cell_url(key, everything=True),
+        row_url=matrix_url(Query(subject=f"{key.subject.namespace or 'default'}/{key.subject.name}", layout="list")),
+        new_url=new_url(key.subject),
+        **_LINKS,
+    )
+
+
+@router.get("/edit")
+async def open_editor(request: Request, context: Context) -> HTMLResponse:
+    """Show the editor with a stored overrider, or with a new one for a subject."""
+    key = parse_overrider_key(request.query_params)
+    stored = context.store.get(*key)
+    file = None if context.manifests is None else context.manifests.find(key)
+    if file is not None:
+        text = show_source(file)
+    elif stored is not None:
+        text = format_overrider(stored)
+    elif subject := request.query_params.get("subject", ""):
+        text = format_overrider(make_overrider(key, subject))
+    else:
+        raise HTTPException(404, f"there is no YurtAppOverrider {key.namespace or 'default'}/{key.name}")
+    return await _show_editor(request, context, key, text, pool="")
+
+
+@router.post("/edit")
+async def show_effect(request: Request, context: Context, fields: FormFields) -> HTMLResponse:
+    """Show the editor with the effect of a typed text."""
+    key = parse_overrider_key(request.query_params)
+    pool = fields.get("pool", "")[:MAX_TEXT].strip()
+    return await _show_editor(request, context, key, normalize(fields.get("text", "")), pool=pool)
+
+
+@router.post("/download")
+async def download(fields: FormFields) -> Response:
+    """Return a typed text as a file."""
+    return Response(
+        normalize(fields.get("text", "")).encode(errors="replace"),
+        media_type="application/yaml",
+        headers={"content-disposition": 'attachment; filename="overrider.yaml"'},
+    )
+
+
+async def _show_editor(
+    request: Request, context: ConsoleContext, key: ObjectKey, text: str, *, pool: str
+) -> HTMLResponse:
+    problem: EditError | None = None
+    view: EditView | None = None
+    try:
+        view = await _SERVICE.find(request).show_edit(text, opened=key, pool=pool)
+    except EditError as error:
+        problem = error
+    query = {name: value for name, value in request.query_params.items() if name in _KEY_PARAMETERS}
+    return await render(
+        request,
+        "overriders/edit.html",
+        command=_make_command(context, "diff", "-f", "overrider.yaml"),
+        key=key,
+        text=text,
+        pool=pool,
+        problem=problem,
+        view=view,
+        here=f"/overriders/edit?{urlencode(query)}",
+        kubectl_command=format_command(text, namespace=_find_namespace(view)),
+        **_LINKS,
+    )
+
+
+def _find_namespace(view: EditView | None) -> str:
+    """Return the namespace for kubectl if the text names none."""
+    if view is None or view.named_namespace:
+        return ""
+    return view.edited.key.namespace
+
+
+_KEY_PARAMETERS: Final = frozenset({"cluster", "namespace", "name", "subject"})
+_LINKS: Final[Mapping[str, Any]] = {"cell_url": cell_url, "edit_url": edit_url, "as_yaml": format_value}
+
+
+def _link_pages(paging: Paging, turn: Callable[[int], Query]) -> dict[str, str]:
+    """Return the addresses of the pages beside the present one, ``""`` for missing ones.
+
+    Args:
+        paging: The present page.
+        turn: Returns the query of a page.
+    """
+    return {
+        "previous": matrix_url(turn(paging.page - 1)) if paging.page > 1 else "",
+        "next": matrix_url(turn(paging.page + 1)) if paging.page < paging.pages else "",
+    }
+
+
+def _select_subject(key: ObjectKey) -> tuple[str, ...]:
+    """Return the options that select one subject; ``--subject`` takes the forms of ``--without``."""
+    name = f"{key.group_kind.kind}/{key.namespace or 'default'}/{key.name}"
+    return "--subject", f"{name}@{key.cluster}" if key.cluster else name
+
+
+def _make_command(context: ConsoleContext, command: str, *options: str) -> str:
+    """Return the command that prints the same; ``diff`` takes the edit by ``-f``, so manifests by ``--against``."""
+    words = shlex.split(context.command_source)
+    if command == "diff":
+        words = ["--against" if word == "-f" else word for word in words]
+    return shlex.join(["fleethook", command, *words, *options])

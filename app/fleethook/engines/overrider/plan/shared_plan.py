@@ -1,0 +1,304 @@
+"""Plans that pools share, and the values of each pool.
+
+A shared plan is compiled with marks in place of a pool's values. If a render needs the full plan of a pool, the marks
+are filled. The hash and the undo of a pool are computed from text, without filling the plan.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Sequence
+from sys import getsizeof
+from typing import Final
+from weakref import ref
+
+import msgspec
+
+from fleethook.engines.overrider.entries.value_marks import (
+    NO_VALUES,
+    POOL_MARK,
+    EntryValues,
+    Filler,
+    PoolValues,
+    has_number_mark,
+)
+from fleethook.engines.overrider.plan.plan import Plan, digest_text
+from fleethook.engines.overrider.plan.plan_size import size_of
+from fleethook.engines.overrider.render.delta import leaves
+from fleethook.engines.overrider.render.fast_path import PrecompiledPatch
+from fleethook.engines.overrider.render.undo import Memory, hash_text
+from fleethook.model.json import JSON
+from fleethook.work.slices import Sliced
+
+# A render requests the same filled plan several times. All of them together take 3 MB at most.
+MAX_FILLED: Final = 64
+# A render needs the filler of its subject. Finding the marks again takes ten times as long as filling them, so the
+# fillers of many subjects are cached: 25 MB at most.
+MAX_FILLERS: Final = 512
+
+# Filled patches of pools that get many reviews: 16 MB at most.
+MAX_PATCHES: Final = 2_048
+# Filling takes as long as three comparisons with the marks. A pass of the controller requests the patch of each pool
+# once or twice, and a large fleet requests each in its turn, so only a pool with requests in quick succession gets one.
+_REQUESTS_BEFORE_FILLING: Final = 3
+
+# Measured with tracemalloc: a pool, and the tuples with the values of its own entries.
+_POOL_BYTES: Final = 430
+_VALUES_BYTES: Final = 330
+
+_Names = tuple[frozenset[str], frozenset[str]]
+"""The names of elements with the mark, and the other names."""
+_NO_NAMES: Final[_Names] = (frozenset(), frozenset())
+
+
+class SharedPlan:
+    """The plan of all pools of a subject that differ only by their `PoolValues`."""
+
+    __slots__ = (
+        "__weakref__", "_changed_values", "_has_numbers", "_text", "is_marked", "key", "names", "plan", "pools", "size"
+    )  # fmt: skip
+
+    def __init__(
+        self, plan: Plan, *, key: Hashable, text: bytes, names: "_Names | None", size: int, is_marked: bool
+    ) -> None:
+        """Store a plan; use `share_plan` instead."""
+        self.plan: Final = plan
+        self.key: Final = key
+        self.pools = 0
+        """The number of pools that share the plan."""
+        self.is_marked: Final = is_marked
+        self.names: Final = names
+        self.size: Final = size
+        self._text: Final = text
+        self._has_numbers: Final = has_number_mark(text)
+        self._changed_values: Filler | None = None
+
+    def changed_values(self, values: PoolValues) -> tuple[tuple[JSON, JSON], ...]:
+        """Return `PoolPlan.changed_values`."""
+        if self._changed_values is None:
+            self._changed_values = Filler(tuple(leaf.values for leaf in leaves(self.plan.create.delta)))
+        found: tuple[tuple[JSON, JSON], ...] = self._changed_values.fill(values)
+        return found
+
+    @property
+    def hashed_bytes(self) -> int:
+        """The length of the text that is hashed for each pool, which takes most of the time to find the pool's plan."""
+        return len(self._text)
+
+    def confuses(self, pool: str) -> bool:
+        """Return whether, in ``pool``, an element named after the pool has the same name as another element."""
+        marked, others = self.names or _NO_NAMES
+        return any(name.replace(POOL_MARK, pool) in others for name in marked)
+
+    def digest(self, values: PoolValues) -> str:
+        """Return the hash for a pool."""
+        if not self._text:
+            return self.plan.digest
+        return hash_text(values.fill_json(self._text, has_numbers=self._has_numbers))
+
+    def filler(self, *, creating: bool) -> Filler:
+        """Return a filler for the members of the plan.
+
+        Args:
+            creating: Whether to fill the members that only a new workload needs.
+        """
+        plan = self.plan
+        if not creating:
+            plan = msgspec.structs.replace(plan, create=plan.update, rendered=plan.bare, fast=None)
+        return Filler(msgspec.structs.astuple(plan))
+
+
+def share_plan(plan: Plan, *, kind: str, pool: str, key: Hashable, template: JSON) -> Sliced[SharedPlan]:
+    """Return the plan of all pools that differ only by their `PoolValues`.
+
+    Args:
+        plan: The plan, compiled for the mark or for a single pool.
+        kind: Deployment or StatefulSet.
+        pool: The name that the plan was compiled for.
+        key: The settings that the pools with this plan have in common.
+        template: The template of the subject, which the size does not include.
+    """
+    is_marked = pool == POOL_MARK
+    names = find_names((plan.bare, plan.rendered)) if is_marked else _NO_NAMES
+    text = digest_text(kind, pool, plan.rendered, plan.undo_text) if is_marked and plan.steps else b""
+    yield
+    size = size_of((plan, names, key), shared=template) + len(text)
+    yield
+    return SharedPlan(plan, key=key, text=text, names=names, size=size, is_marked=is_marked)
+
+
+class FilledPlans:
+    """A cache of filled plans, patches and fillers; the least recently used plans and fillers are evicted first."""
+
+    def __init__(self) -> None:
+        """Create an empty cache."""
+        self._plans: Final[OrderedDict[tuple[SharedPlan, PoolValues, bool], Plan]] = OrderedDict()
+        self._fillers: Final[OrderedDict[tuple[SharedPlan, bool | None], Filler]] = OrderedDict()
+        # A pool holds its patch. A pool whose plan was dropped is not kept for it.
+        self._patched: Final[deque[ref[PoolPlan]]] = deque()
+        self.requests = 0
+        """The requests of patches that were not filled."""
+
+    def get(self, of: "PoolPlan", *, creating: bool) -> Plan:
+        """Return the filled plan of a pool; without ``creating``, the members of new workloads are not filled."""
+        if not of.shared.is_marked:
+            return of.shared.plan
+        key = (of.shared, of.values, creating)
+        plan = self._plans.get(key)
+        if plan is None:
+            members = self._get_filler(of.shared, creating).fill(of.values)
+            plan = self._plans[key] = msgspec.structs.replace(Plan(*members), digest=of.digest)
+            if len(self._plans) > MAX_FILLED:
+                self._plans.popitem(last=False)
+        else:
+            self._plans.move_to_end(key)
+        return plan
+
+    def fill_patch(self, of: "PoolPlan") -> PrecompiledPatch:
+        """Return the patch of a pool with its values; the oldest pool drops its patch if there are too many."""
+        patch: PrecompiledPatch = self._get_filler(of.shared, None).fill(of.values)
+        self._patched.append(ref(of))
+        if len(self._patched) > MAX_PATCHES and (oldest := self._patched.popleft()()) is not None:
+            oldest.forget_patch()
+        return patch.name_checks()
+
+    def _get_filler(self, shared: SharedPlan, creating: bool | None) -> Filler:  # noqa: FBT001 - part of a key
+        """Return the filler of a plan, or of its patch if ``creating`` is None."""
+        key = (shared, creating)
+        filler = self._fillers.get(key)
+        if filler is None:
+            made = Filler(shared.plan.fast) if creating is None else shared.filler(creating=creating)
+            filler = self._fillers[key] = made
+            if len(self._fillers) > MAX_FILLERS:
+                self._fillers.popitem(last=False)
+        else:
+            self._fillers.move_to_end(key)
+        return filler
+
+
+class PoolPlan:
+    """The plan of one pool: a shared plan and the values of the pool."""
+
+    __slots__ = (
+        "__weakref__", "_filled", "_of_entries", "_patch", "_requested_at", "_requests", "digest", "pool", "replicas",
+        "shared", "undo_text",
+    )  # fmt: skip
+
+    def __init__(self, shared: SharedPlan, values: PoolValues, *, filled: FilledPlans) -> None:
+        """Compute the hash and the undo of the pool."""
+        self._filled: Final = filled
+        self._of_entries: Final[EntryValues] = values.of_entries
+        self._patch: PrecompiledPatch | None = None
+        self._requested_at = self._requests = 0
+        self.shared: Final = shared
+        self.pool: Final = values.pool
+        self.replicas: Final = values.replicas
+        self.digest: Final = shared.digest(values)
+        """See `Plan`."""
+        text = shared.plan.undo_text
+        self.undo_text: Final = values.fill_text(text) if shared.is_marked else text
+        """See `Plan`."""
+
+    @property
+    def values(self) -> PoolValues:
+        """The values of the pool for the marks of the plan."""
+        return PoolValues(self.pool, self.replicas, self._of_entries)
+
+    @property
+    def size(self) -> int:
+        """Estimated bytes of the pool, without the shared plan."""
+        own = self._of_entries
+        return _POOL_BYTES if own is NO_VALUES else _POOL_BYTES + _VALUES_BYTES + sum(map(getsizeof, own.texts))
+
+    @property
+    def applies(self) -> bool:
+        """Whether an entry applies to the pool."""
+        return bool(self.shared.plan.steps)
+
+    @property
+    def leaves_replicas(self) -> bool:
+        """Whether existing workloads keep their replicas, which another owner sets."""
+        return self.shared.plan.leaves_replicas
+
+    @property
+    def memory(self) -> Memory:
+        """The annotations that a render sets on a workload without changes by other writers."""
+        return Memory(self.digest, self.undo_text)
+
+    @property
+    def fast(self) -> PrecompiledPatch | None:
+        """The patch of a workload that matches the template; after some requests, with the values of the pool."""
+        fast = self._patch or self.shared.plan.fast
+        if fast is None or fast is self._patch or not self.shared.is_marked:
+            return fast
+        if not self._is_requested_often():
+            return fast
+        self._patch = self._filled.fill_patch(self)
+        return self._patch
+
+    def _is_requested_often(self) -> bool:
+        """Count a request, and return whether enough of them came in quick succession."""
+        self._filled.requests += 1
+        if self._filled.requests - self._requested_at > MAX_PATCHES:
+            self._requests = 0
+        self._requested_at = self._filled.requests
+        self._requests += 1
+        return self._requests > _REQUESTS_BEFORE_FILLING
+
+    def forget_patch(self) -> None:
+        """Drop the patch with the values of the pool, until it is requested often."""
+        self._patch, self._requests = None, 0
+
+    @property
+    def changed_values(self) -> Sequence[tuple[JSON, JSON]]:
+        """The values before and after of each difference that the entries make, None for an absent one.
+
+        Both may be equal: the difference is then that of other pools that share the plan.
+        """
+        return self.shared.changed_values(self.values)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings for reviews of the pool's workload."""
+        warnings = self.shared.plan.warnings
+        return tuple(map(self.values.fill_text, warnings)) if self.shared.is_marked else warnings
+
+    @property
+    def full(self) -> Plan:
+        """The plan with the values of the pool in place of all marks."""
+        return self._filled.get(self, creating=True)
+
+    @property
+    def for_update(self) -> Plan:
+        """The filled plan for updates. Callers must not read ``create``, ``rendered`` and ``fast``."""
+        return self._filled.get(self, creating=False)
+
+
+def find_names(documents: tuple[JSON, ...]) -> _Names | None:
+    """Return the names of elements with the mark, and the other names; None if the key of an object has the mark.
+
+    In some pool, an element with a mark may get the name of another element. Keys with a mark cannot be shared, because
+    the order of keys is part of the hash.
+    """
+    found: list[JSON] = []
+    seen: set[int] = set()  # The documents share objects; each is visited once.
+    pending = [*documents]
+    while pending:
+        value = pending.pop()
+        if not isinstance(value, (dict, list)) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, dict):
+            if POOL_MARK in "\n".join(value):
+                return None
+            pending += value.values()
+        else:
+            pending += value
+            for element in value:
+                if isinstance(element, dict):
+                    found += map(element.get, _IDENTIFYING)
+    names = frozenset(name for name in found if isinstance(name, str))
+    marked = frozenset(name for name in names if POOL_MARK in name)
+    return marked, names - marked if marked else frozenset()
+
+
+# The members of an element that may identify it.
+_IDENTIFYING: Final = ("name", "mountPath", "devicePath", "ip", "key", "value", "topologyKey")

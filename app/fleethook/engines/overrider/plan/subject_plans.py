@@ -1,0 +1,325 @@
+"""Compiles the plans of one subject; its pools share the common parts.
+
+Pools of a subject share one plan if they differ only by their names, their replicas and the values that entries of
+their own set. A pool then adds some hundred bytes: its hash, its values and a reference to the plan.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from fleethook.engines.overrider.entries.entry_pattern import Applied, EntryPatterns
+from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_entries
+from fleethook.engines.overrider.entries.value_marks import POOL_MARK, PoolValues, has_mark, is_safe_name
+from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, compile_steps_in_slices
+from fleethook.engines.overrider.plan.plan_inputs import get_identity, same_input
+from fleethook.engines.overrider.plan.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names, share_plan
+from fleethook.engines.overrider.rules.value_shapes import replicas_problem
+from fleethook.engines.overrider.subject.pools import topology
+from fleethook.engines.overrider.subject.subject_parts import (
+    SetSelections,
+    depends_on_node_pools,
+    is_v1beta1,
+    templates_of,
+    tweaks_of,
+)
+from fleethook.engines.overrider.template.pool_settings import encode_settings, mark_settings
+from fleethook.engines.overrider.template.pool_template import PoolSettings, SubjectError, workload_prefix
+from fleethook.engines.overrider.template.template import lacks_pool, subject_name
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSONObject, as_object
+from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.work.slices import Sliced, run_at_once
+
+# Measured with tracemalloc: a pool that cannot be rendered, and a subject without pools.
+_ERROR_BYTES: Final = 420
+_SUBJECT_BYTES: Final = 4_000
+Outcome = PoolPlan | SubjectError | RenderError
+_Shared = SharedPlan | SubjectError | RenderError | object
+"""The plan or the error that pools of one configuration share; `NAMED_AFTER_POOL` if they share none."""
+
+
+class NotCompiledError(Exception):
+    """A plan was requested only if it is compiled, and it is not.
+
+    Attributes:
+        work: Compiles the plan in slices.
+    """
+
+    def __init__(self, work: Sliced[None]) -> None:
+        """Store the work that compiles the plan."""
+        super().__init__("the plan is not compiled")
+        self.work: Final = work
+
+
+class _Configuration(NamedTuple):
+    """The settings of a pool, with marks in place of its own values; equal for pools that share a plan."""
+
+    key: Hashable
+    pool: str
+    """The name to compile for: the mark, or the name of the pool."""
+    applied: Applied
+    """The entries that apply."""
+    config: JSONObject | None
+    """The settings of the pool as the subject has them."""
+    node_pool: JSONObject | None
+    replicas: int | None
+    tweaks: tuple[int, ...]
+    """The numbers of the tweaks of a YurtAppSet v1beta1 that apply to the pool."""
+    placement: bytes
+    """The pool's settings as text, with the mark for its name; empty if the pool shares no plan."""
+
+
+class SubjectPlans:
+    """The plans of one subject with one overrider.
+
+    Attributes:
+        inputs: The subject and the overrider.
+        size: Estimated bytes of the plans.
+        compiled: Number of compiled plans.
+        depends_on_node_pools: Whether the plans depend on NodePools.
+    """
+
+    def __init__(
+        self,
+        group_kind: GroupKind,
+        subject: JSONObject,
+        overrider: JSONObject | None,
+        *,
+        filled: FilledPlans | None = None,
+    ) -> None:
+        """Index the subject and the overrider; `plan` compiles.
+
+        Args:
+            group_kind: YurtAppSet or YurtAppDaemon.
+            subject: The subject as stored.
+            overrider: The overrider in effect, or None for the bare template.
+            filled: The cache of filled plans; None to create one.
+        """
+        self.inputs = (subject, overrider)
+        self.size = _SUBJECT_BYTES
+        self.compiled = 0
+        self._filled: Final = filled or FilledPlans()
+        self._template: Final = templates_of(subject)
+        self._group_kind: Final = group_kind
+        entries = as_object(overrider or {}).get("entries")
+        self._patterns: Final = EntryPatterns(entries, template=(self._template, tweaks_of(subject)))
+        self.depends_on_node_pools: Final = self._patterns.uses_labels or depends_on_node_pools(group_kind, subject)
+        self._has_mark: Final = has_mark((get_identity(subject), subject.get("spec"), entries))
+        text = msgspec.json.encode((entries, tweaks_of(subject)))
+        self._has_pool_token: Final = NODEPOOL_TOKEN.encode() in text or TWEAK_POOL_TOKEN.encode() in text
+        self._selections: Final = SetSelections(subject) if is_v1beta1(subject) else None
+        with_topology = group_kind == YURT_APP_SET and self._selections is None
+        self._configs: Final = topology(subject.get("spec")) if with_topology else {}
+        self._bare: tuple[Hashable, BarePlan] | None = None
+        # The configuration of the last requested pool: `prepare` compiles its plan, and `plan` looks it up next.
+        self._configured: tuple[str, str, JSONObject | None, _Configuration] | None = None
+        self._plans: Final[dict[Hashable, _Shared]] = {}
+        # Several reviews and the controller may need the same plan at once. Each of them does slices of the same work.
+        self._compiling: Final[dict[Hashable, Sliced[_Shared]]] = {}
+        # Least recently requested first.
+        self._pools: Final[OrderedDict[tuple[str, str], tuple[JSONObject | None, Outcome]]] = OrderedDict()
+
+    def plan(self, kind: str, pool: str, node_pool: JSONObject | None) -> PoolPlan:
+        """Return the plan for the subject's workload of ``kind`` in ``pool``.
+
+        Args:
+            kind: Deployment or StatefulSet.
+            pool: The pool's name.
+            node_pool: The NodePool object, if plans of the subject depend on it and it exists.
+
+        Raises:
+            SubjectError: The subject describes no workload.
+            RenderError: An entry does not fit the template, or is invalid.
+        """
+        plan = self.plan_if_compiled(kind, pool, node_pool, compiles=True)
+        assert plan is not None
+        return plan
+
+    def find_plan(self, kind: str, pool: str, node_pool: JSONObject | None) -> PoolPlan | None:
+        """Return the plan of a pool that was requested before with the same NodePool object, else None."""
+        known = self._pools.get((kind, pool))
+        if known is None or known[0] is not node_pool or not isinstance(known[1], PoolPlan):
+            return None
+        self._pools.move_to_end((kind, pool))
+        return known[1]
+
+    def plan_if_compiled(
+        self, kind: str, pool: str, node_pool: JSONObject | None, *, compiles: bool = False
+    ) -> PoolPlan | None:
+        """Return the plan of a pool as `plan` does, None if it has to be compiled and ``compiles`` is False."""
+        known = self._pools.get((kind, pool))
+        if known is not None and (known[0] is node_pool or same_input(known[0], node_pool)):
+            self._pools.move_to_end((kind, pool))
+            return _unwrap(known[1])
+        if known is not None:
+            self._drop(kind, pool)
+        outcome = self._find_outcome(kind, pool, node_pool, compiles=compiles)
+        if outcome is None:
+            return None
+        if isinstance(outcome, PoolPlan):
+            outcome.shared.pools += 1
+        self.size += _measure(outcome)
+        self._pools[kind, pool] = (node_pool, outcome)
+        return _unwrap(outcome)
+
+    def forget_bare(self) -> None:
+        """Drop the bare plan, which speeds up consecutive compilations."""
+        self._bare = None
+
+    def drop_oldest(self) -> bool:
+        """Drop the least recently requested pool; return whether more than one is left."""
+        if len(self._pools) > 1:
+            self._drop(*next(iter(self._pools)))
+        return len(self._pools) > 1
+
+    def _drop(self, kind: str, pool: str) -> None:
+        """Drop a pool, and its plan if no other pool shares it."""
+        _, outcome = self._pools.pop((kind, pool))
+        self.size -= _measure(outcome)
+        if isinstance(outcome, PoolPlan):
+            shared = outcome.shared
+            shared.pools -= 1
+            if not shared.pools:
+                del self._plans[shared.key]
+                self.size -= shared.size
+
+    def _find_outcome(self, kind: str, pool: str, node_pool: JSONObject | None, *, compiles: bool) -> Outcome | None:
+        """Return the plan or the error of a pool, None if it has to be compiled and ``compiles`` is False."""
+        if not self._has_pool(pool, node_pool):
+            return SubjectError(lacks_pool(self._group_kind, self.inputs[0], pool))
+        replicas = as_object(self._configs.get(pool)).get("replicas")
+        if replicas is not None and (problem := replicas_problem(replicas)) is not None:
+            name = subject_name(self._group_kind, self.inputs[0])
+            return SubjectError(f"{name}: replicas of pool {pool!r} in spec.topology.pools {problem}")
+        work = self._find_shared(kind, pool, node_pool)
+        try:
+            next(work)
+        except StopIteration as end:
+            of, shared = end.value
+        else:
+            if not compiles:
+                return None
+            of, shared = run_at_once(work)
+        values = PoolValues(pool, of.replicas, of.applied.values)
+        if isinstance(shared, SharedPlan):
+            return PoolPlan(shared, values, filled=self._filled)
+        if isinstance(shared, RenderError):
+            return RenderError(values.fill_text(shared.field), values.fill_text(shared.reason))
+        assert isinstance(shared, SubjectError)
+        return SubjectError(values.fill_text(str(shared)))
+
+    def _has_pool(self, pool: str, node_pool: JSONObject | None) -> bool:
+        if self._selections is not None:
+            return self._selections.selects(pool, node_pool)
+        return self._group_kind != YURT_APP_SET or pool in self._configs
+
+    def prepare(self, kind: str, pool: str, node_pool: JSONObject | None) -> Sliced[None]:
+        """Compile the plan of a pool in slices, so that `plan` finds it; arguments as in `plan`."""
+        if (kind, pool) not in self._pools and self._has_pool(pool, node_pool):
+            yield from self._find_shared(kind, pool, node_pool)
+
+    def _find_shared(self, kind: str, pool: str, node_pool: JSONObject | None) -> "Sliced[_Found]":
+        """Return the configuration of a pool with its plan or error. It pauses only if it has to compile them."""
+        of = self._get_configuration(kind, pool, node_pool)
+        shared = self._plans.get(of.key) or (yield from self._compile_together(of, kind))
+        if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
+            of = of._replace(key=(pool, of.key), pool=pool, applied=self._patterns.find_literal(pool, node_pool))
+            shared = self._plans.get(of.key) or (yield from self._compile_together(of, kind))
+        return of, shared
+
+    def _compile_together(self, of: _Configuration, kind: str) -> "Sliced[_Shared]":
+        """Return the plan or the error of a configuration, which concurrent callers compile once.
+
+        Each of them does the next slice in its turn, so nobody waits for a caller that has given up.
+        """
+        yield
+        while (known := self._plans.get(of.key)) is None:
+            work = self._compiling.setdefault(of.key, self._compile_shared(of, kind))
+            is_paused = False
+            try:
+                next(work)
+                is_paused = True
+            except StopIteration as end:
+                return self._share(of, end.value)
+            finally:
+                if not is_paused:
+                    del self._compiling[of.key]
+            yield
+        return known
+
+    def _share(self, of: _Configuration, shared: "_Shared") -> "_Shared":
+        """Store the plan or the error of a configuration, and return it."""
+        self.compiled += 1
+        self._plans[of.key] = shared
+        self.size += shared.size if isinstance(shared, SharedPlan) else _ERROR_BYTES
+        return shared
+
+    def _compile_shared(self, of: _Configuration, kind: str) -> "Sliced[_Shared]":
+        try:
+            bare = self._compile_bare(of, kind)
+            yield
+            steps = compile_entries(self._patterns.entries_of(of.applied), of.pool)
+            work = compile_steps_in_slices(steps, self.inputs[0], bare=bare, kind=kind, pool=of.pool)
+            plan = yield from work
+            shared = yield from share_plan(plan, kind=kind, pool=of.pool, key=of.key, template=self._template)
+            # A tweak may name an element of the template after the pool. Then entries find it only in that pool.
+            in_template = plan.of_v1beta1 and plan.steps and of.pool == POOL_MARK and find_names((plan.bare,))
+        except (SubjectError, RenderError) as error:
+            # An entry that names the pool may fit in another pool, and the error contains the name.
+            is_named = of.pool == POOL_MARK and self._has_pool_token
+            return NAMED_AFTER_POOL if is_named else error.with_traceback(None)
+        return NAMED_AFTER_POOL if shared.names is None or (in_template and in_template[0]) else shared
+
+    def _compile_bare(self, of: _Configuration, kind: str) -> BarePlan:
+        """Return the bare plan of a configuration; the last one is cached."""
+        key = (kind, of.pool, of.tweaks, of.placement)
+        if self._bare is None or self._bare[0] != key or not of.placement:
+            config = mark_settings(of.config) if of.pool == POOL_MARK else of.config
+            settings = PoolSettings(config, of.tweaks)
+            bare = compile_bare(
+                self._group_kind, self.inputs[0], kind=kind, pool=of.pool, node_pool=of.node_pool, settings=settings
+            )
+            self._bare = (key, bare)
+        return self._bare[1]
+
+    def _get_configuration(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
+        known = self._configured
+        if known is None or known[:2] != (kind, pool) or known[2] is not node_pool:
+            known = self._configured = (kind, pool, node_pool, self._configure(kind, pool, node_pool))
+        return known[3]
+
+    def _configure(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
+        config = self._configs.get(pool)
+        taints = as_object(as_object(node_pool or {}).get("spec")).get("taints")
+        replicas = None if config is None else config.get("replicas")
+        tweaks = () if self._selections is None else self._selections.tweaks(pool, node_pool)
+        # Only workloads of a YurtAppDaemon tolerate the taints of their pools.
+        taints = taints if self._group_kind == YURT_APP_DAEMON else None
+        name = self.inputs[0]["metadata"]["name"]
+        if not is_safe_name(pool) or workload_prefix(name, pool) != f"{name}-{pool}-" or self._has_mark:
+            literal = self._patterns.find_literal(pool, node_pool)
+            key: Hashable = (kind, pool, tweaks, literal.numbers, msgspec.json.encode(taints))
+            return _Configuration(key, pool, literal, config, node_pool, replicas, tweaks, b"")
+        applied = self._patterns.find(pool, config, node_pool)
+        placement = encode_settings(config, taints, pool)
+        key = (kind, applied.key, tweaks, placement)
+        return _Configuration(key, POOL_MARK, applied, config, node_pool, replicas, tweaks, placement)
+
+
+_Found = tuple[_Configuration, _Shared]
+NAMED_AFTER_POOL: Final = object()
+"""A member or an element is named after the pool. In some pool, the template may have another one of that name."""
+
+
+def _measure(outcome: Outcome) -> int:
+    return outcome.size if isinstance(outcome, PoolPlan) else _ERROR_BYTES
+
+
+def _unwrap(outcome: Outcome) -> PoolPlan:
+    if isinstance(outcome, PoolPlan):
+        return outcome
+    # Each raise of the cached exception would otherwise add frames to its traceback.
+    raise outcome.with_traceback(None)

@@ -1,0 +1,1 @@
+"""Applies the policies of overriders to a cluster, follows and removes them."""

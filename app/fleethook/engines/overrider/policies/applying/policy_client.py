@@ -1,0 +1,142 @@
+"""Requests about policies to kube-apiserver."""
+
+from collections.abc import Collection, Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.registration.server_side_apply import apply_object, get_object
+from fleethook.engines.overrider.policies.compilation import COMPILED_LABEL, OVERRIDER_ANNOTATION
+from fleethook.engines.overrider.policies.mode import serves_policies
+from fleethook.model.json import JSONObject, as_object
+
+FIELD_MANAGER: Final = "fleethook-policies"
+_API: Final = "/apis/admissionregistration.k8s.io/v1"
+_BINDINGS: Final = f"{_API}/mutatingadmissionpolicybindings"
+_POLICIES: Final = f"{_API}/mutatingadmissionpolicies"
+_CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+_OWNER: Final[JSONObject] = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+_COLLECTIONS: Final = {"MutatingAdmissionPolicyBinding": _BINDINGS, "MutatingAdmissionPolicy": _POLICIES}
+_NOT_FOUND: Final = 404
+
+
+class _Metadata(msgspec.Struct):
+    """The members of an object that this client reads. A spec has up to 100 kB, which the decoder skips."""
+
+    name: str
+    labels: dict[str, str]
+    annotations: dict[str, str] | None = None
+
+
+class _Listed(msgspec.Struct):
+    metadata: _Metadata
+
+
+class _List(msgspec.Struct):
+    items: list[_Listed]
+
+
+_decode_list: Final = msgspec.json.Decoder(_List).decode
+
+
+class AppliedObject(NamedTuple):
+    """An object of a policy in the cluster."""
+
+    path: str
+    uid: str
+    """The uid of its overrider."""
+    overrider: str = ""
+    """The namespace and name of its overrider, ``NAMESPACE/NAME``."""
+
+
+class PolicyClient:
+    """Applies, finds and deletes the objects of compiled overriders. All methods raise APIError, UnreachableError."""
+
+    def __init__(self, connection: Connection, *, owner: str = "") -> None:
+        """Create a client of the apiserver behind ``connection``.
+
+        Args:
+            connection: Sends the requests.
+            owner: Name of the ClusterRole with which the garbage collector deletes the objects, ``""`` for none.
+        """
+        self._connection: Final = connection
+        self._owner: Final = owner
+
+    async def is_served(self) -> bool:
+        """Return whether the apiserver serves policies in v1."""
+        found = await get_object(self._connection, _API)
+        return found is not None and serves_policies(found)
+
+    async def apply(self, objects: Iterable[JSONObject]) -> list[bytes]:
+        """Apply objects in their order, and return them as stored. Fields of other managers are taken over.
+
+        If the owner does not exist, this raises APIError: nothing would ever delete the objects.
+        """
+        owners = await self._read_owner()
+        stored = []
+        for document in objects:
+            owned = {**document, "metadata": {**document["metadata"], **owners}}
+            stored.append(await apply_object(self._connection, path_of(document), owned, manager=FIELD_MANAGER))
+        return stored
+
+    async def _read_owner(self) -> JSONObject:
+        """Return the member of ``metadata`` that names the owner, nothing without an owner."""
+        if not self._owner:
+            return {}
+        found = as_object(await self._connection.json("GET", f"{_CLUSTER_ROLES}/{self._owner}"))
+        uid = as_object(found["metadata"])["uid"]
+        return {"ownerReferences": [{**_OWNER, "name": self._owner, "uid": uid}]}
+
+    async def find(self, uid: str = "") -> list[AppliedObject]:
+        """Return the applied objects of the overrider with a uid, or of all overriders; the bindings come first."""
+        return [one for place in (_BINDINGS, _POLICIES) for one in await self._list(place, uid)]
+
+    async def _list(self, place: str, uid: str) -> list[AppliedObject]:
+        selector = f"{COMPILED_LABEL}={uid}" if uid else COMPILED_LABEL
+        try:
+            answer = _decode_list(await self._connection.request("GET", place, query={"labelSelector": selector}))
+        except APIError as error:
+            if error.code == _NOT_FOUND:
+                return []  # The apiserver does not serve the resource.
+            raise
+        return [
+            AppliedObject(
+                f"{place}/{one.metadata.name}",
+                one.metadata.labels[COMPILED_LABEL],
+                (one.metadata.annotations or {}).get(OVERRIDER_ANNOTATION, ""),
+            )
+            for one in answer.items
+        ]
+
+    async def delete(self, paths: Iterable[str]) -> None:
+        """Delete objects; missing ones are no error."""
+        for path in paths:
+            try:
+                await self._connection.request("DELETE", path)
+            except APIError as error:
+                if error.code != _NOT_FOUND:
+                    raise
+
+    async def delete_all(self, uid: str, *, keep: Collection[str] = ()) -> None:
+        """Delete the objects of an overrider whose paths are not in ``keep``, the bindings first."""
+        found = await self.find(uid)
+        await self.delete(one.path for one in found if one.path not in keep)
+
+    async def unbind(self, uid: str) -> bool:
+        """Delete the bindings of an overrider, so that its policies stop; return whether there were any."""
+        found = await self._list(_BINDINGS, uid)
+        await self.delete([one.path for one in found])
+        return bool(found)
+
+    async def dry_run(self, plural: str, workload: JSONObject) -> JSONObject:
+        """Return the workload that the apiserver would store at its creation."""
+        path = f"/apis/apps/v1/namespaces/{workload['metadata']['namespace']}/{plural}"
+        made: JSONObject = await self._connection.json("POST", path, query={"dryRun": "All"}, body=workload)
+        return made
+
+
+def path_of(document: JSONObject) -> str:
+    """Return the path of an object of a compilation."""
+    return f"{_COLLECTIONS[document['kind']]}/{document['metadata']['name']}"

@@ -1,0 +1,163 @@
+"""Compiles a plan that pools share to the variables and the expression of a policy."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from fleethook.engines.overrider.plan.plan import Plan
+from fleethook.engines.overrider.policies.cel import DIGEST_COLUMN, ROW, Unsupported, Writer
+from fleethook.engines.overrider.policies.expectation import expect, write_conditions
+from fleethook.engines.overrider.policies.first_undo import find_defaults, undo_of_first_render
+from fleethook.engines.overrider.policies.nodes import Node, Variables, patch
+from fleethook.engines.overrider.policies.operations import OperationsWriter
+from fleethook.engines.overrider.render.delta import MISSING, Assign, ObjectDelta
+from fleethook.engines.overrider.render.render import template_replicas
+from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
+from fleethook.engines.overrider.template.pool_template import CREATE_ONLY
+from fleethook.model.json import as_object
+from fleethook.model.merge_keys import WORKLOAD
+from fleethook.model.openyurt import PARTIAL_SUFFIX
+
+OLD: Final = "variables.old"
+"""The annotations of the stored object; empty if the request creates the object."""
+OLD_EXPRESSION: Final = 'request.operation == "UPDATE" ? oldObject.metadata.?annotations.orValue(dyn({})) : {}'
+_DIGEST: Final = f"{ROW}[{DIGEST_COLUMN}]"
+
+
+class Form(NamedTuple):
+    """The part of a policy for the pools of one shared plan."""
+
+    variables: list[dict[str, str]]
+    expression: str
+    """A list of JSON patch operations, as maps."""
+    reads: frozenset[tuple[str, str]]
+    """The members of the workload that decide on the operations, such as ``spec``, ``template``.
+
+    Labels, annotations and owner references are not among them: they always decide.
+    """
+
+
+def compile_form(plan: Plan, *, number: int, texts: int) -> Form:
+    """Return the form of a plan.
+
+    Args:
+        plan: A shared plan, with marks for the values of pools.
+        number: Its number in the policy.
+        texts: The number of texts that the entries of a pool set.
+
+    Raises:
+        Unsupported: No policy can express a change.
+    """
+    writer, variables = Writer(texts), Variables(f"f{number}v")
+    delta, replicas = _split_replicas(plan)
+    defaults = find_defaults(plan, delta)
+    undo = writer.text(undo_of_first_render(plan, delta, defaults))
+    memory = _Memory(variables, undo)
+    made = OperationsWriter(variables, writer, own=memory.own, defaults=defaults)
+    made.write_object(delta._replace(schema=WORKLOAD), expect(plan, plan.update), Node("object", "true", '""'))
+    made.agreed.extend(write_conditions(plan, delta=plan.update.delta, writer=writer))
+    operations = [*memory.operations(made.agreed, made.conflicts), *made.operations]
+    if replicas is not MISSING:
+        value = writer.value(replicas)
+        operations.append(
+            f"(object.spec.?replicas == optional.of({value}) ? [] : "
+            f"[{patch('add', chr(34) + '/spec/replicas' + chr(34), value)}])"
+        )
+    if plan.leaves_replicas:
+        operations.append(_leave_replicas(plan, writer))
+    expressions = variables.close(variables.join(operations, "+", empty="[]"))
+    reads = {*_list_members(plan), *([("spec", "replicas")] if plan.leaves_replicas else [])}
+    return Form(*expressions, reads=frozenset(reads))
+
+
+def _leave_replicas(plan: Plan, writer: Writer) -> str:
+    """Return the operations that set the replicas of a new workload, and keep those of an existing one.
+
+    `fleethook.engines.overrider.render.render.find_kept_replicas` has the rule.
+    """
+    requested, stored, path = "object.spec.?replicas", "oldObject.spec.?replicas", _quoted("/spec/replicas")
+    created = "[]"
+    if "replicas" in plan.rendered["spec"]:
+        value = writer.value(plan.rendered["spec"]["replicas"])
+        created = f"{requested} == optional.of({value}) ? [] : [{patch('add', path, value)}]"
+    numbers = [f"{requested} == optional.of({writer.value(one)})" for one in template_replicas(plan)]
+    is_reset = f"{stored}.hasValue() && {stored} != {requested} && ({' || '.join(numbers)})"
+    kept = f"{is_reset} ? [{patch('add', path, 'oldObject.spec.replicas')}] : []"
+    return f'(request.operation == "CREATE" ? ({created}) : ({kept}))'
+
+
+def _list_members(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield the members of members of an updated workload that the template has, or that a patch changes."""
+    update = plan.update
+    for named in (update.named, expect(plan, update)):
+        for name, value in named.items():
+            yield from ((name, inner) for inner in as_object(value))
+    for delta in (update.pool_delta, update.delta):
+        for name, change in delta.members:
+            yield from ((name, inner) for inner, _ in change.members) if type(change) is ObjectDelta else ()
+
+
+def _split_replicas(plan: Plan) -> tuple[ObjectDelta, object]:
+    """Return the changes without the number of replicas, and that number, MISSING if no entry sets it."""
+    delta = plan.update.delta
+    spec = dict(delta.members).get("spec")
+    created = dict(plan.create.delta.members).get("spec")
+    if type(created) is ObjectDelta:
+        for name, change in created.members:
+            if name in CREATE_ONLY and (name != "replicas" or type(change) is not Assign or change.after is MISSING):
+                raise Unsupported("only the creation of a workload can change this member", ("spec", name))
+    if type(spec) is not ObjectDelta or "replicas" not in dict(spec.members):
+        return delta, MISSING
+    change = dict(spec.members)["replicas"]
+    assert type(change) is Assign
+    kept = spec._replace(members=tuple(one for one in spec.members if one[0] != "replicas"))
+    members = ((name, kept if name == "spec" else one) for name, one in delta.members)
+    return delta._replace(members=tuple((name, one) for name, one in members if one is not kept or kept.members)), (
+        change.after
+    )
+
+
+class _Memory:
+    """The annotations of the last render."""
+
+    def __init__(self, variables: Variables, undo: str) -> None:
+        let = variables.let
+        self._variables: Final = variables
+        self._undo: Final = let(undo)
+        self._old_undo: Final = let(f'{OLD}[?"{UNDO_ANNOTATION}"].orValue("")')
+        self._old_digest: Final = let(f'{OLD}[?"{RENDERED_ANNOTATION}"].orValue("")')
+        self.own: Final = let(
+            f'{self._old_digest} != "" && {self._old_digest} != {_DIGEST} && {self._old_undo} == {self._undo}'
+        )
+        """The condition that an earlier version of the overrider has set the added values."""
+
+    def operations(self, agreed: list[str], conflicts: list[str]) -> list[str]:
+        """Return the operations that set the annotations; they come first, because conditions read the object."""
+        let = self._variables.let
+        conflict = let(self._join(conflicts, "||", empty="false"))
+        agrees = self._join(agreed, "&&", empty="true")
+        done = let(f'{_DIGEST} + (({agrees}) && !{conflict} ? "" : "{PARTIAL_SUFFIX}")')
+        # Only the webhook can merge an undo with other steps, so a policy keeps it.
+        clean = let(f'!{conflict} && ({self._old_undo} == "" || {self._old_undo} == {self._undo})')
+        digest = let(f"{clean} || {self._old_digest} == {_DIGEST} ? {done} : {self._old_digest}")
+        undo = let(f"{clean} ? {self._undo} : {self._old_undo}")
+        present = let("object.metadata.?annotations.orValue(dyn({}))")
+        path, value = _quoted("/metadata/annotations"), "{}"
+        empty = f'("annotations" in object.metadata ? [] : [{patch("add", path, value)}])'
+        return [empty, _set(RENDERED_ANNOTATION, digest, present), _set(UNDO_ANNOTATION, undo, present)]
+
+    def _join(self, conditions: list[str], operator: str, *, empty: str) -> str:
+        return self._variables.join([f"({one})" for one in conditions], operator, empty=empty)
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def _set(name: str, value: str, present: str) -> str:
+    """Return the operations that set an annotation, or remove it if the value is empty."""
+    path = _quoted("/metadata/annotations/" + name.replace("/", "~1"))
+    known = f'{present}[?"{name}"]'
+    return (
+        f'({known}.orValue("") == {value} ? [] : {value} == "" ? [{patch("remove", path)}] : '
+        f"[{patch('add', path, value)}])"
+    )

@@ -1,0 +1,113 @@
+"""Decides whether a policy or the webhook applies an overrider."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from fleethook.cluster.conditions import Condition
+from fleethook.engines.overrider.policies.compilation import Refusal
+from fleethook.model.json import JSON, JSONObject, as_object
+
+MODE_ANNOTATION: Final = "fleethook.io/mode"
+"""The annotation of an overrider that replaces the setting ``overrider_mode``."""
+MODE: Final = "Policy"
+"""The condition that tells whether policies apply an overrider."""
+REQUIRED_RESOURCES: Final = frozenset({"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"})
+"""The resources of ``admissionregistration.k8s.io/v1`` that policies need."""
+_MAX_REFUSALS: Final = 3
+
+
+class Mode(StrEnum):
+    """The choices of the operator."""
+
+    POLICY = "policy"
+    """A policy, and the webhook as long as there is none. If no policy is possible, a Warning event reports it."""
+    WEBHOOK = "webhook"
+    AUTO = "auto"
+    """A policy if the apiserver serves the API and the overrider compiles, else the webhook."""
+
+
+class Decision(NamedTuple):
+    """Whether policies apply an overrider, and why."""
+
+    uses_policy: bool
+    reason: str
+    message: str
+
+
+def read_mode(overrider: JSONObject, default: Mode) -> tuple[Mode, str]:
+    """Return the mode of an overrider, and the reason why its annotation was ignored, ``""`` if it was not."""
+    annotation = as_object(as_object(overrider.get("metadata")).get("annotations")).get(MODE_ANNOTATION)
+    if annotation is None:
+        return default, ""
+    try:
+        return Mode(str(annotation)), ""
+    except ValueError:
+        allowed = ", ".join(Mode)
+        return default, f"annotation {MODE_ANNOTATION} is {annotation!r}; set it to one of {allowed}"
+
+
+def serves_policies(resource_list: Mapping[str, JSON]) -> bool:
+    """Return whether an ``APIResourceList`` of ``admissionregistration.k8s.io/v1`` has policies and bindings."""
+    listed = resource_list.get("resources")
+    return isinstance(listed, list) and {as_object(one).get("name") for one in listed} >= REQUIRED_RESOURCES
+
+
+def decide(mode: Mode, *, is_served: bool, refusals: tuple[Refusal, ...], ignored: str = "") -> Decision:
+    """Decide about one overrider.
+
+    Args:
+        mode: Its mode.
+        is_served: Whether the apiserver serves the API.
+        refusals: The entries that do not compile.
+        ignored: The reason why its annotation was ignored.
+    """
+    note = f"; {ignored}" if ignored else ""
+    if mode is Mode.WEBHOOK:
+        return Decision(False, "WebhookRequested", f"the webhook applies it, as its mode asks{note}")
+    if not is_served:
+        message = "the apiserver does not serve MutatingAdmissionPolicy in admissionregistration.k8s.io/v1"
+        return Decision(False, "NotServed", f"the webhook applies it: {message}{note}")
+    if refusals:
+        message = f"the webhook applies it: {_describe_refusals(refusals)}{note}"
+        return Decision(False, "DoesNotCompile", message)
+    return Decision(True, "Compiled", f"policies apply it{note}")
+
+
+def refuse_for_want_of_room(limit: int) -> Decision:
+    """Return the decision about an overrider for whose policies there is no room.
+
+    Args:
+        limit: The number of places for policies.
+    """
+    message = (
+        f"the webhook applies it: the limit of {limit} policies for all overriders leaves no room for it; "
+        "the setting policy_limit changes it"
+    )
+    return Decision(False, "LimitReached", message)
+
+
+def _describe_refusals(refusals: tuple[Refusal, ...]) -> str:
+    shown = [
+        f"{one.entry}{f' ({one.pointer})' if one.pointer else ''}: {one.reason}" for one in refusals[:_MAX_REFUSALS]
+    ]
+    more = f" and {len(refusals) - _MAX_REFUSALS} more" if len(refusals) > _MAX_REFUSALS else ""
+    return "; ".join(shown) + more
+
+
+def describe(decision: Decision, *, is_active: bool, problem: str = "") -> Condition:
+    """Return the condition `MODE`.
+
+    Args:
+        decision: The decision.
+        is_active: Whether a dry run has shown that the policies act.
+        problem: The reason why the policies could not be applied or tested, ``""`` for none.
+    """
+    if not decision.uses_policy:
+        # With `auto`, the webhook is a normal state and not a failure.
+        return Condition(MODE, "False", decision.reason, decision.message)
+    if is_active:
+        return Condition(MODE, "True", "Active", decision.message)
+    if problem:
+        return Condition(MODE, "False", "NotApplied", f"the webhook applies it: {problem}")
+    return Condition(MODE, "Unknown", "Activating", "the webhook applies it until the apiserver uses the policies")

@@ -1,0 +1,163 @@
+"""Validates all overriders and subjects in a set of manifests, and locates the findings by file and line.
+
+The findings and messages are those of admission. An apiserver may receive an overrider before its
+subject or a node pool, but files have no order. So two warnings of admission are errors here:
+
+- an overrider whose subject is not in the files, if the files have any YurtAppSet or YurtAppDaemon;
+- an entry that names a node pool which its subject in the files does not have.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from fleethook.cluster.manifests.yaml_lines import FieldLines
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.cluster.store.store import key_of
+from fleethook.engines.overrider.admission.dry_run import Subject
+from fleethook.engines.overrider.preview.manifest_kinds import check_kind
+from fleethook.engines.overrider.rules.entry_pool_rules import check_tweak_pools, knows_node_pools, selects_node_pools
+from fleethook.engines.overrider.rules.finding import Finding, Level
+from fleethook.engines.overrider.rules.subject_patch_rules import check_workloads
+from fleethook.engines.overrider.rules.subject_rules import check_subject
+from fleethook.engines.overrider.rules.validation import check_overrider, check_overrider_in_slices
+from fleethook.engines.overrider.subject.owner import SUBJECT_KINDS
+from fleethook.engines.overrider.subject.pools import listed_pools
+from fleethook.engines.overrider.subject.subject_parts import is_v1beta1
+from fleethook.model.json import JSONObject
+from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
+from fleethook.work.slices import Sliced
+
+_UNIQUE_KINDS: Final = frozenset({YURT_APP_OVERRIDER, NODE_POOL, *SUBJECT_KINDS})
+_UNQUOTED: Final = re.compile(r'(must be text, not the number )(\S+)(: quote it, as in (?:[^"]*: )?)"\2"')
+_CONTRADICTED: Final = frozenset({"unknown-subject", "unknown-pool"})
+
+
+class ManifestFinding(NamedTuple):
+    """A finding about one object of the manifests."""
+
+    level: Level
+    """The level for files, see the module docstring."""
+    finding: Finding
+    key: ObjectKey
+    source: str
+    line: int
+    """The line of the member with the mistake."""
+
+    @property
+    def text(self) -> str:
+        """The object, field and message on one line, without file and level."""
+        name = f"{self.key.namespace}/{self.key.name}" if self.key.namespace else self.key.name
+        inside = f" of {self.key.cluster}" if self.key.cluster else ""
+        return f"{self.key.group_kind.kind} {name}{inside}: {self.finding.text}"
+
+    @property
+    def place(self) -> str:
+        """``FILE:LINE``, or the source alone for an object without line, such as one of a cluster."""
+        return f"{self.source}:{self.line}" if self.line else self.source
+
+
+def check_documents(documents: Sequence[Document], store: StoreView) -> list[ManifestFinding]:
+    """Return the findings about the overriders and subjects in ``documents``, by document and line.
+
+    Args:
+        documents: The objects of the files.
+        store: A store with the same objects.
+    """
+    return [one for found in check_each(documents, store) for one in found]
+
+
+def check_each(documents: Sequence[Document], store: StoreView) -> Iterator[list[ManifestFinding]]:
+    """Yield the findings of `check_documents` for each document, so that a server can pause between documents."""
+    lines = FieldLines()
+    subjects = any(key_of(document.object).group_kind in SUBJECT_KINDS for document in documents)
+    seen: dict[ObjectKey, Document] = {}
+    for document in documents:
+        key = key_of(document.object)
+        first = seen.setdefault(key, document)
+        found = [*_check_document(document.object, key, store), *_check_duplicate(document, first)]
+        yield _locate(document, found, lines, subjects=subjects)
+
+
+def check_edited_overrider(document: Document, store: StoreView) -> Sliced[list[ManifestFinding]]:
+    """Return the findings about one overrider beside the objects of a store, as `check_documents` does for all.
+
+    Args:
+        document: The overrider.
+        store: A store with the overrider and the other objects.
+    """
+    key = key_of(document.object)
+    if (misspelled := check_kind(document.object)) is not None:
+        found: Sequence[Finding] = (misspelled,)
+    else:
+        found = yield from check_overrider_in_slices(
+            document.object, cluster=key.cluster, namespace=key.namespace, store=store, every_namespace=True
+        )
+    subjects = any(store.has(group_kind) for group_kind in SUBJECT_KINDS)
+    return _locate(document, found, FieldLines(), subjects=subjects)
+
+
+def locate_findings(document: Document, found: Sequence[Finding]) -> list[ManifestFinding]:
+    """Return findings about one object of the manifests with their levels and lines."""
+    return _locate(document, found, FieldLines(), subjects=True)
+
+
+def _locate(
+    document: Document, found: Sequence[Finding], lines: FieldLines, *, subjects: bool
+) -> list[ManifestFinding]:
+    """Return findings with their levels and lines, by line.
+
+    Args:
+        document: The object that the findings are about.
+        found: The findings.
+        lines: Finds the lines.
+        subjects: Whether any subject is known, so that a missing one is an error.
+    """
+    located = []
+    for finding in found:
+        level: Level = "error" if finding.code in _CONTRADICTED and subjects else finding.level
+        line = lines.line(document, finding.field)
+        quoted = _quote_as_written(finding, lines.written(document, finding.field))
+        located.append(ManifestFinding(level, quoted, key_of(document.object), document.source, line))
+    return sorted(located, key=lambda one: one.line)
+
+
+def _quote_as_written(finding: Finding, written: str) -> Finding:
+    """Return a finding about an unquoted number with the text of the file: YAML reads ``1.10`` as 1.1."""
+    found = _UNQUOTED.fullmatch(finding.message)
+    if found is None or not written or written == found[2]:
+        return finding
+    return finding._replace(message=f'{found[1]}{written}, which is {found[2]}{found[3]}"{written}"')
+
+
+def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> Iterator[Finding]:
+    if (misspelled := check_kind(manifest)) is not None:
+        yield misspelled
+    elif key.group_kind == YURT_APP_OVERRIDER:
+        found = check_overrider(
+            manifest, cluster=key.cluster, namespace=key.namespace, store=store, every_namespace=True
+        )
+        # The files have the subject, so its own finding says more.
+        yield from (one for one in found if one.code != "template")
+    elif key.group_kind in SUBJECT_KINDS:
+        mistakes = [*check_subject(key.group_kind, manifest)]
+        yield from mistakes or check_workloads(key.group_kind, manifest)
+        if not mistakes and is_v1beta1(manifest):
+            yield from check_tweak_pools(Subject(key.group_kind, manifest, key.cluster), store)
+        if selects_node_pools(key.group_kind, manifest) and not knows_node_pools(store, key.cluster):
+            yield Finding("not-checked", "", f"no NodePool is known, so {_describe_unchecked(manifest)} to check this")
+
+
+def _describe_unchecked(subject: JSONObject) -> str:
+    if is_v1beta1(subject) and listed_pools(subject):
+        return "only the pools in spec.pools could be rendered"
+    return "nothing could be rendered"
+
+
+def _check_duplicate(document: Document, first: Document) -> Iterator[Finding]:
+    if first is not document and key_of(document.object).group_kind in _UNIQUE_KINDS:
+        now, before = document.object["apiVersion"], first.object["apiVersion"]
+        versions = "" if now == before else f" as {before}, which is the same object as in {now}"
+        message = f"is already defined at {first.place}{versions}; remove one of them"
+        yield Finding("duplicate", "metadata.name", message)

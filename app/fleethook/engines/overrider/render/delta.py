@@ -1,0 +1,358 @@
+"""The difference between a template and its rendered form, which can be applied to any workload of that template.
+
+Patches and items run once, on the workload that the bare template describes. The plan keeps their result as a
+difference that addresses list elements by identity. Applied to a stored workload, it finds the elements of the template
+at any index, and does not change the elements of users and other webhooks. It is idempotent.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from fleethook.engines.overrider.entries.items import CONTAINER_LISTS
+from fleethook.engines.overrider.render.keyed_elements import (
+    Identity,
+    describe_identity,
+    index_elements,
+    is_shared,
+    merge_elements,
+)
+from fleethook.engines.overrider.render.overlay import chooses_anew, covers, overlay, overlay_object
+from fleethook.model.json import JSON, JSONObject
+from fleethook.model.merge_keys import WORKLOAD, MergeSchema
+from fleethook.patch import format_pointer, identical, parse_pointer
+
+_NO_SCHEMA: Final = MergeSchema()
+MISSING: Final = object()
+
+
+class Assign(NamedTuple):
+    """A member or an element that is set, or removed where ``after`` is MISSING."""
+
+    before: JSON
+    """The template's value, MISSING if it has none."""
+    after: JSON
+    schema: MergeSchema
+
+
+class Element(NamedTuple):
+    """The change of one element of a list."""
+
+    identity: Identity
+    before_at: int | None
+    """The index in the template's list, None if the element is new."""
+    after_at: int | None
+    """The index in the result, None if the element is removed."""
+    change: "Change"
+
+
+class ListDelta(NamedTuple):
+    """The changes of the elements of a list."""
+
+    elements: tuple[Element, ...]
+    order: tuple[Identity, ...]
+    """The identities of the result."""
+    length: int
+    """The length of the template's list."""
+    reordered: bool
+    """Whether remaining elements change their order."""
+    schema: MergeSchema
+    removed: bool = False
+    """Whether the list is removed, except for the elements of other clients."""
+
+
+class ObjectDelta(NamedTuple):
+    """The changes of the members of an object."""
+
+    members: tuple[tuple[str, "Change"], ...]
+    schema: MergeSchema
+    removed: bool = False
+    """Whether the object, a map, is removed, except for the members of other clients."""
+
+
+Change = Assign | ListDelta | ObjectDelta
+Token = str | Identity
+"""A member's name, or an element's identity."""
+
+NOTHING: Final = ObjectDelta((), _NO_SCHEMA)
+
+
+def delta_of(before: JSONObject, after: JSONObject, schema: MergeSchema) -> ObjectDelta:
+    """Return the difference between two objects, without members if they are equal."""
+    members: list[tuple[str, Change]] = []
+    for name, value in after.items():
+        present = before.get(name, MISSING)
+        child = schema.fields.get(name, _NO_SCHEMA)
+        if present is value or (present is MISSING and not value and is_shared(name, value, child)):
+            continue
+        change = _compare_values(present, value, child)
+        if change is not None:
+            members.append((name, change))
+    for name, value in before.items():
+        if name not in after:
+            members.append((name, _make_removal(name, value, schema.fields.get(name, _NO_SCHEMA))))
+    return ObjectDelta(tuple(members), schema)
+
+
+def _make_removal(name: str, value: JSON, schema: MergeSchema) -> Change:
+    """Return the removal of a member. For a list or a map that other clients write too, it removes single elements."""
+    if is_shared(name, value, schema):
+        if isinstance(value, dict):
+            return delta_of(value, {}, schema)._replace(removed=True)
+        elements = index_elements(value, schema)
+        delta = _compare_lists(elements, {}, schema) if elements else None
+        if delta is not None:
+            return delta._replace(removed=True)
+    return Assign(value, MISSING, schema)
+
+
+def _compare_values(before: JSON, after: JSON, schema: MergeSchema) -> Change | None:
+    if (
+        type(before) is dict
+        and type(after) is dict
+        and not (schema.retain_keys and chooses_anew(before, after, schema))
+    ):
+        delta = delta_of(before, after, schema)
+        return delta if delta.members else None
+    present = index_elements(before, schema)
+    wanted = None if present is None else index_elements(after, schema)
+    if present is not None and wanted is not None:
+        return _compare_lists(present, wanted, schema)
+    return None if identical(before, after) else Assign(before, after, schema)
+
+
+def _compare_lists(
+    before: dict[Identity, JSONObject], after: dict[Identity, JSONObject], schema: MergeSchema
+) -> ListDelta | None:
+    before_at = {identity: position for position, identity in enumerate(before)}
+    elements = [
+        Element(identity, before_at[identity], None, Assign(element, MISSING, schema))
+        for identity, element in before.items()
+        if identity not in after
+    ]
+    for position, (identity, element) in enumerate(after.items()):
+        present = before.get(identity)
+        if present is None:
+            elements.append(Element(identity, None, position, Assign(MISSING, element, schema)))
+        elif (change := _compare_elements(present, element, schema)) is not None:
+            elements.append(Element(identity, before_at[identity], position, change))
+    reordered = [one for one in before if one in after] != [one for one in after if one in before]
+    if not elements and not reordered:
+        return None
+    return ListDelta(tuple(elements), tuple(after), len(before), reordered, schema)
+
+
+def _compare_elements(before: JSONObject, after: JSONObject, schema: MergeSchema) -> Change | None:
+    if schema.retain_keys and chooses_anew(before, after, schema):
+        return Assign(before, after, schema)
+    delta = delta_of(before, after, schema)
+    return delta if delta.members else None
+
+
+def apply_delta(current: JSONObject, delta: ObjectDelta) -> JSONObject:
+    """Return ``current`` with the difference applied, or ``current`` itself if nothing changes.
+
+    Args:
+        current: A workload that has all members of the template, and possibly others. It is not modified.
+        delta: The difference.
+    """
+    result: JSONObject | None = None
+    for name, change in delta.members:
+        present = current.get(name, MISSING)
+        new = _apply_change(present, change)
+        if new is present:
+            continue
+        if result is None:
+            result = dict(current)
+        if new is MISSING:
+            result.pop(name, None)  # An exclusive member that was set before may have removed it already.
+        elif present is MISSING:
+            # `overlay_object` removes the alternatives of an exclusive member.
+            result = overlay_object(result, {name: new}, _NO_SCHEMA)
+        else:
+            result[name] = new
+    return current if result is None else result
+
+
+def _apply_change(present: JSON, change: Change) -> JSON:
+    if type(change) is Assign:
+        return _assign(present, change.after, change.schema)
+    if type(change) is ObjectDelta:
+        before: JSONObject = present if type(present) is dict else {}
+        made = apply_delta(before, change)
+        if change.removed and not made:
+            return MISSING
+        return present if made is before else made
+    assert type(change) is ListDelta
+    return _apply_list(present, change)
+
+
+def _assign(present: JSON, after: JSON, schema: MergeSchema) -> JSON:
+    if after is MISSING or present is MISSING or present == after:
+        return after if present != after else present
+    if type(present) is dict and type(after) is dict:
+        anew = schema.retain_keys and chooses_anew(present, after, schema)
+        return after if anew else overlay(present, after, schema)
+    return after if index_elements(after, schema) is None else overlay(present, after, schema)
+
+
+def _apply_list(present: JSON, change: ListDelta) -> JSON:
+    current: list[JSON] = present if type(present) is list else []
+    known = index_elements(current, change.schema)
+    if known is None:
+        return present  # An apiserver does not store such a list.
+    merged = dict(known)
+    for identity, _, after_at, inner in change.elements:
+        before = known.get(identity, MISSING)
+        if after_at is None:
+            merged.pop(identity, None)
+        elif before is not MISSING or type(inner) is Assign:
+            merged[identity] = _apply_change(before, inner)
+    made = merge_elements(current, known, merged, change.order)
+    if change.removed and not made:
+        return MISSING
+    return present if made is current else made
+
+
+def without_removed(named: JSON, change: Change, schema: MergeSchema = WORKLOAD) -> JSON:
+    """Return a template without the members and elements that a difference removes.
+
+    If an overlay added these elements only to remove them later, other elements could change their order.
+    """
+    if type(change) is ObjectDelta and isinstance(named, dict):
+        made = dict(named)
+        for name, inner in change.members:
+            if name not in made:
+                continue
+            if type(inner) is Assign and inner.after is MISSING:
+                del made[name]
+            else:
+                made[name] = without_removed(made[name], inner, schema.fields.get(name, _NO_SCHEMA))
+        return made
+    elements = index_elements(named, schema)
+    if type(change) is not ListDelta or elements is None:
+        return named
+    for one in change.elements:
+        if one.after_at is None:
+            elements.pop(one.identity, None)
+        elif one.identity in elements:
+            elements[one.identity] = without_removed(elements[one.identity], one.change, MergeSchema(schema.fields))
+    return list(elements.values())
+
+
+class Leaf(NamedTuple):
+    """One difference, for messages."""
+
+    tokens: tuple[Token, ...]
+    """The path, with elements by identity."""
+    pointer: str
+    """The path, with elements by index: in the result, or in the template for a removed element."""
+    before: JSON
+    after: JSON
+
+    @property
+    def values(self) -> tuple[JSON, JSON]:
+        """``before`` and ``after``, None for an absent one."""
+        return None if self.before is MISSING else self.before, None if self.after is MISSING else self.after
+
+
+def leaves(delta: ObjectDelta) -> Iterator[Leaf]:
+    """Yield each single difference, with MISSING for an absent value."""
+    yield from _walk(delta, (), ())
+
+
+def _walk(change: Change, tokens: tuple[Token, ...], path: tuple[str, ...]) -> Iterator[Leaf]:
+    if type(change) is Assign:
+        yield Leaf(tokens, format_pointer(path), change.before, change.after)
+    elif type(change) is ObjectDelta:
+        for name, inner in change.members:
+            yield from _walk(inner, (*tokens, name), (*path, name))
+    elif type(change) is ListDelta:
+        for identity, before_at, after_at, inner in change.elements:
+            position = before_at if after_at is None else after_at
+            yield from _walk(inner, (*tokens, identity), (*path, str(position)))
+
+
+def address_of(tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> tuple[str, ...]:
+    """Return a path with a text for each token: ``("containers", "[name=app]", "image")``."""
+    address: list[str] = []
+    for token in tokens:
+        if isinstance(token, str):
+            address.append(token)
+            schema = schema.fields.get(token, _NO_SCHEMA)
+        else:
+            address.append(describe_identity(token, schema))
+    return tuple(address)
+
+
+def describe_place(tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> str:
+    """Return a path in which elements have names: ``/spec/template/spec/containers/[name=app]/image``."""
+    return format_pointer(address_of(tokens, schema))
+
+
+def name_tokens(document: JSON, pointer: str, schema: MergeSchema = WORKLOAD) -> tuple[Token, ...]:
+    """Return a JSON pointer with elements by identity, up to the first token that the document does not have."""
+    tokens: list[Token] = []
+    for token in parse_pointer(pointer):
+        elements = index_elements(document, schema)
+        if elements is not None and token.isdecimal() and int(token) < len(elements):
+            identity = list(elements)[int(token)]
+            tokens.append(identity)
+            document = elements[identity]
+        elif isinstance(document, dict):
+            tokens.append(token)
+            document, schema = document.get(token), schema.fields.get(token, _NO_SCHEMA)
+        else:
+            break
+    return tuple(tokens)
+
+
+def schema_at(tokens: tuple[Token, ...]) -> MergeSchema:
+    """Return the merge schema of the value at a path of a workload."""
+    schema = WORKLOAD
+    for token in tokens:
+        if isinstance(token, str):
+            schema = schema.fields.get(token, _NO_SCHEMA)
+    return schema
+
+
+def value_at(document: JSON, tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> JSON:
+    """Return the value at a path of a document, MISSING if there is none."""
+    for token in tokens:
+        if isinstance(token, str):
+            if not isinstance(document, dict) or token not in document:
+                return MISSING
+            document, schema = document[token], schema.fields.get(token, _NO_SCHEMA)
+        else:
+            elements = index_elements(document, schema)
+            if elements is None or token not in elements:
+                return MISSING
+            document = elements[token]
+    return document
+
+
+def foreign_container(delta: ObjectDelta, workload: JSONObject) -> str | None:
+    """Return the name of a container that ``delta`` adds although another client has added it before, or None.
+
+    Args:
+        delta: The changes of an overrider.
+        workload: The workload without the overrider's changes. If the annotation of the last render was lost, a
+            container with all requested members counts as added by fleethook.
+    """
+    pod_spec = _find_member(_find_member(_find_member(delta, "spec"), "template"), "spec")
+    if not isinstance(pod_spec, ObjectDelta):
+        return None
+    for member, change in pod_spec.members:
+        if member not in CONTAINER_LISTS or not isinstance(change, ListDelta):
+            continue
+        present = index_elements(value_at(workload, ("spec", "template", "spec", member)), change.schema) or {}
+        for identity, before_at, _, inner in change.elements:
+            taken = before_at is None and identity in present
+            if taken and isinstance(inner, Assign) and not covers(present[identity], inner.after):
+                return str(identity[0])
+    return None
+
+
+def _find_member(change: Change | None, name: str) -> Change | None:
+    return (
+        next((inner for one, inner in change.members if one == name), None) if isinstance(change, ObjectDelta) else None
+    )

@@ -1,0 +1,308 @@
+"""The patch of a workload that matches its template, without rendering the workload.
+
+OpenYurt's controller writes workloads that match their template, so this is the usual case. The operations are compiled
+once per plan. A review only checks that their indexes mean the same elements in the workload.
+"""
+
+from collections.abc import Iterator, Sequence
+from operator import is_
+from typing import Final, NamedTuple, TypeVar
+
+from fleethook.engines.overrider.entries.value_marks import PoolValues, has_mark
+from fleethook.engines.overrider.render.delta import MISSING, Assign, Change, ListDelta, ObjectDelta
+from fleethook.engines.overrider.render.overlay import EXCLUSIVE
+from fleethook.engines.overrider.render.template_match import Path, matches, value_of
+from fleethook.engines.overrider.render.undo import (
+    RENDERED_ANNOTATION,
+    UNDO_ANNOTATION,
+    Memory,
+    annotations_of,
+    remembered,
+)
+from fleethook.engines.overrider.template.pool_template import PoolTemplate
+from fleethook.engines.overrider.template.template import is_placed
+from fleethook.model.json import JSON, JSONObject
+from fleethook.model.template_cache import find_template
+from fleethook.patch import format_pointer
+
+T = TypeVar("T")
+
+_REPLICAS: Final = "/spec/replicas"
+_ANNOTATION_POINTERS: Final = {
+    name: format_pointer(("metadata", "annotations", name)) for name in (RENDERED_ANNOTATION, UNDO_ANNOTATION)
+}
+
+
+class Expected(NamedTuple):
+    """The members that a document must have, and those that it must not have."""
+
+    members: JSONObject
+    lists: tuple[tuple[Path, int], ...]
+    """Paths of the lists that an operation indexes, each with the length for which the index is right."""
+    absent: tuple[tuple[Path, str], ...]
+    """The path of an object, and the name of a member that it must not have."""
+
+    def fits(self, document: JSON, values: PoolValues) -> bool:
+        """Return whether a document has these members; it may have others."""
+        if not matches(document, self.members, values):
+            return False
+        try:
+            return all(len(value_of(document, path)) == length for path, length in self.lists) and not any(
+                name in value_of(document, path) for path, name in self.absent
+            )
+        except (KeyError, IndexError, TypeError):
+            return False
+
+
+class ExpectedWorkload(NamedTuple):
+    """An expected workload, with its pod template apart, because many workloads have an equal one."""
+
+    workload: Expected
+    template: Expected
+    check: object | None
+    """Identifies the check of a pool's template, None if pools share it. It reads a template once."""
+
+    def fits(self, workload: JSONObject, placement: PoolTemplate, values: PoolValues) -> bool:
+        """Return whether a workload has these members, and its pods the placement."""
+        if not self.workload.fits(workload, values):
+            return False
+        template = workload["spec"].get("template")
+        cached = None if self.check is None else find_template(template)
+        if cached is not None and self.check in cached.passed:
+            return True
+        if not (self.template.fits(template, values) and _is_placed(template, placement)):
+            return False
+        if cached is not None:
+            cached.add(self.check)
+        return True
+
+
+class CreatedMembers(NamedTuple):
+    """The members that only a creation can set, and the number of replicas."""
+
+    spec: JSONObject
+    """The members of the template's spec, which the overrider does not change."""
+    replicas: int | None
+    """The number of replicas of a rendered workload, None if neither the template nor the overrider sets it."""
+
+
+class PrecompiledPatch(NamedTuple):
+    """The patch of every workload that matches the template of a plan, in all node pools that share the plan."""
+
+    operations: tuple[JSONObject, ...]
+    is_marked: bool
+    """Whether the operations have marks for the values of a node pool."""
+    replicas: int | None
+    """The number of replicas that the overrider sets, None if it sets none."""
+    created: "CreatedMembers | None"
+    """The further members of a new workload, None if each new workload has to be rendered."""
+    template: PoolTemplate
+    """The placement of the template; its members are left out."""
+    bare: ExpectedWorkload
+    """A workload that matches the template, without the members that the patch adds."""
+    rendered: ExpectedWorkload
+    """A rendered workload, without the members that the patch removes."""
+
+    def fits(self, workload: JSONObject, *, creating: bool, values: PoolValues) -> bool:
+        """Return whether ``workload`` has all members of the template, or of its rendered form."""
+        if creating and (self.created is None or not matches(workload["spec"], self.created.spec, values)):
+            return False
+        return any(one.fits(workload, self.template, values) for one in (self.bare, self.rendered))
+
+    def is_settled(self, workload: JSONObject, memory: Memory, *, wanted: Memory, values: PoolValues) -> bool:
+        """Return whether ``workload`` is already rendered by this plan; False if only rendering can tell."""
+        if memory != wanted or remembered(workload) != memory:
+            return False
+        if not self.rendered.fits(workload, self.template, values):
+            return False
+        return self.replicas is None or workload["spec"].get("replicas") == values.fill_number(self.replicas)
+
+    def operations_for(self, workload: JSONObject, *, wanted: Memory, values: PoolValues) -> list[JSONObject] | None:
+        """Return the operations for an update of ``workload``, None if it has to be rendered."""
+        annotations = workload["metadata"].get("annotations")
+        if type(annotations) is not dict or not self.bare.fits(workload, self.template, values):
+            return None
+        if UNDO_ANNOTATION in annotations and not wanted.undo_text:
+            return None  # A client has forged the annotation; only rendering removes it.
+        made = map(values.fill, self.operations) if self.is_marked else self.operations
+        return [*_annotate(annotations, wanted), *made, *self._scale(workload, values)]
+
+    def operations_for_new(
+        self, workload: JSONObject, *, wanted: Memory, values: PoolValues
+    ) -> list[JSONObject] | None:
+        """Return the operations for the creation of ``workload``, None if it has to be rendered."""
+        if self.created is None or not matches(workload["spec"], self.created.spec, values):
+            return None
+        return self._replace(replicas=self.created.replicas).operations_for(workload, wanted=wanted, values=values)
+
+    def _scale(self, workload: JSONObject, values: PoolValues) -> Iterator[JSONObject]:
+        """Yield the operation that sets the number of replicas, if the workload has another one."""
+        replicas = None if self.replicas is None else values.fill_number(self.replicas)
+        if replicas is not None and workload["spec"].get("replicas") != replicas:
+            yield {"op": "add", "path": _REPLICAS, "value": replicas}
+
+    def name_checks(self) -> "PrecompiledPatch":
+        """Return the patch for a single pool, which recognizes templates that it has read."""
+        bare, rendered = (one._replace(check=object()) for one in (self.bare, self.rendered))
+        return self._replace(is_marked=False, bare=bare, rendered=rendered)
+
+
+def _annotate(annotations: JSONObject, wanted: Memory) -> Iterator[JSONObject]:
+    """Yield the operations that set the annotations of a render."""
+    for name, value in annotations_of(*wanted).items():
+        if (known := annotations.get(name)) != value:
+            yield {"op": "add" if known is None else "replace", "path": _ANNOTATION_POINTERS[name], "value": value}
+
+
+def _is_placed(template: JSONObject, placement: PoolTemplate) -> bool:
+    # If the template has expressions of its own, `matches` has compared the required affinity already.
+    if placement.expressions and placement.dropped_affinity is None:
+        return True
+    return is_placed(template["spec"], placement)
+
+
+class _Collected(NamedTuple):
+    operations: list[JSONObject]
+    lists: list[tuple[Path, int]]
+    absent: list[tuple[Path, str]]
+    removed: list[tuple[Path, str]]
+
+
+def compile_fast_path(
+    template: PoolTemplate,
+    base: JSONObject,
+    target: JSONObject,
+    delta: ObjectDelta,
+    *,
+    created: CreatedMembers | None,
+) -> PrecompiledPatch | None:
+    """Return the patch of a workload that matches its template, None if each workload has to be rendered.
+
+    Args:
+        template: The pool's template.
+        base: The workload that the template describes, without the members that only a creation can set.
+        target: The rendered form of ``base``.
+        delta: The difference between ``base`` and ``target``.
+        created: The members of new workloads that ``base`` does not have, None to have each of them rendered.
+    """
+    collected = _Collected([], [], [], [])
+    if not _collect(delta, (), collected):
+        return None
+    replicas = next((made["value"] for made in collected.operations if made["path"] == _REPLICAS), None)
+    operations = tuple(made for made in collected.operations if made["path"] != _REPLICAS)
+    return PrecompiledPatch(
+        operations,
+        has_mark(operations),
+        replicas,
+        created,
+        template._replace(named={}, named_on_update={}, pool_patch=None),
+        _expect(base, collected.lists, [place for place in collected.absent if place != (("spec",), "replicas")]),
+        _expect(target, [], collected.removed),
+    )
+
+
+def _has_objects(value: JSON) -> bool:
+    return type(value) is dict or (type(value) is list and any(type(one) is dict for one in value))
+
+
+_TEMPLATE: Final = ("spec", "template")
+
+
+def _expect(
+    workload: JSONObject, lists: Sequence[tuple[Path, int]], absent: Sequence[tuple[Path, str]]
+) -> ExpectedWorkload:
+    workload = _complete_ports(workload)
+    metadata = {name: workload["metadata"].get(name) or {} for name in ("labels", "annotations")}
+    spec = {name: value for name, value in workload["spec"].items() if name != "template"}
+    members = {"metadata": {name: value for name, value in metadata.items() if value}, "spec": spec}
+    inner_lists, outer_lists = _split(lists)
+    inner_absent, outer_absent = _split(absent)
+    return ExpectedWorkload(
+        Expected(members, outer_lists, outer_absent),
+        Expected(workload["spec"]["template"], inner_lists, inner_absent),
+        check=None,
+    )
+
+
+def _complete_ports(value: JSON) -> JSON:
+    """Return a value with the protocol of each port: without it, a port of another protocol would match."""
+    if type(value) is dict:
+        made = {name: _complete_ports(inner) if type(inner) in (dict, list) else inner for name, inner in value.items()}
+        if "containerPort" in made:
+            return {"protocol": "TCP", **made}
+        return value if all(made[name] is inner for name, inner in value.items()) else made
+    if type(value) is list:
+        elements = [_complete_ports(inner) for inner in value]
+        return value if all(map(is_, elements, value)) else elements
+    return value
+
+
+def _split(places: Sequence[tuple[Path, T]]) -> tuple[tuple[tuple[Path, T], ...], tuple[tuple[Path, T], ...]]:
+    """Return the places in the pod template, with paths that begin there, and the others."""
+    inner = tuple((path[2:], found) for path, found in places if path[:2] == _TEMPLATE)
+    return inner, tuple((path, found) for path, found in places if path[:2] != _TEMPLATE)
+
+
+def _collect(change: Change, tokens: Path, into: _Collected) -> bool:
+    """Collect the operations of a difference; return False if they depend on the workload."""
+    if type(change) is ObjectDelta:
+        _require_no_sibling(change, tokens, into)
+        return all(_collect_member(name, inner, tokens, into) for name, inner in change.members)
+    assert type(change) is ListDelta
+    survivors = [one for one in change.elements if one.before_at is not None and one.after_at is not None]
+    removed = [one for one in change.elements if one.after_at is None]
+    added = [one for one in change.elements if one.before_at is None]
+    if change.reordered:
+        return False
+    into.lists.append((tokens, change.length))
+    for one in survivors:
+        assert one.before_at is not None
+        if type(one.change) is Assign:
+            return False  # The defaulted members of a union depend on the workload.
+        if not _collect(one.change, (*tokens, one.before_at), into):
+            return False
+    for one in sorted(removed, key=lambda one: -(one.before_at or 0)):
+        into.operations.append({"op": "remove", "path": _pointer((*tokens, one.before_at or 0))})
+    for one in sorted(added, key=lambda one: one.after_at or 0):
+        assert type(one.change) is Assign
+        path = _pointer((*tokens, one.after_at or 0))
+        into.operations.append({"op": "add", "path": path, "value": one.change.after})
+    return True
+
+
+def _require_no_sibling(change: ObjectDelta, tokens: Path, into: _Collected) -> None:
+    """Require that the alternatives of an added exclusive member are absent."""
+    changed = {name for name, _ in change.members}
+    for name, inner in change.members:
+        if type(inner) is Assign and inner.before is MISSING:
+            into.absent.extend((tokens, other) for other in EXCLUSIVE.get(name, ()) if other not in changed)
+
+
+def _collect_member(name: str, change: Change, tokens: Path, into: _Collected) -> bool:
+    if type(change) is ListDelta and change.removed:
+        into.lists.append(((*tokens, name), change.length))
+        into.removed.append((tokens, name))
+        into.operations.append({"op": "remove", "path": _pointer((*tokens, name))})
+        return True
+    if type(change) is ObjectDelta and change.removed:
+        return False  # Other clients may have set members of it.
+    if type(change) is not Assign:
+        return _collect(change, (*tokens, name), into)
+    if change.schema.retain_keys:
+        return False  # The defaulted members of a union depend on the workload.
+    path = _pointer((*tokens, name))
+    if change.after is MISSING:
+        into.removed.append((tokens, name))
+        into.operations.append({"op": "remove", "path": path})
+    elif change.before is MISSING:
+        into.absent.append((tokens, name))
+        into.operations.append({"op": "add", "path": path, "value": change.after})
+    elif _has_objects(change.after):
+        return False  # The defaulted members of its elements depend on the workload.
+    else:
+        into.operations.append({"op": "replace", "path": path, "value": change.after})
+    return True
+
+
+def _pointer(tokens: Path) -> str:
+    return format_pointer([str(token) for token in tokens])

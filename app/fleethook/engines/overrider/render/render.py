@@ -1,0 +1,381 @@
+"""Renders a workload: selects the plan of its pool, and computes the JSON patch."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from fleethook.cluster.store import StoreView
+from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.plan.plan import Plan, Variant, restored_by_base
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.shared_plan import PoolPlan
+from fleethook.engines.overrider.plan.subject_plans import NotCompiledError
+from fleethook.engines.overrider.render.delta import apply_delta, foreign_container
+from fleethook.engines.overrider.render.overlay import overlay
+from fleethook.engines.overrider.render.settle import settle
+from fleethook.engines.overrider.render.undo import (
+    RENDERED_ANNOTATION,
+    UNDO_ANNOTATION,
+    Memory,
+    annotations_of,
+    as_annotation,
+    merge_undos,
+    read_former,
+    retract,
+    undo_of,
+)
+from fleethook.engines.overrider.subject.binding import overriders_of
+from fleethook.engines.overrider.subject.owner import Owner
+from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, SubjectError
+from fleethook.engines.overrider.template.template import place
+from fleethook.engines.overrider.template.template_shape import shape_problem
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.kcp import cluster_of
+from fleethook.model.merge_keys import WORKLOAD
+from fleethook.model.openyurt import POOL_NAME_LABEL
+from fleethook.patch import diff
+from fleethook.work.slices import Sliced
+
+NEVER_RENDERED: Final = Memory("", "")
+_MAX_COMPILATIONS: Final = 5
+
+
+class Rendering(NamedTuple):
+    """The JSON patch that renders a workload for its pool, empty if nothing changes."""
+
+    operations: Sequence[JSONObject]
+    warnings: tuple[str, ...]
+    plan: PoolPlan | None = None
+    overrider: str = ""
+    """The name of the overrider in effect, ``""`` if there is none."""
+
+
+NOTHING_TO_RENDER: Final = Rendering((), ())
+
+
+class RenderTarget(NamedTuple):
+    """The workload to render, and its owner."""
+
+    kind: str
+    """Deployment or StatefulSet."""
+    namespace: str
+    owner: Owner
+    creating: bool
+    """Whether the workload is new, so that the fields of `CREATE_ONLY` can be set."""
+
+
+def render(
+    workload: JSONObject, target: RenderTarget, *, memory: Memory | None, store: StoreView, plans: PlanCache
+) -> Rendering:
+    """Return the operations that render ``workload`` for its pool.
+
+    Args:
+        workload: The requested or the stored object; never changed.
+        target: Its kind and its owner.
+        memory: The memory of its last render (`remembered`), None if it was never rendered.
+        store: Overriders, subjects and NodePools.
+        plans: The plans compiled from them.
+
+    Raises:
+        SubjectError: The owner or its template is missing or broken.
+        RenderError: The overrider does not fit the workload; the text names both and the pool.
+    """
+    found = select_plan(workload, target, memory=memory, store=store, plans=plans)
+    return NOTHING_TO_RENDER if found is None else render_selected(found, workload, target, memory=memory)
+
+
+class SelectedPlan(NamedTuple):
+    """The plan of a workload."""
+
+    plan: PoolPlan
+    overriders: tuple[JSONObject, ...]
+    """The overriders of its owner; the first one is in effect."""
+    pool: str
+
+
+def select_plan_in_slices(
+    workload: JSONObject, target: RenderTarget, *, memory: Memory | None, store: StoreView, plans: PlanCache
+) -> Sliced[SelectedPlan | None]:
+    """Return the plan of a workload as `select_plan` does, and compile it in slices if it is not compiled.
+
+    The objects may change during a pause. The result is always from the objects of one moment: the plan is selected
+    again after each compilation.
+    """
+    for _ in range(_MAX_COMPILATIONS):
+        try:
+            return select_plan(workload, target, memory=memory, store=store, plans=plans, compiles=False)
+        except NotCompiledError as error:
+            work = error.work
+        yield from work
+    # The objects changed during each compilation. The caller waits no longer.
+    return select_plan(workload, target, memory=memory, store=store, plans=plans)
+
+
+def select_plan(
+    workload: JSONObject,
+    target: RenderTarget,
+    *,
+    memory: Memory | None,
+    store: StoreView,
+    plans: PlanCache,
+    compiles: bool = True,
+) -> SelectedPlan | None:
+    """Return the plan of a workload, None if there is nothing to render; arguments and errors as of `render`.
+
+    Raises:
+        NotCompiledError: The plan has to be compiled, and ``compiles`` is False.
+    """
+    cluster = cluster_of(workload)
+    kind, namespace, owner, _ = target
+    overriders = overriders_of(
+        store, cluster=cluster, namespace=namespace, group_kind=owner.group_kind, name=owner.name
+    )
+    if not overriders and memory is None:
+        return None
+    pool = as_object(workload["metadata"].get("labels")).get(POOL_NAME_LABEL)
+    if not isinstance(pool, str) or not pool:
+        raise SubjectError(f"the workload has no label {POOL_NAME_LABEL}, so its node pool is not known")
+    subject = store.get(cluster, owner.group_kind, namespace, owner.name)
+    if subject is None:
+        raise SubjectError(f"its owner {owner.group_kind.kind} {namespace}/{owner.name} is not known")
+    _check_owner(subject, owner)
+    overrider = overriders[0] if overriders else None
+    try:
+        plan = plans.plan(
+            owner.group_kind,
+            subject,
+            overrider,
+            kind=kind,
+            pool=pool,
+            cluster=cluster,
+            store=store,
+            compiles=compiles,
+        )
+    except RenderError as error:
+        raise _add_location(error, overrider, namespace=namespace, pool=pool) from error
+    return SelectedPlan(plan, overriders, pool) if plan.applies or memory is not None else None
+
+
+def render_selected(
+    found: SelectedPlan, workload: JSONObject, target: RenderTarget, *, memory: Memory | None
+) -> Rendering:
+    """Return the operations that the plan of a workload results in; raises RenderError."""
+    plan, overriders, pool = found
+    overrider = overriders[0] if overriders else None
+    try:
+        operations = _compute_operations(plan, workload, memory=memory, creating=target.creating)
+    except RenderError as error:
+        raise _add_location(error, overrider, namespace=target.namespace, pool=pool) from error
+    name = overrider["metadata"]["name"] if overrider else ""
+    return Rendering(operations, _warn_about_ignored(overriders) + plan.warnings, plan, name)
+
+
+def _check_owner(subject: JSONObject, owner: Owner) -> None:
+    if owner.api_version != subject["apiVersion"]:
+        raise SubjectError(other_version(owner, subject))
+    uid = subject["metadata"].get("uid")
+    if uid and owner.uid and uid != owner.uid:
+        raise SubjectError(
+            f"its owner has uid {owner.uid}, but {owner.group_kind.kind} {owner.name} is another object now ({uid})"
+        )
+
+
+def other_version(owner: Owner, subject: JSONObject) -> str:
+    """Return the message that an owner reference has another API version than the stored subject."""
+    name = f"{owner.group_kind.kind} {subject['metadata'].get('namespace') or 'default'}/{owner.name}"
+    return (
+        f"its owner reference names {owner.api_version}, but {name} is read as {subject['apiVersion']}: after "
+        "an upgrade, OpenYurt creates new workloads and abandons this one"
+    )
+
+
+def has_template(plan: Plan, workload: JSONObject, *, memory: Memory | None, creating: bool) -> bool:
+    """Return whether ``workload`` has all members of its template, so that a render restores none.
+
+    Args:
+        plan: As in `render_with`.
+        workload: As in `render_with`.
+        memory: As in `render_with`.
+        creating: As in `render_with`.
+    """
+    if shape_problem(workload) is not None:
+        return True  # The render reports it.
+    variant = plan.create if creating else plan.update
+    before = _retract_last(workload, plan, variant, memory).workload
+    return bool(_lay_template(before, plan, variant) == before)
+
+
+def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, creating: bool) -> JSONObject:
+    """Return ``workload`` rendered by ``plan``.
+
+    Args:
+        plan: The plan of the workload's pool.
+        workload: The requested object; never changed.
+        memory: The memory of the last render, None if the workload was never rendered.
+        creating: Whether the workload is new, so that the fields of `CREATE_ONLY` can be set.
+
+    Raises:
+        RenderError: An entry adds a container whose name another webhook or person has taken.
+    """
+    variant = plan.create if creating else plan.update
+    before, undo, target = _retract_last(workload, plan, variant, memory)
+    bare = _lay_template(before, plan, variant)
+    claims, claimed = ("replicas" in as_object(one.get("spec")) for one in (plan.undo, undo))
+    if claimed and not claims and not creating and not plan.leaves_replicas:
+        bare = _restore_replicas(bare, plan)
+    if not plan.steps:
+        return _set_memory(settle(workload, before, bare, target=None), NEVER_RENDERED)
+    if (name := foreign_container(variant.delta, bare)) is not None:
+        raise _make_name_conflict(name, plan)
+    rendered = apply_delta(bare, variant.delta)
+    # This template may be older than the one of the owner's controller, and restore members that the owner dropped. So
+    # the undo of an update removes these, too; if the next template names them, it restores them.
+    first = bare if creating else before
+    if not creating and "[]" in as_annotation(undo):
+        first = retract(workload, _remove_replicas(undo), WORKLOAD, rendered=target, empties=False)
+    # The first render lays nothing anew, so there are defaults to keep only for members that it removes.
+    unsettled = memory is None and not variant.removes
+    kept = rendered if unsettled else settle(workload, before, rendered, target=None)
+    settled = kept if target is None else settle(workload, before, rendered, target=target)
+    made = undo_of(first, kept, named=restored_by_base(plan.base), schema=WORKLOAD)
+    made = merge_undos(plan.undo, _remove_replicas(made), WORKLOAD)
+    return _set_memory(settled, Memory(plan.digest, as_annotation(made)))
+
+
+class _Retracted(NamedTuple):
+    """A workload without the overrides of its last render."""
+
+    workload: JSONObject
+    undo: JSONObject
+    """The undo of the last render."""
+    target: JSONObject | None
+    """The rendered template if the last render was by the same plan, else None."""
+
+
+def _retract_last(workload: JSONObject, plan: Plan, variant: Variant, memory: Memory | None) -> _Retracted:
+    undo, is_same = _read_undo(memory, variant), memory is not None and memory.digest == plan.digest
+    target = apply_delta(plan.base, variant.delta) if undo and is_same else None
+    return _Retracted(retract(workload, _remove_replicas(undo), WORKLOAD, rendered=target), undo, target)
+
+
+def _read_undo(memory: Memory | None, variant: Variant) -> JSONObject:
+    undo = _filter_undo(memory)
+    return read_former(undo, variant.named, WORKLOAD) if memory is not None and memory.is_former else undo
+
+
+def _filter_undo(memory: Memory | None) -> JSONObject:
+    """Return the undo of an annotation without the members that no render writes."""
+    undo = {} if memory is None else memory.undo
+    spec, metadata = as_object(undo.get("spec")), as_object(undo.get("metadata"))
+    kept = {
+        "metadata": {name: metadata[name] for name in ("labels", "annotations") if name in metadata},
+        "spec": {name: step for name, step in spec.items() if name not in CREATE_ONLY or name == "replicas"},
+    }
+    return {name: part for name, part in kept.items() if part}
+
+
+def _lay_template(workload: JSONObject, plan: Plan, variant: Variant) -> JSONObject:
+    """Return ``workload`` with the template laid over it, without overrides; members of other writers stay."""
+    template = plan.template if variant.places else plan.template._replace(expressions=())
+    return apply_delta(place(overlay(workload, variant.named, WORKLOAD), template), variant.pool_delta)
+
+
+def _make_name_conflict(name: str, plan: Plan) -> RenderError:
+    added = (one for one in plan.sources if one.tokens[:3] == ("spec", "template", "spec"))
+    field = next((one.field for one in added if one.tokens[4:] == ((name, 0),)), "entries")
+    return RenderError(
+        field,
+        f"the workload already has a container {name!r} that another webhook or person added; give yours another name",
+    )
+
+
+def _compute_operations(
+    plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, creating: bool
+) -> Sequence[JSONObject]:
+    fast = plan.fast
+    if fast is not None and creating and memory is None:
+        new = fast.operations_for_new(workload, wanted=plan.memory, values=plan.values)
+        if new is not None:
+            return new
+    if fast is not None and not creating:
+        wanted = plan.memory
+        if memory is not None and fast.is_settled(workload, memory, wanted=wanted, values=plan.values):
+            return ()
+        if memory is None or (memory.undo_text in ("", plan.undo_text) and not memory.is_former):
+            operations = fast.operations_for(workload, wanted=wanted, values=plan.values)
+            if operations is not None:
+                return operations
+    if (problem := shape_problem(workload)) is not None:
+        raise RenderError("entries", f"the workload is not valid: {problem}")
+    full_plan = plan.full if creating else plan.for_update
+    return diff(workload, render_with(full_plan, workload, memory=memory, creating=creating))
+
+
+def _restore_replicas(workload: JSONObject, plan: Plan) -> JSONObject:
+    """Restore the template's replica count after an override that had claimed it."""
+    replicas = plan.bare["spec"].get("replicas", plan.template.default_replicas)
+    if replicas is None or workload["spec"].get("replicas") == replicas:
+        return workload
+    return {**workload, "spec": {**workload["spec"], "replicas": replicas}}
+
+
+def find_kept_replicas(plan: PoolPlan, sent: JSONObject, stored: Mapping[str, JSON]) -> int | None:
+    """Return the number of replicas that an update must keep, None if the update may set its own.
+
+    OpenYurt's controllers write the number of the template with each revision; those of 1.4 also if it differs. An
+    autoscaler and ``kubectl scale`` use the scale subresource, which is not rendered. So the number of the template is
+    taken for a write of OpenYurt, and any other number for that of the other owner.
+
+    Args:
+        plan: The plan of the workload's pool.
+        sent: The requested workload.
+        stored: The stored workload.
+    """
+    before, after = (as_object(one.get("spec")).get("replicas") for one in (stored, sent))
+    if not plan.leaves_replicas or type(before) is not int or before == after:
+        return None
+    numbers = map(plan.values.fill_number, template_replicas(plan.shared.plan))
+    return before if (1 if after is None else after) in numbers else None
+
+
+def template_replicas(plan: Plan) -> tuple[int, ...]:
+    """Return the numbers of replicas that OpenYurt's controllers may write, with marks."""
+    number = plan.bare["spec"].get("replicas", plan.template.default_replicas)
+    # Without a number, OpenYurt 1.4 writes 0 into an existing workload, and kube-apiserver sets 1 in a new one.
+    return (0, 1) if number is None else (number,)
+
+
+def _set_memory(rendered: JSONObject, memory: Memory) -> JSONObject:
+    metadata = rendered["metadata"]
+    annotations = metadata.get("annotations") or {}
+    wanted = annotations_of(*memory)
+    known = {name: annotations[name] for name in (RENDERED_ANNOTATION, UNDO_ANNOTATION) if name in annotations}
+    if known == wanted:
+        return rendered
+    kept = {name: value for name, value in annotations.items() if name not in known}
+    merged: JSON = {**kept, **wanted}
+    if merged:
+        return {**rendered, "metadata": {**metadata, "annotations": merged}}
+    return {**rendered, "metadata": {name: value for name, value in metadata.items() if name != "annotations"}}
+
+
+def _remove_replicas(undo: JSONObject) -> JSONObject:
+    """Return ``undo`` without the replica count, which always reverts to the template's."""
+    spec = as_object(undo.get("spec"))
+    if "replicas" not in spec:
+        return undo
+    kept = {name: step for name, step in spec.items() if name != "replicas"}
+    return {**{name: step for name, step in undo.items() if name != "spec"}, **({"spec": kept} if kept else {})}
+
+
+def _add_location(error: RenderError, overrider: JSONObject | None, *, namespace: str, pool: str) -> RenderError:
+    name = overrider["metadata"]["name"] if overrider else "(none)"
+    return RenderError(
+        f"YurtAppOverrider {namespace}/{name} cannot be rendered for node pool {pool}: {error.field}", error.reason
+    )
+
+
+def _warn_about_ignored(overriders: tuple[JSONObject, ...]) -> tuple[str, ...]:
+    if len(overriders) < 2:
+        return ()
+    names = [overrider["metadata"]["name"] for overrider in overriders]
+    return (f"YurtAppOverrider {names[0]} is in effect; {', '.join(names[1:])} for the same subject is ignored",)

@@ -1,0 +1,371 @@
+"""Computes and applies the undo of a render.
+
+Each render starts from the workload as it was without overrides, which `retract` restores. So a render must record the
+units that it added, and the values of other writers that it replaced. A unit is a value that the API treats as one: a
+scalar, an atomic list, an element of another list, or an object, because kube-apiserver completes an added object. The
+exceptions are maps and the objects of `_PARTED`, in which each client sets its own members.
+
+The record is the annotation ``fleethook.io/undo``, a small strategic merge patch. Null and ``$patch: delete`` mark
+added members and elements; a value is one that the render replaced. Values of the template are not recorded, because
+the template is laid over the workload again: ``$patch: merge``, which changes nothing, marks the members that the
+render replaced or removed. An empty list marks a list of the template to whose elements the render added members.
+"""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+import msgspec
+
+from fleethook.engines.overrider.render.keyed_elements import Identity, identify, index_elements, is_shared
+from fleethook.engines.overrider.render.overlay import covers
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.merge_keys import MergeSchema
+
+RENDERED_ANNOTATION: Final = "fleethook.io/rendered"
+"""Hash over all inputs of the render."""
+UNDO_ANNOTATION: Final = "fleethook.io/undo"
+RESERVED_PREFIX: Final = "fleethook.io/"
+"""The prefix of annotations and labels that only fleethook writes."""
+
+_NO_SCHEMA: Final = MergeSchema()
+_MISSING: Final = object()
+_DIRECTIVE: Final = "$patch"
+_RESTORED: Final = {_DIRECTIVE: "merge"}
+"""The step of a member or an element that the template restores."""
+_FORMAT: Final = "2-"
+"""The prefix of the hashes of this format. The former one listed the members of each added object."""
+# Objects without defaults and choices of their own.
+_PARTED: Final = frozenset(
+    {
+        "affinity", "capabilities", "dnsConfig", "lifecycle", "metadata", "nodeAffinity", "podAffinity",
+        "podAntiAffinity", "resources", "securityContext", "spec", "template",
+    }
+)  # fmt: skip
+
+
+class Memory(NamedTuple):
+    """The annotations that the last render set on a workload."""
+
+    digest: str
+    undo_text: str
+
+    @property
+    def undo(self) -> JSONObject:
+        """The undo, ``{}`` if the annotation is not valid: every writer of the workload can change it."""
+        try:
+            undo = msgspec.json.decode(self.undo_text or b"{}")
+        except msgspec.DecodeError:
+            return {}
+        return undo if isinstance(undo, dict) else {}
+
+    @property
+    def is_former(self) -> bool:
+        """Whether the undo has the former format."""
+        return not self.digest.startswith(_FORMAT)
+
+
+def hash_text(text: bytes) -> str:
+    """Return a short hash of a text."""
+    return _FORMAT + sha256(text).hexdigest()[:16]
+
+
+def remembered(workload: Mapping[str, JSON]) -> Memory | None:
+    """Return the memory of the last render of ``workload``, None if it was never rendered."""
+    annotations = as_object(as_object(workload.get("metadata")).get("annotations"))
+    digest, undo_text = annotations.get(RENDERED_ANNOTATION), annotations.get(UNDO_ANNOTATION)
+    if digest is None and undo_text is None:
+        return None
+    return Memory(digest if isinstance(digest, str) else "", undo_text if isinstance(undo_text, str) else "")
+
+
+def undo_of(
+    before: JSONObject, after: JSONObject, *, named: JSON, schema: MergeSchema, marks: bool = False
+) -> JSONObject:
+    """Return the undo from ``after`` to ``before``, without values that the template restores.
+
+    Args:
+        before: The workload without overrides, or a part of it.
+        after: The same with overrides.
+        named: The members that the template names and therefore restores.
+        schema: Merge keys.
+        marks: Whether to mark the members that the template restores.
+    """
+    undo: JSONObject = {}
+    for name, value in after.items():
+        present = before.get(name, _MISSING)
+        if present is value:
+            continue
+        child = schema.fields.get(name, _NO_SCHEMA)
+        inner = as_object(named).get(name, _MISSING)
+        if present is _MISSING:
+            if value or not is_shared(name, value, child):
+                undo[name] = _undo_added(name, value, child)
+        elif (step := _undo_changed(present, value, named=inner, schema=child, marks=marks)) is not _MISSING:
+            undo[name] = step
+    gone = {name: value for name, value in before.items() if name not in after and value is not None}
+    if marks:
+        identifying = {member for member, _ in schema.identity}
+        undo |= {name: _RESTORED for name in gone if name in as_object(named) and name not in identifying}
+    if schema.retain_keys and isinstance(named, dict) and (schema.identity or "type" in named):
+        return undo  # The template restores its choice.
+    return undo | {name: value for name, value in gone.items() if name not in as_object(named)}
+
+
+def as_annotation(undo: JSONObject) -> str:
+    """Encode ``undo`` for an annotation with sorted keys; ``""`` for an empty undo."""
+    return msgspec.json.encode(undo, order="sorted").decode() if undo else ""
+
+
+def annotations_of(digest: str, undo_text: str) -> dict[str, str]:
+    """Return the annotations that a render sets on a workload, without empty ones."""
+    rendered = {RENDERED_ANNOTATION: digest} if digest else {}
+    return {**rendered, UNDO_ANNOTATION: undo_text} if undo_text else rendered
+
+
+def _undo_added(name: str, value: JSON, schema: MergeSchema) -> JSON:
+    if isinstance(value, dict) and value and (name in _PARTED or is_shared(name, value, schema)):
+        return {one: _undo_added(one, inner, schema.fields.get(one, _NO_SCHEMA)) for one, inner in value.items()}
+    elements = index_elements(value, schema)
+    # One step removes all elements with the same identity, which may repeat in env.
+    return [_delete(element, schema) for (*_, n), element in elements.items() if n == 0] if elements else None
+
+
+def _undo_changed(before: JSON, after: JSON, *, named: JSON, schema: MergeSchema, marks: bool) -> JSON:
+    """Return the undo of a changed member, _MISSING if none is needed."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return undo_of(before, after, named=named, schema=schema, marks=marks) or _MISSING
+    present, wanted = index_elements(before, schema), index_elements(after, schema)
+    if present is not None and wanted is not None:
+        return _undo_elements(present, wanted, named=named, schema=schema, marks=marks) or _MISSING
+    if before == after:
+        return _MISSING
+    if named is _MISSING:
+        return before
+    # Laying the template over a list keeps further members of its elements, which are defaults otherwise.
+    if isinstance(after, list) and covers(after, before):
+        return []
+    return _RESTORED if marks else _MISSING
+
+
+def _undo_elements(
+    before: Mapping[Identity, JSONObject],
+    after: Mapping[Identity, JSONObject],
+    *,
+    named: JSON,
+    schema: MergeSchema,
+    marks: bool,
+) -> list[JSON]:
+    template = index_elements(named, schema) or {}
+    undo: list[JSON] = []
+    for identity, element in after.items():
+        known = before.get(identity)
+        if known is None:
+            step = _delete(element, schema)
+            undo += [] if step in undo else [step]
+        elif known is not element and (
+            step := undo_of(known, element, named=template.get(identity, _MISSING), schema=schema, marks=marks)
+        ):
+            identifying = _select_identifying(element, schema)
+            # A default that identifies the element may be absent in one of both. The template restores the element.
+            undo.append(_delete(element, schema) if step.keys() & identifying.keys() else {**identifying, **step})
+    gone = [element for identity, element in before.items() if identity not in after and identity in template]
+    return [*undo, *({**_select_identifying(one, schema), **_RESTORED} for one in gone)] if marks else undo
+
+
+def _select_identifying(element: JSONObject, schema: MergeSchema) -> JSONObject:
+    return {name: element.get(name, default) for name, default in schema.identity if name in element or default}
+
+
+def _delete(element: JSONObject, schema: MergeSchema) -> JSONObject:
+    return {_DIRECTIVE: "delete", **_select_identifying(element, schema)}
+
+
+def retract(
+    current: JSONObject, undo: Mapping[str, JSON], schema: MergeSchema, *, rendered: JSON = None, empties: bool = True
+) -> JSONObject:
+    """Return ``current`` with ``undo`` applied, and without members that it empties.
+
+    A replaced value is restored if the member that replaced it still exists, or if this call removes it. Otherwise the
+    owner rewrote the object, and the replaced value is obsolete. Steps that do not fit the object are skipped.
+
+    Args:
+        current: The workload, or a part of it. It is not modified.
+        undo: The undo of the last render.
+        schema: Merge keys.
+        rendered: The same part with the values that the last render set, None if they are not known. A value that
+            differs was written since, so it stays.
+        empties: Whether to remove the atomic lists to which the render added members; the template restores them.
+    """
+    result: JSONObject | None = None
+    absent: list[str] = []
+    for name, step in undo.items():
+        present = current.get(name, _MISSING)
+        if present is _MISSING:
+            absent.append(name)
+            continue
+        known = rendered.get(name, {}) if isinstance(rendered, dict) else None
+        child = schema.fields.get(name, _NO_SCHEMA)
+        kept = present if step == [] and not empties else _retract_member(present, step, child, known, empties=empties)
+        if kept is present:
+            continue
+        if result is None:
+            result = dict(current)
+        if kept is _MISSING or (kept in ({}, []) and (name in _PARTED or is_shared(name, kept, child))):
+            del result[name]
+        else:
+            result[name] = kept
+    if result is None:
+        return current
+    for name in absent:
+        restored = _get_restored(undo[name])
+        if restored is not _MISSING:
+            result[name] = restored
+    return result
+
+
+def _retract_member(present: JSON, step: JSON, schema: MergeSchema, rendered: JSON, *, empties: bool) -> JSON:
+    if isinstance(step, dict) and step:
+        inner = isinstance(present, dict)
+        return retract(present, step, schema, rendered=rendered, empties=empties) if inner else present
+    if isinstance(step, list) and step and schema.identity:
+        inner = isinstance(present, list)
+        return _retract_elements(present, step, schema, rendered, empties=empties) if inner else present
+    if rendered is not None and not isinstance(present, dict) and not covers(present, rendered):
+        return present
+    if step in (None, []):
+        return _MISSING
+    return present if step == present else step
+
+
+def _retract_elements(
+    present: list[JSON], undo: list[JSON], schema: MergeSchema, rendered: JSON, *, empties: bool
+) -> list[JSON]:
+    steps = {identity: step for step in undo if isinstance(step, dict) and (identity := identify(step, schema))}
+    known = None if rendered is None else index_elements(rendered, schema) or {}
+    kept: list[JSON] = []
+    for element in present:
+        identity = identify(element, schema) if isinstance(element, dict) else None
+        step = steps.get(identity or ())
+        if step is None or identity is None:
+            kept.append(element)
+        elif step.get(_DIRECTIVE) != "delete":
+            inner = _without_identity(step, schema)
+            values = None if known is None else known.get((*identity, 0), {})
+            kept.append(retract(element, inner, schema, rendered=values, empties=empties))
+    same = len(kept) == len(present) and all(left is right for left, right in zip(kept, present, strict=True))
+    return present if same else kept
+
+
+def without_overridden(document: JSONObject, undo: Mapping[str, JSON], schema: MergeSchema) -> JSONObject:
+    """Return a workload, or a part of it, without the members and elements that an undo names."""
+    made = dict(document)
+    for name, step in undo.items():
+        child, present = schema.fields.get(name, _NO_SCHEMA), made.get(name, _MISSING)
+        elements = index_elements(present, child) if isinstance(step, list) and step else None
+        if elements is not None:
+            steps = {identify(one, child): _without_identity(one, child) for one in step if isinstance(one, dict)}
+            kept = ((element, steps.get(identity[:-1], {})) for identity, element in elements.items())
+            made[name] = [without_overridden(one, inner, child) for one, inner in kept if _DIRECTIVE not in inner]
+        elif isinstance(step, dict) and step and _DIRECTIVE not in step and isinstance(present, dict):
+            made[name] = without_overridden(present, step, child)
+        else:
+            made.pop(name, None)
+    return made
+
+
+def _without_identity(step: JSONObject, schema: MergeSchema) -> JSONObject:
+    identifying = _select_identifying(step, schema)
+    return {name: inner for name, inner in step.items() if name not in identifying}
+
+
+def _get_restored(step: JSON) -> JSON:
+    """Return the values that a step restores, _MISSING if it restores none."""
+    if step in (None, []):
+        return _MISSING
+    if isinstance(step, dict) and step:
+        if _DIRECTIVE in step:
+            return _MISSING
+        values = {name: value for name, inner in step.items() if (value := _get_restored(inner)) is not _MISSING}
+        return values or _MISSING
+    if isinstance(step, list) and step:
+        elements = [value for inner in step if (value := _get_restored(inner)) is not _MISSING]
+        return elements or _MISSING
+    return step
+
+
+def read_former(undo: JSONObject, named: JSON, schema: MergeSchema) -> JSONObject:
+    """Return an undo of the former format in the present one.
+
+    Args:
+        undo: The undo. It lists each member of an added object, and not whether the render added the object itself.
+        named: The members that the template names. Without these, an object of which the undo restores no value is
+            taken for added.
+        schema: Merge keys.
+    """
+    return merge_undos(_find_atomic_lists(named, schema), _collapse(undo, named, schema), schema)
+
+
+def _collapse(undo: JSONObject, named: JSON, schema: MergeSchema) -> JSONObject:
+    made: JSONObject = {}
+    for name, step in undo.items():
+        child, place = schema.fields.get(name, _NO_SCHEMA), as_object(named).get(name, _MISSING)
+        made[name] = step
+        if isinstance(step, dict) and step:
+            is_unit = name not in _PARTED and not is_shared(name, step, child)
+            added = is_unit and place is _MISSING and _get_restored(step) is _MISSING
+            made[name] = None if added else _collapse(step, place, child)
+        elif isinstance(step, list) and child.identity:
+            known, inner = index_elements(place, child) or {}, MergeSchema(child.fields)
+            made[name] = [
+                one if _DIRECTIVE in one else _collapse(one, known.get((*(identify(one, child) or ()), 0)), inner)
+                for one in step
+                if isinstance(one, dict)
+            ]
+    return made
+
+
+def _find_atomic_lists(named: JSON, schema: MergeSchema) -> JSONObject:
+    """Return the undo of all atomic lists of objects; the former format lacks them, and the template restores them."""
+    found: JSONObject = {}
+    for name, value in as_object(named).items():
+        child = schema.fields.get(name, _NO_SCHEMA)
+        if isinstance(value, dict):
+            found[name] = _find_atomic_lists(value, child)
+        elif index_elements(value, child) is not None:
+            steps = ((one, _find_atomic_lists(one, MergeSchema(child.fields))) for one in value)
+            found[name] = [{**_select_identifying(one, child), **inner} for one, inner in steps if inner]
+        elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+            found[name] = []
+            continue
+        if not found.get(name):
+            found.pop(name, None)
+    return found
+
+
+def merge_undos(first: JSONObject, second: JSONObject, schema: MergeSchema) -> JSONObject:
+    """Merge two undos; the second one wins if both have a step for a member."""
+    if not second:
+        return first
+    merged = dict(first)
+    for name, step in second.items():
+        known, child = first.get(name), schema.fields.get(name, _NO_SCHEMA)
+        if isinstance(known, dict) and isinstance(step, dict) and _DIRECTIVE not in {*known, *step}:
+            merged[name] = merge_undos(known, step, child)
+        elif isinstance(known, list) and isinstance(step, list) and child.identity:
+            merged[name] = _merge_element_undos(known, step, child)
+        else:
+            merged[name] = step
+    return merged
+
+
+def _merge_element_undos(first: list[JSON], second: list[JSON], schema: MergeSchema) -> list[JSON]:
+    by_identity: dict[Identity | None, JSONObject] = {identify(step, schema): step for step in first}
+    for step in second:
+        identity = identify(step, schema)
+        known = by_identity.get(identity)
+        if known is None or _DIRECTIVE in known or _DIRECTIVE in step:
+            by_identity[identity] = step
+        else:
+            by_identity[identity] = merge_undos(known, step, schema)
+    return list(by_identity.values())

@@ -1,0 +1,177 @@
+"""Classifies the change of one workload: a rollout of its pods, a scale, or less.
+
+Sources: kube-controller-manager v1.36, pkg/controller/deployment/util (EqualIgnoreHash: a Deployment gets a new
+ReplicaSet if its pod template differs) and pkg/controller/statefulset (a StatefulSet gets a new revision).
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, Literal, NamedTuple
+
+from fleethook.engines.overrider.render.member_differences import ABSENT, Difference, find_differences, fingerprint
+from fleethook.engines.overrider.rollout.defaults import is_default
+from fleethook.model.json import JSON, JSONObject, as_object
+
+EffectName = Literal["rolls", "scales", "spec", "metadata", "unchanged", "created", "deleted", "error"]
+"""The effect on a workload, the strongest first: ``rolls`` replaces pods, ``scales`` changes replicas only, ``spec``
+changes other fields that replace no pod, ``metadata`` changes labels and annotations only."""
+
+EFFECTS: Final[tuple[EffectName, ...]] = (
+    "rolls", "scales", "created", "deleted", "spec", "metadata", "unchanged", "error",
+)  # fmt: skip
+_POD_TEMPLATE: Final = ("spec", "template")
+_REPLICAS: Final = ("spec", "replicas")
+_PAUSED: Final = ("spec", "paused")
+_TERMS: Final = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class Effect(NamedTuple):
+    """The effect of an edit on one workload."""
+
+    name: EffectName
+    pods: int = 0
+    """The pods that the cluster replaces, creates or deletes by itself; of a scale, the pods added or removed."""
+    replicas: tuple[int, int] = (0, 0)
+    """The replicas before and after."""
+    paths: tuple[str, ...] = ()
+    """JSON pointers of the changed fields."""
+    notes: tuple[str, ...] = ()
+    """Remarks, such as that a paused Deployment does not roll yet."""
+
+
+def find_changes(before: JSONObject, after: JSONObject) -> tuple[Difference, ...]:
+    """Return the differences that remain when kube-apiserver has stored ``after`` in place of ``before``.
+
+    Defaults, empty values and the notation of quantities are no differences; the order of list elements is one.
+    """
+    compared = (_compare_only(before), _compare_only(after))
+    if compared[0] == compared[1]:
+        return ()
+    return tuple(one for one in find_differences(*compared) if not is_default(one))
+
+
+def _compare_only(workload: JSONObject) -> JSONObject:
+    """Return the members of a workload that writers request."""
+    metadata = as_object(workload.get("metadata"))
+    named = {name: metadata[name] for name in ("labels", "annotations") if metadata.get(name)}
+    return {"metadata": named, "spec": _drop_empty_terms(as_object(workload.get("spec")))}
+
+
+def _drop_empty_terms(spec: JSON) -> JSON:
+    """Return a spec without a node affinity that has no condition.
+
+    OpenYurt 1.4 writes such terms and fleethook does not (`fleethook.engines.overrider.template.template.place`).
+    """
+    template = as_object(spec.get("template"))
+    pod_spec = as_object(template.get("spec"))
+    part: JSON = pod_spec
+    for token in _TERMS:
+        part = as_object(part).get(token)
+    terms = as_object(part).get("nodeSelectorTerms")
+    if not isinstance(terms, list) or any(terms):
+        return spec
+    kept: JSONObject = _without(pod_spec, _TERMS)
+    return {**spec, "template": {**template, "spec": kept}}
+
+
+def _without(parent: JSON, path: Sequence[str]) -> JSONObject:
+    """Return an object without the member at a path, and without the members that this empties."""
+    name, *rest = path
+    inner = _without(parent[name], rest) if rest else {}
+    remaining = {key: value for key, value in parent.items() if key != name}
+    return {**remaining, name: inner} if inner else remaining
+
+
+def subtract(changes: Sequence[Difference], known: Sequence[Difference]) -> list[Difference]:
+    """Return ``changes`` without those that are in ``known``, too."""
+    fingerprints = {fingerprint([one]) for one in known}
+    return [one for one in changes if fingerprint([one]) not in fingerprints] if fingerprints else list(changes)
+
+
+def classify(kind: str, before: JSONObject, after: JSONObject, changes: Collection[Difference]) -> Effect:
+    """Return the effect of changes of a workload.
+
+    Args:
+        kind: Deployment or StatefulSet.
+        before: The stored workload.
+        after: The workload after the changes.
+        changes: The differences that count, from `find_changes`.
+    """
+    paths = tuple(one.pointer for one in changes)
+    areas = {_area_of(one) for one in changes}
+    replicas = (replicas_of(before), replicas_of(after) if "replicas" in areas else replicas_of(before))
+    resumes = _resumes(kind, before, changes)
+    if "template" in areas or resumes:
+        pods, notes = _count_replaced(kind, after, replicas[1])
+        if resumes and "template" not in areas:
+            notes = ("the Deployment is resumed, and its pod template changed while it was paused", *notes)
+        return Effect("rolls", pods, replicas, paths, (*notes, *_note_scale(before, replicas, areas)))
+    if "replicas" in areas and replicas[0] != replicas[1]:
+        return Effect("scales", abs(replicas[1] - replicas[0]), replicas, paths, _note_scale(before, replicas, areas))
+    if areas & {"spec", "replicas"}:
+        return Effect("spec", 0, replicas, paths)
+    return Effect("metadata", 0, replicas, paths) if areas else Effect("unchanged", 0, replicas)
+
+
+def reduce_changes(changes: Iterable[Difference]) -> tuple[Difference, ...]:
+    """Return the first changes of each kind that `classify` tells apart. Only the paths of its result are fewer."""
+    kinds: dict[tuple[str, bool], Difference] = {}
+    for one in changes:
+        kinds.setdefault((_area_of(one), one.address == _PAUSED), one)
+    return tuple(kinds.values())
+
+
+def _area_of(difference: Difference) -> str:
+    if difference.address[:2] == _POD_TEMPLATE:
+        return "template"
+    if difference.address[:2] == _REPLICAS:
+        return "replicas"
+    return "spec" if difference.address[0] == "spec" else "metadata"
+
+
+def replicas_of(workload: JSONObject) -> int:
+    """Return the requested replicas; Kubernetes fills in 1."""
+    replicas = as_object(workload.get("spec")).get("replicas")
+    return replicas if type(replicas) is int else 1
+
+
+def _resumes(kind: str, before: JSONObject, changes: Collection[Difference]) -> bool:
+    """Return whether a Deployment is resumed whose pod template changed while it was paused."""
+    unpaused = any(
+        one.address == _PAUSED and one.stored is True and (one.requested is ABSENT or not one.requested)
+        for one in changes
+    )
+    status = as_object(before.get("status"))
+    return kind == "Deployment" and unpaused and status.get("updatedReplicas", 0) != status.get("replicas", 0)
+
+
+def _count_replaced(kind: str, after: JSONObject, replicas: int) -> tuple[int, tuple[str, ...]]:
+    """Return the number of pods that a changed pod template replaces without further action, and remarks."""
+    spec = as_object(after.get("spec"))
+    if kind == "Deployment":
+        if spec.get("paused"):
+            return 0, (f"the Deployment is paused: {replicas} pods are replaced when it is resumed",)
+        return replicas, ()
+    strategy = as_object(spec.get("updateStrategy"))
+    if strategy.get("type") == "OnDelete":
+        return 0, (f"updateStrategy is OnDelete: {replicas} pods are replaced as you delete them",)
+    partition = as_object(strategy.get("rollingUpdate")).get("partition")
+    if type(partition) is int and partition > 0:
+        replaced = max(0, replicas - partition)
+        return replaced, (f"updateStrategy has partition {partition}: {replicas - replaced} pods stay as they are",)
+    return replicas, ()
+
+
+def _note_scale(before: JSONObject, replicas: tuple[int, int], areas: Collection[str]) -> tuple[str, ...]:
+    """Return a remark if the edit resets replicas that an autoscaler or a user has set."""
+    if "replicas" not in areas or replicas[0] == replicas[1] or not _was_scaled(before):
+        return ()
+    text = (
+        f"replicas {replicas[0]} were set through the scale subresource, as HorizontalPodAutoscalers and kubectl scale "
+        "do; an autoscaler sets them again"
+    )
+    return (text,)
+
+
+def _was_scaled(workload: JSONObject) -> bool:
+    entries = as_object(workload.get("metadata")).get("managedFields")
+    return isinstance(entries, list) and any(as_object(one).get("subresource") == "scale" for one in entries)

@@ -1,0 +1,309 @@
+"""Predicts the effect of edited overriders, subjects and NodePools on running workloads.
+
+The prediction for a workload is the object that OpenYurt's controller writes, if it writes one, rendered by the
+function that admission and fleethook's controller use. Changes that are due without the edit, too, do not count.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.cluster.store.store import key_of
+from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.openyurt.owner_controller import has_no_daemon_controller
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.plan_inputs import same_input
+from fleethook.engines.overrider.render.member_differences import Difference
+from fleethook.engines.overrider.render.render import RenderTarget, find_kept_replicas, render, render_with
+from fleethook.engines.overrider.render.undo import remembered
+from fleethook.engines.overrider.rollout.effect import Effect, classify, find_changes, replicas_of, subtract
+from fleethook.engines.overrider.rollout.owner_write import OwnerEdit, is_written, owns_by_label, write
+from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
+from fleethook.engines.overrider.subject.owner import SUBJECT_KINDS, Owner, find_owner
+from fleethook.engines.overrider.subject.pools import pools_of_subject
+from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools, is_v1beta1, workload_kinds
+from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSONObject, as_object
+from fleethook.model.openyurt import GROUP, NODE_POOL, POOL_NAME_LABEL, YURT_APP_DAEMON, YURT_APP_OVERRIDER
+from fleethook.patch import apply
+from fleethook.work.slices import Sliced, run_at_once
+
+
+class Outcome(NamedTuple):
+    """The predicted effect on one workload."""
+
+    subject: ObjectKey
+    pool: str
+    kind: str
+    """Deployment or StatefulSet."""
+    name: str
+    """The name of the workload, ``""`` for one that will be created."""
+    effect: Effect
+    error: str = ""
+    """The reason why the workload cannot be rendered or compared, ``""`` if it can."""
+
+
+class World:
+    """The objects at one moment, with plans compiled from them."""
+
+    def __init__(self, store: StoreView) -> None:
+        """Prepare to render with the objects of a store."""
+        self.store: Final = store
+        self.plans: Final = PlanCache()
+        # A cache keeps one overrider for each subject, so the plans without overrider need a cache of their own.
+        self._bare: Final = PlanCache()
+
+    def bare(self, subject: ObjectKey, document: JSONObject, *, kind: str, pool: str) -> JSONObject:
+        """Return the workload of a pool without overrides; raises SubjectError."""
+        plan = self._bare.plan(
+            subject.group_kind, document, None, kind=kind, pool=pool, cluster=subject.cluster, store=self.store
+        )
+        found: JSONObject = plan.full.bare
+        return found
+
+    def create(self, subject: ObjectKey, document: JSONObject, *, kind: str, pool: str) -> JSONObject:
+        """Return the workload that a pool gets if it has none; raises SubjectError, RenderError."""
+        overriders = self.overriders(subject)
+        plan = self.plans.plan(
+            subject.group_kind,
+            document,
+            overriders[0] if overriders else None,
+            kind=kind,
+            pool=pool,
+            cluster=subject.cluster,
+            store=self.store,
+        ).full
+        return render_with(plan, plan.bare, memory=None, creating=True)
+
+    def overriders(self, subject: ObjectKey) -> tuple[JSONObject, ...]:
+        """Return the overriders of a subject, the effective one first."""
+        cluster, group_kind, namespace, name = subject
+        return overriders_of(self.store, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
+
+    def pools(self, subject: ObjectKey, document: JSONObject) -> list[str]:
+        """Return the node pools of a subject."""
+        return pools_of_subject(subject.group_kind, document, cluster=subject.cluster, store=self.store)
+
+    def taints(self, cluster: str, pool: str) -> JSONObject | list[JSONObject] | None:
+        """Return the taints of a NodePool."""
+        node_pool = self.store.get(cluster, NODE_POOL, "", pool)
+        taints: JSONObject | list[JSONObject] | None = as_object(as_object(node_pool or {}).get("spec")).get("taints")
+        return taints
+
+
+def find_subjects(before: StoreView, after: StoreView, changed: Iterable[ObjectKey]) -> list[ObjectKey]:
+    """Return the subjects whose workloads may change with an edit, in order.
+
+    Args:
+        before: Overriders, subjects and NodePools before the edit.
+        after: The same objects after the edit.
+        changed: Keys of the added, changed and removed objects.
+    """
+    found: set[ObjectKey] = set()
+    for key in changed:
+        if key.group_kind in SUBJECT_KINDS:
+            found.add(key)
+        elif key.group_kind == YURT_APP_OVERRIDER:
+            bound = (subject_of(one) for store in (before, after) if (one := store.get(*key)) is not None)
+            found.update(
+                ObjectKey(key.cluster, GroupKind(GROUP, one[0]), key.namespace, one[1])
+                for one in bound
+                if one is not None and GroupKind(GROUP, one[0]) in SUBJECT_KINDS
+            )
+        elif key.group_kind == NODE_POOL:
+            found.update(_find_dependents(key.cluster, after), _find_dependents(key.cluster, before))
+    return sorted(found)
+
+
+def _find_dependents(cluster: str, store: StoreView) -> Iterator[ObjectKey]:
+    for group_kind in SUBJECT_KINDS:
+        for subject in store.each(cluster, group_kind):
+            key = key_of(subject)._replace(cluster=cluster)
+            namespace, name = key.namespace, key.name
+            bound = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
+            if depends_on_node_pools(group_kind, subject, bound[:1]):
+                yield key
+
+
+def predict(
+    before: StoreView, after: StoreView, workloads: Iterable[JSONObject], changed: Iterable[ObjectKey]
+) -> list[Outcome]:
+    """Return the effects of an edit, by subject, node pool and workload.
+
+    Args:
+        before: Overriders, subjects and NodePools before the edit.
+        after: The same objects after the edit.
+        workloads: The complete workloads as kube-apiserver stores them.
+        changed: Keys of the added, changed and removed objects.
+    """
+    return run_at_once(predict_in_slices(before, after, workloads, changed))
+
+
+def predict_in_slices(
+    before: StoreView, after: StoreView, workloads: Iterable[JSONObject], changed: Iterable[ObjectKey]
+) -> Sliced[list[Outcome]]:
+    """Return the effects of an edit as `predict` does, with a pause after each workload."""
+    subjects = find_subjects(before, after, changed)
+    owned: dict[ObjectKey, list[JSONObject]] = {subject: [] for subject in subjects}
+    for workload in workloads:
+        owner = find_owner(workload["metadata"])
+        if owner is not None and not workload["metadata"].get("deletionTimestamp"):
+            key = key_of(workload)
+            subject = ObjectKey(key.cluster, owner.group_kind, key.namespace, owner.name)
+            if subject in owned:
+                owned[subject].append(workload)
+    worlds = World(before), World(after)
+    outcomes: list[Outcome] = []
+    for subject in subjects:
+        for one in predict_subject(*worlds, subject, owned[subject]):
+            outcomes.append(one)
+            yield
+    return sorted(outcomes, key=lambda one: (one.subject, one.pool, one.kind, one.name))
+
+
+def predict_subject(
+    before: World, after: World, subject: ObjectKey, workloads: Sequence[JSONObject]
+) -> Iterator[Outcome]:
+    """Yield the effects of an edit on the workloads of one subject, which are ``workloads``."""
+    old, new = before.store.get(*subject), after.store.get(*subject)
+    if new is None:
+        for workload in workloads if old is not None else ():
+            yield _make_outcome(subject, workload, _delete(workload, "its subject is deleted"))
+        return
+    controlled = not (subject.group_kind == YURT_APP_DAEMON and has_no_daemon_controller(after.store, subject.cluster))
+    edit = OwnerEdit(subject.group_kind, old or new, new)
+    current = after.pools(subject, new)
+    for workload in workloads:
+        yield _predict_workload(before, after, subject, workload, edit=edit, pools=current, controlled=controlled)
+    if controlled:
+        former = frozenset(before.pools(subject, old)) if old is not None else frozenset()
+        kinds_before = workload_kinds(old) if old is not None else []
+        yield from _create(after, subject, new, workloads, former=former, kinds_before=kinds_before, pools=current)
+
+
+def _predict_workload(
+    before: World,
+    after: World,
+    subject: ObjectKey,
+    workload: JSONObject,
+    *,
+    edit: OwnerEdit,
+    pools: Collection[str],
+    controlled: bool,
+) -> Outcome:
+    pool, kind = _pool_of(workload), workload["kind"]
+    owner = find_owner(workload["metadata"])
+    assert owner is not None
+    counts = controlled and owns_by_label(edit, workload) and owner.api_version == edit.after["apiVersion"]
+    if edit.before["apiVersion"] != edit.after["apiVersion"]:
+        text = (
+            f"the edit has apiVersion {edit.after['apiVersion']}, and the subject is read as "
+            f"{edit.before['apiVersion']}: write the edit in that version"
+        )
+        return _make_outcome(subject, workload, Effect("error"), error=text)
+    if counts and pool not in pools:
+        return _make_outcome(subject, workload, _delete(workload, f"its subject has no node pool {pool} any more"))
+    if counts and kind not in workload_kinds(edit.after) and not is_v1beta1(edit.after):
+        return _make_outcome(subject, workload, _delete(workload, f"its subject has no template of a {kind} any more"))
+    # Without an edit, the controller writes the same in both worlds, if it writes at all.
+    owner_edit = edit if counts and _concerns_owner(before, after, subject, edit, pool) else None
+    try:
+        written = _become(after, subject, workload, owner, edit=owner_edit)
+    except (RenderError, SubjectError) as error:
+        return _make_outcome(subject, workload, Effect("error"), error=str(error))
+    changes: Sequence[Difference] = find_changes(workload, written)
+    pending = _find_pending(before, subject, workload, owner, edit=owner_edit) if changes else ()
+    effect = classify(kind, workload, written, due := subtract(changes, pending))
+    if len(due) < len(changes):
+        text = "other differences from its overrider or its template are due without this edit"
+        effect = effect._replace(notes=(*effect.notes, text))
+    return _make_outcome(subject, workload, effect)
+
+
+def _concerns_owner(before: World, after: World, subject: ObjectKey, edit: OwnerEdit, pool: str) -> bool:
+    """Return whether an edit changes the subject, or the NodePool of a workload that its controller reads."""
+    if not depends_on_node_pools(subject.group_kind, edit.after):
+        return not same_input(edit.before, edit.after)
+    node_pools = (world.store.get(subject.cluster, NODE_POOL, "", pool) for world in (before, after))
+    return not (same_input(edit.before, edit.after) and same_input(*node_pools))
+
+
+def _find_pending(
+    before: World, subject: ObjectKey, workload: JSONObject, owner: Owner, *, edit: OwnerEdit | None
+) -> Sequence[Difference]:
+    """Return the changes that are due without the edit: drift, and values that kube-apiserver does not store."""
+    unedited = None if edit is None else edit._replace(after=edit.before)
+    try:
+        return find_changes(workload, _become(before, subject, workload, owner, edit=unedited))
+    except (RenderError, SubjectError):
+        return ()
+
+
+def _become(
+    world: World, subject: ObjectKey, workload: JSONObject, owner: Owner, *, edit: OwnerEdit | None
+) -> JSONObject:
+    """Return a workload after the writes of both controllers; raises SubjectError, RenderError.
+
+    Args:
+        world: The objects that the controllers see.
+        subject: The subject of the workload.
+        workload: The stored workload.
+        owner: Its owner reference.
+        edit: The edit of the subject, None if no controller of OpenYurt writes the workload.
+    """
+    sent = workload
+    pool, kind = _pool_of(workload), workload["kind"]
+    if edit is not None and not (subject.group_kind == YURT_APP_DAEMON and kind == "StatefulSet"):
+        bare = world.bare(subject, edit.after, kind=kind, pool=pool)
+        if is_written(edit, workload, pool, bare=bare, taints=world.taints(subject.cluster, pool)):
+            sent = write(edit, workload, kind=kind, bare=bare)
+    target = RenderTarget(kind, subject.namespace, owner, creating=False)
+    try:
+        rendering = render(sent, target, memory=remembered(workload), store=world.store, plans=world.plans)
+    except SubjectError:
+        return sent  # Admission admits the write unchanged, with a warning.
+    rendered: JSONObject = apply(sent, rendering.operations) if rendering.operations else sent
+    kept = None if rendering.plan is None else find_kept_replicas(rendering.plan, sent, workload)
+    return rendered if kept is None else {**rendered, "spec": {**rendered["spec"], "replicas": kept}}
+
+
+def _create(
+    after: World,
+    subject: ObjectKey,
+    document: JSONObject,
+    workloads: Sequence[JSONObject],
+    *,
+    former: Collection[str],
+    kinds_before: Collection[str],
+    pools: Sequence[str],
+) -> Iterator[Outcome]:
+    """Yield the workloads that OpenYurt's controller creates in added node pools, or with an added template."""
+    present = {(_pool_of(workload), workload["kind"]) for workload in workloads}
+    for kind in workload_kinds(document):
+        if subject.group_kind == YURT_APP_DAEMON and kind == "StatefulSet":
+            continue
+        for pool in pools:
+            if (pool, kind) in present or (pool in former and kind in kinds_before):
+                continue
+            try:
+                made = after.create(subject, document, kind=kind, pool=pool)
+            except (RenderError, SubjectError) as error:
+                yield Outcome(subject, pool, kind, "", Effect("error"), str(error))
+                continue
+            replicas = replicas_of(made)
+            yield Outcome(subject, pool, kind, "", Effect("created", replicas, (0, replicas)))
+
+
+def _delete(workload: JSONObject, reason: str) -> Effect:
+    replicas = replicas_of(workload)
+    return Effect("deleted", replicas, (replicas, 0), notes=(reason,))
+
+
+def _make_outcome(subject: ObjectKey, workload: JSONObject, effect: Effect, *, error: str = "") -> Outcome:
+    return Outcome(subject, _pool_of(workload), workload["kind"], workload["metadata"]["name"], effect, error)
+
+
+def _pool_of(workload: JSONObject) -> str:
+    pool = as_object(workload["metadata"].get("labels")).get(POOL_NAME_LABEL)
+    return pool if isinstance(pool, str) else ""

@@ -1,0 +1,1 @@
+"""Rules for overriders and their subjects, with the findings about them."""

@@ -1,0 +1,143 @@
+"""Rules for the node pools of entries: unknown names, and entries that apply to no pool of the subject."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from fleethook.engines.overrider.admission.dry_run import Subject
+from fleethook.engines.overrider.entries.entry_selection import selects_any, uses_labels
+from fleethook.engines.overrider.entries.pool_exclusion import EVERY_POOL, EXCLUDE
+from fleethook.engines.overrider.rules.finding import Finding
+from fleethook.engines.overrider.subject.node_pools import NodePoolView
+from fleethook.engines.overrider.subject.pools import pools_of_subject
+from fleethook.engines.overrider.subject.subject_parts import is_v1beta1, tweaks_of
+from fleethook.engines.overrider.subject.unaffected_workloads import list_names
+from fleethook.model.formats.spelling import nearest, suggestion
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON
+from fleethook.work.slices import Pauses, Sliced
+
+# Comparing two names takes some 15 µs, so all suggestions together take 75 ms, in slices.
+_MAX_SUGGESTIONS: Final = 5
+_MAX_COMPARED: Final = 1000
+_COMPARED_AT_ONCE: Final = 100
+# Units of work between two pauses. A unit takes some 10 µs: checking ten names, or comparing two.
+_SLICE: Final = 150
+_NAMES_PER_UNIT: Final = 10
+
+
+class SubjectPools(NamedTuple):
+    """The node pools of a subject when its check began."""
+
+    names: Sequence[str]
+    complete: bool
+    """Whether ``names`` has all pools of the subject, so that any other name is unknown."""
+    node_pools: Mapping[str, JSONObject | None]
+    """The NodePools whose labels select tweaks or entries; empty if none do."""
+    has_labels: bool = True
+    """Whether any NodePool is known, so that entries can select by labels."""
+    effects: tuple[Finding, ...] = ()
+    """Findings about the pools that do not depend on an overrider."""
+
+
+def known_pools(subject: Subject, store: NodePoolView, *, overriders: Sequence[JSONObject | None] = ()) -> SubjectPools:
+    """Return the node pools of a subject.
+
+    Args:
+        subject: The subject.
+        store: The NodePools.
+        overriders: The overriders that are checked with these pools. Their entries may select by labels.
+    """
+    group_kind, document, cluster = subject
+    names = pools_of_subject(group_kind, document, cluster=cluster, store=store)
+    labeled = names if is_v1beta1(document) or any(map(uses_labels, overriders)) else ()
+    node_pools = {name: store.get(cluster, NODE_POOL, "", name) for name in labeled}
+    # Labels select among NodePools. Without any NodePool, no name can be called unknown.
+    has_labels = knows_node_pools(store, cluster)
+    complete = not selects_node_pools(group_kind, document) or has_labels
+    return SubjectPools(names, complete, node_pools, has_labels)
+
+
+def check_pools(
+    overrider: JSONObject, subject: Subject, pools: SubjectPools, *, unused: Collection[str]
+) -> Sliced[list[Finding]]:
+    """Return the node pools that entries name and ``subject`` lacks, and the entries that apply to none of its pools.
+
+    Args:
+        overrider: An overrider whose entries are valid.
+        subject: Its subject.
+        pools: The node pools of the subject.
+        unused: Paths of entries that are known to apply to no node pool at all.
+    """
+    found: list[Finding] = []
+    if not pools.complete:
+        return found
+    owner = f"{subject.group_kind.kind} {subject.document['metadata']['name']}"
+    known, pauses = {name: pools.node_pools.get(name) for name in pools.names}, Pauses(_SLICE)
+    suggestions = _MAX_SUGGESTIONS if len(pools.names) <= _MAX_COMPARED else 0
+    for number, entry in enumerate(overrider.get("entries") or ()):
+        field, listed = f"entries[{number}]", as_object(entry).get("pools")
+        for position, name in _find_unknown_names(listed, known):
+            hint = ""
+            if suggestions > 0:
+                suggestions -= 1
+                hint = yield from _suggest(name, pools.names)
+            message = f"{owner} has no node pool {name!r}{hint}"
+            found.append(Finding("unknown-pool", f"{field}.pools[{position}]", message))
+        by_labels = isinstance(as_object(entry).get("poolSelector"), dict)
+        if by_labels and not pools.has_labels:
+            text = "no NodePool is known, so poolSelector selects none: give the NodePools, too"
+            found.append(Finding("not-checked", f"{field}.poolSelector", text))
+        elif known and field not in unused and not selects_any(entry, known):
+            found.append(Finding("unused-entry", field, _describe_unused(owner, known, by_labels=by_labels)))
+        if pauses.due(1 + len(listed if isinstance(listed, list) else ()) // _NAMES_PER_UNIT):
+            yield
+    return found
+
+
+def _describe_unused(owner: str, known: Mapping[str, JSONObject | None], *, by_labels: bool) -> str:
+    text = f"applies to none of the node pools of {owner}"
+    absent = [name for name, node_pool in known.items() if node_pool is None] if by_labels else []
+    return f"{text}; there is no NodePool {list_names(absent)}, so it has no labels" if absent else text
+
+
+def check_tweak_pools(subject: Subject, store: NodePoolView) -> Iterator[Finding]:
+    """Yield the node pools that tweaks name and their YurtAppSet v1beta1 lacks."""
+    pools = known_pools(subject, store)
+    if not pools.complete:
+        return
+    owner, known = f"{subject.group_kind.kind} {subject.document['metadata']['name']}", frozenset(pools.names)
+    for number, tweak in enumerate(tweaks_of(subject.document)):
+        for position, name in islice(_find_unknown_names(as_object(tweak).get("pools"), known), _MAX_SUGGESTIONS):
+            hint = suggestion(name, pools.names[:_MAX_COMPARED], quote="'")
+            field = f"spec.workload.workloadTweaks[{number}].pools[{position}]"
+            yield Finding("unknown-pool", field, f"{owner} has no node pool {name!r}{hint}")
+
+
+def _find_unknown_names(listed: JSON, known: Collection[str]) -> Iterator[tuple[int, str]]:
+    for position, written in enumerate(listed if isinstance(listed, list) else ()):
+        name = written.removeprefix(EXCLUDE) if isinstance(written, str) else ""
+        if name not in ("", EVERY_POOL) and name not in known:
+            yield position, name
+
+
+def _suggest(name: str, known: Sequence[str]) -> Sliced[str]:
+    """Return the end of a message that suggests the nearest of the known names."""
+    nearest_of_each: list[str] = []
+    for start in range(0, len(known), _COMPARED_AT_ONCE):
+        found = nearest(name, known[start : start + _COMPARED_AT_ONCE])
+        nearest_of_each += [] if found is None else [found]
+        yield
+    return suggestion(name, nearest_of_each, quote="'")
+
+
+def selects_node_pools(group_kind: GroupKind, subject: JSONObject) -> bool:
+    """Return whether labels of NodePools decide which node pools a subject has."""
+    selector = as_object(subject.get("spec")).get("nodepoolSelector")
+    return group_kind == YURT_APP_DAEMON or (is_v1beta1(subject) and isinstance(selector, dict))
+
+
+def knows_node_pools(store: NodePoolView, cluster: str) -> bool:
+    """Return whether there is any NodePool in a cluster."""
+    return next(store.each(cluster, NODE_POOL), None) is not None

@@ -1,0 +1,146 @@
+"""Validates an overrider, with the same findings for admission, ``render``, ``lint`` and ``serve --manifests``."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from fleethook.cluster.store import StoreView
+from fleethook.engines.overrider.admission.dry_run import Subject, dry_run_overrider, find_subject
+from fleethook.engines.overrider.rules.effect_rules import check_controller, check_node_pools
+from fleethook.engines.overrider.rules.entry_pool_rules import SubjectPools, check_pools, known_pools
+from fleethook.engines.overrider.rules.finding import Finding
+from fleethook.engines.overrider.rules.overrider_rules import check_parts
+from fleethook.engines.overrider.rules.subject_patch_rules import check_template
+from fleethook.engines.overrider.rules.unknown_subject import unknown_subject
+from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
+from fleethook.engines.overrider.subject.node_pools import NodePoolView
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSONObject
+from fleethook.model.openyurt import GROUP
+from fleethook.work.slices import Pauses, Slice, Sliced, run_at_once
+
+# A suggestion takes some 50 µs, so the rules take at most 50 ms for any overrider.
+_MAX_FINDINGS: Final = 1000
+# An item or a patch takes some 30 µs to check.
+_SLICE: Final = 50
+_FIELD: Final = re.compile(r"((?:entries|subject)[^:]*): ", re.ASCII)
+
+
+def check_overrider(
+    overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView, every_namespace: bool = False
+) -> tuple[Finding, ...]:
+    """Return all errors and warnings about an overrider, as `check_overrider_in_slices` does."""
+    return run_at_once(
+        check_overrider_in_slices(
+            overrider, cluster=cluster, namespace=namespace, store=store, every_namespace=every_namespace
+        )
+    )
+
+
+def check_overrider_in_slices(
+    overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView, every_namespace: bool = False
+) -> Sliced[tuple[Finding, ...]]:
+    """Return all errors and warnings about an overrider.
+
+    The rules for the subject and the entries come first. If they find no error, the overrider is rendered for each node
+    pool of its subject. Only one slice reads the store, so later changes do not affect the result.
+
+    Args:
+        overrider: An object with metadata.
+        cluster: Its logical cluster, ``""`` for a plain one.
+        namespace: Its namespace.
+        store: The other overriders, the subject and the node pools.
+        every_namespace: Whether messages may name subjects of other namespaces.
+    """
+    yield Slice.READS_STORE
+    rivals = [*_check_binding(overrider, cluster=cluster, namespace=namespace, store=store)]
+    subject = find_subject(overrider, cluster=cluster, namespace=namespace, store=store)
+    pools = None if subject is None else pools_to_check(subject, store, overrider)
+    kind, _ = subject_of(overrider) or ("", "")
+    effects = [*check_controller(kind, cluster=cluster, store=store)]
+    unknown = None
+    if subject is None:
+        unknown = unknown_subject(
+            overrider, cluster=cluster, namespace=namespace, store=store, every_namespace=every_namespace
+        )
+    yield Slice.PURE
+    found = yield from check_rules(overrider)
+    found += rivals
+    blocked = any(one.level == "error" and one.field.startswith(("entries", "subject")) for one in found)
+    if blocked:
+        return tuple(found)
+    found += effects
+    if subject is None or pools is None:
+        found += [] if unknown is None else [unknown]
+    else:
+        found += yield from check_fit(overrider, subject, pools, known=found)
+    return tuple(found)
+
+
+def pools_to_check(subject: Subject, store: NodePoolView, overrider: JSONObject) -> SubjectPools:
+    """Return the node pools of a subject, with the findings that do not depend on its overrider."""
+    return known_pools(subject, store, overriders=(overrider,))._replace(
+        effects=tuple(check_node_pools(subject, store=store))
+    )
+
+
+def check_rules(overrider: JSONObject) -> Sliced[list[Finding]]:
+    """Return the findings of the rules that need no subject, at most `_MAX_FINDINGS`."""
+    found: list[Finding] = []
+    pauses = Pauses(_SLICE)
+    for part in check_parts(overrider):
+        found += islice(part.findings, _MAX_FINDINGS - len(found))
+        if len(found) >= _MAX_FINDINGS:
+            break
+        if pauses.due(part.units):
+            yield
+    return found
+
+
+def _check_binding(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> Iterator[Finding]:
+    subject = subject_of(overrider)
+    if subject is None:
+        return
+    kind, name = subject
+    bound = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=GroupKind(GROUP, kind), name=name)
+    own_name = overrider["metadata"].get("name")
+    others = [other["metadata"]["name"] for other in bound if other["metadata"]["name"] != own_name]
+    if others:
+        message = (
+            f"unable to bind multiple yurtappoverriders to one subject resource {name} in namespace {namespace}, "
+            f"{others[0]} already exists"
+        )
+        yield Finding("duplicate", "subject.name", message)
+
+
+def check_fit(
+    overrider: JSONObject, subject: Subject, pools: SubjectPools, *, known: Sequence[Finding]
+) -> Sliced[list[Finding]]:
+    """Return the findings of rendering the overrider for each node pool of its subject.
+
+    Args:
+        overrider: An overrider of a valid shape.
+        subject: Its subject.
+        pools: The node pools of the subject.
+        known: The findings without the subject, which are not reported again.
+    """
+    dry_run = yield from dry_run_overrider(overrider, subject, pools.names, node_pools=pools.node_pools)
+    unused = {one.field.removesuffix(".pools") for one in known if one.code == "unused-entry"}
+    of_pools = yield from check_pools(overrider, subject, pools, unused=unused)
+    yield
+    return [
+        *(Finding("does-not-fit", cause.field, cause.message) for cause in dry_run.causes),
+        *pools.effects,
+        *check_template(subject.group_kind, subject.document),
+        *of_pools,
+        *map(_to_finding, dry_run.warnings),
+    ]
+
+
+def _to_finding(text: str) -> Finding:
+    """Return a warning of the dry run as a finding. Its text begins with the path in the overrider."""
+    if text.startswith("not checked: "):
+        return Finding("not-checked", "", text)
+    found = _FIELD.match(text)
+    return Finding("dry-run", found.group(1), text[found.end() :]) if found else Finding("dry-run", "", text)

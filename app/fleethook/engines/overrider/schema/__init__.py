@@ -1,0 +1,18 @@
+"""Checks and normalizes Deployments and StatefulSets like kube-apiserver.
+
+The package data is generated from a running kube-apiserver and from the Go types (schemas/workloads.py).
+"""
+
+from fleethook.engines.overrider.schema.check import check_decoded, check_workload
+from fleethook.engines.overrider.schema.finding import Finding
+from fleethook.engines.overrider.schema.normalize import DecodedParts, Normalized, decode_workload, normalize_workload
+
+__all__ = [
+    "DecodedParts",
+    "Finding",
+    "Normalized",
+    "check_decoded",
+    "check_workload",
+    "decode_workload",
+    "normalize_workload",
+]

@@ -1,0 +1,195 @@
+"""Encodes a Deployment or StatefulSet like Go, and decodes JSON into a struct that already has values.
+
+OpenYurt's controller encodes a struct, patches the text, and decodes the result into the same struct
+(workloadmanager/tweaks.go, v1.5 to v1.7). Go's ``encoding/json`` sets only the members that the text has. So a member
+that the patch removed stays, and elements of a list inherit members from their predecessors.
+
+This module represents a struct as a JSON object. An absent member has its zero value.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Final
+
+from fleethook.engines.overrider.schema.fields import Field, Kind, load_structs, root_name
+from fleethook.model.json import JSON, JSONObject
+
+_SCALARS: Final[dict[str, tuple[type, ...]]] = {"string": (str,), "bool": (bool,), "int32": (int,), "int64": (int,)}
+_ZEROS: Final[dict[str, JSON]] = {"string": "", "bool": False, "int32": 0, "int64": 0, "Time": None, "IntOrString": 0}
+_MAPS: Final = {"ResourceList": "Quantity"}
+
+
+class DecodeError(ValueError):
+    """A value has the wrong type; the text names the member and its type."""
+
+
+def print_workload(workload: JSONObject, kind: Kind) -> JSONObject:
+    """Return a workload as Go encodes it: with the empty members that ``omitempty`` does not omit.
+
+    A patch may address these members: ``/spec/strategy`` and each container's ``/resources`` always exist.
+
+    Args:
+        workload: A stored workload (`normalize_workload`).
+        kind: Its kind.
+    """
+    printed: JSONObject = _print_value(workload, root_name(kind))
+    return printed
+
+
+def decode_into(workload: JSONObject, text: JSON, kind: Kind) -> JSONObject:
+    """Return ``workload`` after Go has decoded ``text`` into it, without empty members that only the encoding had.
+
+    Args:
+        workload: The values of the struct: a stored workload (`normalize_workload`).
+        text: A patched result of `print_workload`.
+        kind: Its kind.
+
+    Raises:
+        DecodeError: A member has a value of a wrong type.
+    """
+    decoded = _make_decoder(root_name(kind))(workload, text, "")
+    kept: JSONObject = _remove_encoded(decoded, workload, root_name(kind))
+    return kept
+
+
+def _print_value(value: JSON, type_: str) -> JSON:
+    if type_.startswith("*"):
+        return value if value is None else _print_value(value, type_[1:])
+    if type_.startswith("[]"):
+        return [_print_value(element, type_[2:]) for element in value] if isinstance(value, list) else value
+    structs = load_structs()
+    if type_ not in structs or not isinstance(value, dict):
+        return value
+    members = structs[type_]
+    known = {name: _print_value(inner, members[name].type) for name, inner in value.items() if name in members}
+    empty = {name: _make_empty(field) for name, field in members.items() if name not in known and _is_printed(field)}
+    return {**known, **empty}
+
+
+def _is_printed(field: Field) -> bool:
+    """Return whether Go encodes a member that is empty: ``omitempty`` omits no struct."""
+    is_struct = field.type in load_structs() or field.type == "Time"
+    return is_struct or field.omit == ""
+
+
+def _make_empty(field: Field) -> JSON:
+    return _print_value({}, field.type) if field.type in load_structs() else _ZEROS.get(field.type)
+
+
+def _remove_encoded(value: JSON, former: JSON, type_: str) -> JSON:
+    """Return ``value`` without the empty members that Go encodes and that ``former`` did not have."""
+    type_ = type_.removeprefix("*")
+    if type_.startswith("[]") and isinstance(value, list):
+        known = former if isinstance(former, list) else []
+        padded = [*known, *([None] * (len(value) - len(known)))]
+        return [_remove_encoded(one, padded[number], type_[2:]) for number, one in enumerate(value)]
+    if type_ not in load_structs() or not isinstance(value, dict):
+        return value
+    members, before = load_structs()[type_], former if isinstance(former, dict) else {}
+    kept = {name: _remove_encoded(inner, before.get(name), members[name].type) for name, inner in value.items()}
+    return {
+        name: inner
+        for name, inner in kept.items()
+        if name in before or inner not in _EMPTY or not _is_printed(members[name])
+    }
+
+
+_EMPTY: Final[tuple[JSON, ...]] = (None, {}, "", 0)
+
+
+_Decode = Callable[[JSON, JSON, str], JSON]
+"""Returns a value after a text was decoded into it, given both and the path for messages."""
+
+
+@cache
+def _make_decoder(type_: str) -> _Decode:
+    if type_.startswith("*"):
+        return _make_pointer_decoder(type_[1:])
+    if type_.startswith("[]"):
+        return _make_slice_decoder(type_[2:])
+    if type_.startswith("map[string]") or type_ in _MAPS:
+        return _make_map_decoder(_MAPS.get(type_) or type_.removeprefix("map[string]"))
+    if type_ in load_structs():
+        return _make_struct_decoder(type_)
+    return _make_scalar_decoder(type_) if type_ in _SCALARS else _replace
+
+
+def _replace(_value: JSON, text: JSON, _path: str) -> JSON:
+    """Decode a type with its own decoder, such as a quantity, which replaces the former value."""
+    return text
+
+
+def _make_scalar_decoder(type_: str) -> _Decode:
+    expected = _SCALARS[type_]
+
+    def decode(value: JSON, text: JSON, path: str) -> JSON:
+        if text is None:
+            return value  # Go's decoder ignores null unless the member is a pointer, a slice or a map.
+        if not isinstance(text, expected) or (isinstance(text, bool) and bool not in expected):
+            raise DecodeError(f"{path} must be of type {type_}")
+        return text
+
+    return decode
+
+
+def _make_pointer_decoder(inner: str) -> _Decode:
+    def decode(value: JSON, text: JSON, path: str) -> JSON:
+        return None if text is None else _make_decoder(inner)(value, text, path)
+
+    return decode
+
+
+def _make_slice_decoder(inner: str) -> _Decode:
+    def decode(value: JSON, text: JSON, path: str) -> JSON:
+        if text is None:
+            return None
+        if not isinstance(text, list):
+            raise DecodeError(f"{path} must be a list")
+        former, element = value if isinstance(value, list) else [], _make_decoder(inner)
+        padded = [*former, *([_zero(inner)] * (len(text) - len(former)))]
+        return [element(padded[number], one, f"{path}/{number}") for number, one in enumerate(text)]
+
+    return decode
+
+
+def _zero(type_: str) -> JSON:
+    return _ZEROS.get(type_, {} if type_ in load_structs() else None)
+
+
+def _make_map_decoder(inner: str) -> _Decode:
+    def decode(value: JSON, text: JSON, path: str) -> JSON:
+        if text is None:
+            return None
+        if not isinstance(text, dict):
+            raise DecodeError(f"{path} must be an object")
+        element = _make_decoder(inner)
+        # Go decodes each value into a new one, and keeps the keys that the text does not have.
+        read = {key: element(_zero(inner), one, f"{path}/{key}") for key, one in text.items()}
+        return {**(value or {}), **read}
+
+    return decode
+
+
+def _make_struct_decoder(name: str) -> _Decode:
+    members = load_structs()[name]
+    folded = {member.casefold(): member for member in members}
+
+    def decode(value: JSON, text: JSON, path: str) -> JSON:
+        if text is None:
+            return value
+        if not isinstance(text, dict):
+            raise DecodeError(f"{path or 'the workload'} must be an object")
+        made: JSONObject = dict(value or {})
+        for given, inner in text.items():
+            # Go matches names in any case, and ignores unknown ones.
+            member = given if given in members else folded.get(given.casefold())
+            if member is None:
+                continue
+            read = _make_decoder(members[member].type)(made.get(member), inner, f"{path}/{member}")
+            if read is None:
+                made.pop(member, None)
+            else:
+                made[member] = read
+        return made
+
+    return decode

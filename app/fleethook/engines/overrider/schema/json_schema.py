@@ -1,0 +1,148 @@
+"""Derives the JSON Schema of workloads from the OpenAPI schemas of kube-apiserver.
+
+OpenAPI v3.0 is less strict than kube-apiserver's decoder. So this module forbids unknown members, sets the limits of
+integer formats, and gives quantities and int-or-string values a form that a validator can report.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fleethook.engines.overrider.schema.fields import Kind
+from fleethook.engines.overrider.schema.formats import FORMATS, QUANTITY
+from fleethook.engines.overrider.schema.rules.field_rules import LIMITS, MAPS, REQUIRED, TEXTS
+from fleethook.model.json import JSON, JSONObject
+
+_FILE: Final = "openapi.json"
+_PREFIXES: Final = ("io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apimachinery.pkg.")
+_REFERENCE: Final = "#/components/schemas/"
+_INT_LIMITS: Final = {
+    name: {"minimum": -(2 ** (bits - 1)), "maximum": 2 ** (bits - 1) - 1}
+    for name, bits in (("int32", 32), ("int64", 64))
+}
+
+_SPECIAL: Final[Mapping[str, JSONObject]] = {
+    "api.resource.Quantity": {"type": ["string", "number"], "format": QUANTITY},
+    "util.intstr.IntOrString": {"type": ["integer", "string"], **_INT_LIMITS["int32"]},
+}
+
+# kube-apiserver and the owner write these. A template from a manifest lacks members such as the owner's uid.
+_NOT_CHECKED: Final = (
+    "apps.v1.DeploymentStatus", "apps.v1.StatefulSetStatus", "core.v1.PersistentVolumeClaimStatus",
+    "meta.v1.ManagedFieldsEntry", "meta.v1.OwnerReference",
+)  # fmt: skip
+
+# Required members whose zero value kube-apiserver accepts. So it also accepts objects without them.
+_ZERO_ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {
+    "core.v1.HTTPHeader": ("value",),
+    "core.v1.ISCSIVolumeSource": ("lun",),
+    "core.v1.PreferredSchedulingTerm": ("preference",),
+    "core.v1.ScaleIOVolumeSource": ("secretRef",),
+    "core.v1.SleepAction": ("seconds",),
+    "core.v1.Sysctl": ("value",),
+}
+
+
+@cache
+def load_openapi() -> Mapping[str, JSONObject]:
+    """Return the OpenAPI schemas of apps/v1 by their names, such as ``io.k8s.api.core.v1.Container``."""
+    text = Path(__file__).with_name(_FILE).read_bytes()
+    return msgspec.json.decode(text, type=dict[str, dict[str, Any]])
+
+
+def json_schema(openapi: Mapping[str, JSONObject], kind: Kind) -> JSONObject:
+    """Return the JSON Schema (draft 4, whose integers have no decimal point) of a kind.
+
+    Its definitions have the names of `fields.load_structs`, so that a validator's schema path names the struct.
+    """
+    definitions = {}
+    for name, schema in openapi.items():
+        short = short_name(name)
+        definitions[short] = _convert_definition(short, schema)
+    return {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "$ref": f"#/definitions/apps.v1.{kind}",
+        "definitions": definitions,
+    }
+
+
+def short_name(name: str) -> str:
+    """Return the name of a struct from that of its OpenAPI schema."""
+    for prefix in _PREFIXES:
+        name = name.removeprefix(prefix)
+    return name
+
+
+def _convert_definition(name: str, schema: JSONObject) -> JSONObject:
+    if name in _NOT_CHECKED:
+        return {"type": "object"}
+    if name in _SPECIAL:
+        return _SPECIAL[name]
+    derived = _convert_schema(schema)
+    if "properties" in derived:
+        derived["additionalProperties"] = False
+        _add_field_rules(name, derived["properties"])
+        published = [one for one in derived.pop("required", ()) if one not in _ZERO_ALLOWED.get(name, ())]
+        _require(derived, [*published, *REQUIRED.get(name, ())])
+    return derived
+
+
+def _add_field_rules(struct: str, members: dict[str, JSONObject]) -> None:
+    for member, (smallest, largest) in LIMITS.get(struct, {}).items():
+        limits = {"minimum": smallest} | ({} if largest is None else {"maximum": largest})
+        _add_to_value(members, member, limits)
+    for member, text_format in TEXTS.get(struct, {}).items():
+        # The validator checks no format of an empty text, so that it reports that text only once.
+        not_empty = {} if FORMATS[text_format]("") is None else {"minLength": 1}
+        _add_to_value(members, member, {"format": text_format, **not_empty})
+    for member in MAPS.get(struct, ()):
+        members[member]["additionalProperties"] = {"type": "string", "format": "label-value"}
+
+
+def _add_to_value(members: dict[str, JSONObject], member: str, rules: JSONObject) -> None:
+    """Add rules to the schema of a member, or of the elements of a list."""
+    schema = members[member]
+    if "items" in schema:
+        members[member] = {**schema, "items": {**schema["items"], **rules}}
+    elif "$ref" in schema:
+        # A draft 4 schema has no rules beside a reference. The referenced schema is an int-or-string value.
+        members[member] = {**_SPECIAL[schema["$ref"].removeprefix("#/definitions/")], **rules}
+    else:
+        members[member] = {**schema, **rules}
+
+
+def _require(definition: JSONObject, members: list[str]) -> None:
+    """Require members. Strings must not be empty either, because kube-apiserver treats empty strings as absent."""
+    for member in members:
+        if definition["properties"][member].get("type") == "string":
+            definition["properties"][member]["minLength"] = 1
+    if members:  # draft 4 does not allow an empty list
+        definition["required"] = members
+
+
+def _convert_schema(schema: JSONObject) -> JSONObject:
+    """Convert a schema of OpenAPI v3.0 to JSON Schema."""
+    if "allOf" in schema:  # a reference with a default beside it
+        (schema,) = schema["allOf"]
+    if "$ref" in schema:
+        return {"$ref": f"#/definitions/{short_name(schema['$ref'].removeprefix(_REFERENCE))}"}
+    return {word: _RULES[word](value) for word, value in schema.items() if word in _RULES} | _INT_LIMITS.get(
+        schema.get("format", ""), {}
+    )
+
+
+def _keep(value: JSON) -> JSON:
+    return value
+
+
+def _convert_properties(value: JSONObject) -> JSONObject:
+    return {name: _convert_schema(inner) for name, inner in value.items()}
+
+
+_RULES: Final = {
+    "type": _keep, "enum": _keep, "required": _keep, "format": _keep,
+    "items": _convert_schema, "additionalProperties": _convert_schema, "properties": _convert_properties,
+}  # fmt: skip

@@ -1,0 +1,1 @@
+"""The rules of kube-apiserver for workloads, beyond the types of their fields."""

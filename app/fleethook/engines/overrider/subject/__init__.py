@@ -1,0 +1,1 @@
+"""The subjects of overriders: their owners, node pools, workloads and overriders."""

@@ -1,0 +1,107 @@
+"""Reads the members of subjects of any API version: templates, workload kinds, and the tweaks of a pool."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from fleethook.engines.overrider.entries.entry_selection import uses_labels
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.openyurt import API_VERSION_V1BETA1, YURT_APP_DAEMON
+from fleethook.model.selectors import compile_selector
+
+TEMPLATES: Final = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
+"""The members of a subject's workloadTemplate by workload kind."""
+
+
+def is_v1beta1(subject: JSONObject) -> bool:
+    """Return whether a subject is a YurtAppSet of v1beta1, which has tweaks and no topology."""
+    return subject.get("apiVersion") == API_VERSION_V1BETA1
+
+
+def depends_on_node_pools(
+    group_kind: GroupKind, subject: JSONObject, overriders: Iterable[JSONObject | None] = ()
+) -> bool:
+    """Return whether the workloads of a subject, or their content, depend on NodePools.
+
+    Args:
+        group_kind: YurtAppSet or YurtAppDaemon.
+        subject: The subject. Only its API version matters.
+        overriders: Its overriders. If an entry has a ``poolSelector``, labels of NodePools decide.
+    """
+    return group_kind == YURT_APP_DAEMON or is_v1beta1(subject) or any(map(uses_labels, overriders))
+
+
+def templates_path(subject: JSONObject) -> str:
+    """Return the field path of a subject's templates."""
+    return "spec.workload.workloadTemplate" if is_v1beta1(subject) else "spec.workloadTemplate"
+
+
+def templates_of(subject: JSONObject) -> JSON:
+    """Return the object with the templates of a subject."""
+    spec = as_object(subject.get("spec"))
+    return (as_object(spec.get("workload")) if is_v1beta1(subject) else spec).get("workloadTemplate")
+
+
+def workload_kinds(subject: JSONObject) -> list[str]:
+    """Return the workload kinds for which the subject has a template.
+
+    If a YurtAppSet v1beta1 has both templates, OpenYurt's controller uses that of the StatefulSet
+    (yurt_app_set_controller.go).
+    """
+    templates = as_object(templates_of(subject))
+    kinds = [kind for kind, member in TEMPLATES.items() if templates.get(member)]
+    return kinds[-1:] if is_v1beta1(subject) else kinds
+
+
+def tweaks_of(subject: JSONObject) -> list[JSON]:
+    """Return ``spec.workload.workloadTweaks`` of a YurtAppSet v1beta1."""
+    tweaks = as_object(as_object(subject.get("spec")).get("workload")).get("workloadTweaks")
+    return tweaks if isinstance(tweaks, list) else []
+
+
+class PoolSelection:
+    """The node pools that ``pools`` and ``nodepoolSelector`` of a set, or of one of its tweaks, select.
+
+    Source: workloadmanager/util.go, isNodePoolRelated (OpenYurt v1.7.0).
+    """
+
+    __slots__ = ("_names", "_selects")
+
+    def __init__(self, members: JSON) -> None:
+        """Compile the members, so that a lookup takes the same time for any number of pools."""
+        selection = as_object(members)
+        listed, selector = selection.get("pools"), selection.get("nodepoolSelector")
+        names = (name for name in listed if isinstance(name, str)) if isinstance(listed, list) else ()
+        self._names: Final = frozenset(names)
+        self._selects: Final = compile_selector(selector)
+
+    def selects(self, pool: str, node_pool: JSONObject | None) -> bool:
+        """Return whether a node pool is selected.
+
+        Args:
+            pool: Its name.
+            node_pool: The NodePool, None if it is unknown; then only its name can select it.
+        """
+        if pool in self._names:
+            return True
+        return node_pool is not None and self._selects(as_object(node_pool["metadata"].get("labels")))
+
+
+class SetSelections:
+    """The node pools in which a YurtAppSet v1beta1 has workloads, and the tweaks of each."""
+
+    __slots__ = ("_set", "_tweaks")
+
+    def __init__(self, subject: JSONObject) -> None:
+        """Compile the selections of a subject."""
+        self._set: Final = PoolSelection(subject.get("spec"))
+        self._tweaks: Final = [PoolSelection(tweak) for tweak in tweaks_of(subject)]
+
+    def selects(self, pool: str, node_pool: JSONObject | None) -> bool:
+        """Return whether the set has a workload in a node pool."""
+        return self._set.selects(pool, node_pool)
+
+    def tweaks(self, pool: str, node_pool: JSONObject | None) -> tuple[int, ...]:
+        """Return the numbers of the tweaks of a node pool; a pool without a NodePool object has no labels."""
+        known = node_pool or {"metadata": {"name": pool}}
+        return tuple(number for number, tweak in enumerate(self._tweaks) if tweak.selects(pool, known))

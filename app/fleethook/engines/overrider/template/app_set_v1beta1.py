@@ -1,0 +1,115 @@
+"""Builds the workload template of one node pool from a YurtAppSet v1beta1.
+
+It follows OpenYurt's controller (DeploymentManager.ApplyTemplate and StatefulSetManager.ApplyTemplate in
+pkg/yurtmanager/controller/yurtappset/workloadmanager, v1.5 to v1.7). The spec of the template becomes the spec of the
+workload. The node pool adds a node selector and labels, then the tweaks apply. The revision label does not change.
+"""
+
+from collections.abc import Sequence
+
+from fleethook.engines.overrider.render.overlay import overlay
+from fleethook.engines.overrider.schema import normalize_workload
+from fleethook.engines.overrider.template.pool_template import (
+    PoolTemplate,
+    SubjectError,
+    members_of,
+    seed,
+    without_create_only,
+    without_reserved,
+)
+from fleethook.engines.overrider.template.template_shape import shape_problem
+from fleethook.engines.overrider.template.tweaks import apply_tweaks
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.merge_keys import WORKLOAD
+from fleethook.model.openyurt import (
+    NODE_LABEL_NODEPOOL,
+    POOL_NAME_LABEL,
+    REF_APP_SET_LABEL,
+    REF_NODEPOOL_ANNOTATION,
+    YURT_APP_SET,
+)
+
+_DEFAULT_REPLICAS = 1
+_OWNER_MARKS = frozenset({REF_APP_SET_LABEL, POOL_NAME_LABEL, REF_NODEPOOL_ANNOTATION})
+
+
+def build_app_set_template(
+    subject: JSONObject, template: JSONObject, *, kind: str, pool: str, tweaks: Sequence[int]
+) -> PoolTemplate:
+    """Return the template of the workload in ``pool``.
+
+    Args:
+        subject: A YurtAppSet v1beta1 as stored.
+        template: Its template of that kind. The caller has checked its shape.
+        kind: Deployment or StatefulSet.
+        pool: The node pool's name.
+        tweaks: The indexes of the tweaks that apply to the pool.
+
+    Raises:
+        SubjectError: A tweak does not fit the template.
+    """
+    metadata = as_object(template.get("metadata"))
+    own = {REF_APP_SET_LABEL: subject["metadata"]["name"], POOL_NAME_LABEL: pool}
+    bare: JSONObject = {
+        "metadata": {
+            "labels": {**members_of(metadata.get("labels")), **own},
+            "annotations": {**members_of(metadata.get("annotations")), REF_NODEPOOL_ANNOTATION: pool},
+        },
+        "spec": _build_spec(template, kind=kind, pool=pool),
+    }
+    # OpenYurt's controller decodes the set into Go types, which drops unknown fields.
+    whole = overlay(seed(YURT_APP_SET, subject, kind=kind, pool=pool), bare, WORKLOAD)
+    bare = normalize_workload(whole, "StatefulSet" if kind == "StatefulSet" else "Deployment").document
+    if tweaks:
+        bare = apply_tweaks(bare, subject, tweaks, kind=kind, pool=pool)
+        if (problem := shape_problem(bare)) is not None:
+            raise SubjectError(f"spec.workload.workloadTweaks: the patched workload is not valid: {problem}")
+    named: JSONObject = {
+        "metadata": {name: without_reserved(bare["metadata"].get(name)) for name in ("labels", "annotations")},
+        "spec": bare["spec"],
+    }
+    return PoolTemplate(
+        named=named,
+        named_on_update=without_create_only(named),
+        expressions=(),
+        tolerations=(),
+        dropped_affinity=None,
+        pool_patch=None,
+        default_replicas=_DEFAULT_REPLICAS,
+    )
+
+
+def without_owner_marks(named: JSONObject) -> JSONObject:
+    """Return the template without the labels and the annotation by which OpenYurt's controller finds its workloads.
+
+    A workload has them from its creation. A user removes the label to release the workload, and rendering must not add
+    it again.
+    """
+    metadata = {
+        group: {name: value for name, value in members.items() if name not in _OWNER_MARKS}
+        for group, members in named["metadata"].items()
+    }
+    return {**named, "metadata": metadata}
+
+
+def _build_spec(template: JSONObject, *, kind: str, pool: str) -> JSONObject:
+    spec = dict(members_of(template.get("spec")))
+    selector = as_object(spec.get("selector"))
+    spec["selector"] = {**selector, "matchLabels": {**as_object(selector.get("matchLabels")), POOL_NAME_LABEL: pool}}
+    pod_template = as_object(spec.get("template"))
+    pod_metadata, pod_spec = as_object(pod_template.get("metadata")), as_object(pod_template.get("spec"))
+    labels: JSON = {**as_object(pod_metadata.get("labels")), POOL_NAME_LABEL: pool}
+    if kind == "StatefulSet":
+        # OpenYurt's StatefulSetManager, unlike its DeploymentManager, copies the template's labels to the pods.
+        labels = {**as_object(pod_metadata.get("labels")), **_read_labels(template), POOL_NAME_LABEL: pool}
+    node_selector = {**as_object(pod_spec.get("nodeSelector")), NODE_LABEL_NODEPOOL: pool}
+    spec["template"] = {
+        **pod_template,
+        "metadata": {**pod_metadata, "labels": labels},
+        "spec": {**pod_spec, "nodeSelector": node_selector},
+    }
+    return spec
+
+
+def _read_labels(template: JSONObject) -> JSONObject:
+    return dict(members_of(as_object(template.get("metadata")).get("labels")))

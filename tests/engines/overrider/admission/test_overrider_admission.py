@@ -1,0 +1,389 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fleethook.cluster.store import Store
+from fleethook.engines.overrider.admission.overrider_admission import (
+    default_overrider,
+    validate_overrider,
+    validate_overrider_in_slices,
+)
+from fleethook.engines.overrider.entries.patch_limits import LIMITS, MAX_VALUES
+from fleethook.engines.overrider.plan import subject_plans
+from fleethook.engines.overrider.plan.plan import compile_steps_in_slices
+from fleethook.model.admission import Response
+from fleethook.work.slices import Slice
+from tests.builders import (
+    API,
+    container,
+    entry,
+    image,
+    node_pool,
+    overrider,
+    patch,
+    pod_template,
+    pool,
+    request,
+    store_of,
+    yurt_app_daemon,
+    yurt_app_set,
+)
+
+GOOD = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
+
+
+def validate(document: Any, *objects: dict[str, Any], **fields: Any) -> Response:
+    return validate_overrider(request(document, **fields), store=store_of(*objects))
+
+
+def findings(answer: Response) -> dict[str, str]:
+    assert answer.allowed is not bool(answer.causes), answer
+    return {cause.field: cause.message for cause in answer.causes}
+
+
+def test_a_good_overrider_is_admitted_without_a_word() -> None:
+    assert validate(GOOD, yurt_app_set()) == Response(allowed=True)
+
+
+@pytest.mark.parametrize(
+    ("broken", "field", "text"),
+    [
+        ({"subject": None}, "subject", "is required"),
+        ({"subject": {"kind": "Deployment", "name": "x"}}, "subject.kind", "must be one of YurtAppDaemon, YurtAppSet"),
+        ({"subject": {"kind": "YurtAppSet"}}, "subject.name", "is required"),
+        (
+            {"subject": {"apiVersion": "apps.openyurt.io/v1beta1", "kind": "YurtAppDaemon", "name": "x"}},
+            "subject.apiVersion",
+            "must be apps.openyurt.io/v1alpha1, not 'apps.openyurt.io/v1beta1'; YurtAppDaemon has no other version",
+        ),
+        (
+            {"subject": {"apiVersion": "apps.openyurt.io/v1beta2", "kind": "YurtAppSet", "name": "x"}},
+            "subject.apiVersion",
+            "must be apps.openyurt.io/v1alpha1 or apps.openyurt.io/v1beta1, not 'apps.openyurt.io/v1beta2'",
+        ),
+        (
+            {"subject": {"kind": "YurtAppSet", "name": "demo", "nameSpace": "default"}},
+            "subject.nameSpace",
+            "a subject is always in the namespace of its overrider; remove it",
+        ),
+        ({"entries": None}, "entries", "is required"),
+        ({"entries": "x"}, "entries", "must be a list"),
+        ({"entries": [1]}, "entries[0]", "must be an object"),
+        ({"entries": [{}]}, "entries[0].pools", "names no node pool"),
+        (
+            {"entries": [{"pools": "beijing hangzhou"}]},
+            "entries[0].pools",
+            "each pool takes a dash: - beijing, - hangzhou",
+        ),
+        ({"entries": [{"pools": ["a", ""]}]}, "entries[0].pools[1]", "must be a pool's name, -name or '*'"),
+        ({"entries": [{"pools": ["-"]}]}, "entries[0].pools[0]", "must be a pool's name"),
+        (
+            {"entries": [{"pools": ["a"], "item": []}]},
+            "entries[0].item",
+            "is not a field of an entry; did you mean items?",
+        ),
+    ],
+)
+def test_the_shape_is_checked(broken: dict[str, Any], field: str, text: str) -> None:
+    found = findings(validate({**GOOD, **broken}, yurt_app_set()))
+    assert text in found[field]
+
+
+@pytest.mark.parametrize(
+    ("item", "field", "text"),
+    [
+        ({}, "", "must have exactly one member of image, replicas, initialReplicas, leave,"),
+        ({}, "", "(upstream's knows image and replicas only): install fleethook's"),
+        ({"replicas": 1, **image("a", "b")}, "", "must have exactly one member, not image and replicas"),
+        (
+            {"replicas": 1, "upgradeStrategy": "x"},
+            ".upgradeStrategy",
+            "is not a field of an item; the fields are image,",
+        ),
+        ({"replicas": -1}, ".replicas", "must be a whole number from 0, not -1"),
+        ({"replicas": True}, ".replicas", "must be a whole number"),
+        ({"replicas": "3"}, ".replicas", "must be a whole number"),
+        (image("", "b"), ".image.containerName", "is required"),
+        (image("a", " "), ".image.imageClaim", "is required"),
+    ],
+)
+def test_items_are_checked(item: Any, field: str, text: str) -> None:
+    found = findings(validate(overrider(entry("hangzhou", items=[item])), yurt_app_set()))
+    assert text in found[f"entries[0].items[0]{field}"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "field", "text"),
+    [
+        (patch("merge", "/spec/replicas", 1), "operation", "must be one of add, remove, replace"),
+        (patch("remove", "/spec/replicas", 1), "value", "must be empty when operation is remove"),
+        (patch("add", "/spec/replicas"), "value", "is required when operation is add"),
+        (patch("replace", "/spec/replicas"), "value", "is required when operation is replace"),
+        (patch("replace", "spec/replicas", 1), "path", "does not start with '/'"),
+        (patch("remove", "/spec/~2"), "path", "'~' must be written ~0"),
+        (patch("remove", ""), "path", "would change /apiVersion"),
+        (patch("replace", "/spec/template/spec/volumes/-", {}), "path", "to append, use operation add"),
+        (patch("remove", "/spec/template/spec/volumes/-"), "path", "nothing to remove"),
+        (patch("replace", "/spec/selector/matchLabels/app", "x"), "path", "would change /spec/selector"),
+        (patch("add", "/metadata/ownerReferences/-", {}), "path", "would change /metadata/ownerReferences"),
+        (patch("replace", "/metadata/name", "x"), "path", "would change /metadata/name"),
+        (patch("remove", "/metadata/labels/apps.openyurt.io~1pool-name"), "path", "would change /metadata/labels/"),
+        (patch("replace", "/spec", {}), "path", "would change /spec/selector"),
+        (patch("add", "/status", {}), "path", "would change /status"),
+    ],
+)
+def test_patches_are_checked(broken: Any, field: str, text: str) -> None:
+    found = findings(validate(overrider(entry("hangzhou", patches=[broken])), yurt_app_set()))
+    assert text in found[f"entries[0].patches[0].{field}"]
+
+
+def test_a_remove_may_carry_the_null_that_go_clients_send() -> None:
+    rule = overrider(entry("hangzhou", patches=[patch("remove", "/spec/template/spec/containers/0/tty", None)]))
+    assert validate(rule, yurt_app_set(template=pod_template(containers=[container(tty=True)]))).allowed
+
+
+def test_one_answer_has_all_findings_with_code_and_causes() -> None:
+    rule = overrider(entry(""), entry("a", items=[{}]), subject={"kind": "X"})
+    answer = validate(rule, yurt_app_set())
+    assert (answer.allowed, answer.code, answer.reason) == (False, 422, "Invalid")
+    assert set(findings(answer)) == {"subject.kind", "subject.name", "entries[0].pools[0]", "entries[1].items[0]"}
+    assert all(f"{cause.field}: {cause.message}" in answer.message for cause in answer.causes)
+
+
+def test_very_many_findings_are_cut_and_counted() -> None:
+    answer = validate(overrider(*[entry("") for _ in range(60)]), yurt_app_set())
+    assert len(answer.causes) == 50
+    assert answer.message.endswith("; and 10 more")
+
+
+# One overrider per subject, and an immutable subject.
+
+
+def test_a_second_overrider_for_a_subject_is_refused_by_the_name_of_the_first() -> None:
+    answer = validate({**GOOD, "metadata": {"name": "b", "namespace": "default"}}, yurt_app_set(), GOOD)
+    assert findings(answer) == {
+        "subject.name": "unable to bind multiple yurtappoverriders to one subject resource demo in namespace default, "
+        "demo1 already exists"
+    }
+
+
+def test_an_update_does_not_collide_with_itself() -> None:
+    changed = overrider(entry("hangzhou", items=[{"replicas": 4}]))
+    assert validate(changed, yurt_app_set(), GOOD, operation="UPDATE", old=GOOD).allowed
+
+
+@pytest.mark.parametrize("member", ["kind", "name"])
+def test_the_subject_cannot_be_changed(member: str) -> None:
+    other = {"kind": "YurtAppDaemon", "name": "other"}[member]
+    changed = {**GOOD, "subject": {**GOOD["subject"], member: other}}
+    answer = validate(changed, operation="UPDATE", old=GOOD)
+    assert "unable to modify subject after demo1 is created" in findings(answer)["subject"]
+
+
+def test_an_api_version_may_be_filled_in_later() -> None:
+    old = {**GOOD, "subject": {"kind": "YurtAppSet", "name": "demo"}}
+    assert validate(GOOD, yurt_app_set(), operation="UPDATE", old=old).allowed
+
+
+@pytest.mark.parametrize(
+    ("metadata", "entries"),
+    [({"finalizers": []}, None), ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, [{"pools": 1}])],
+)
+def test_metadata_of_a_broken_overrider_can_still_be_changed(metadata: Any, entries: Any) -> None:
+    old = {**GOOD, "entries": [{"pools": 1}]}
+    new = {**old, "metadata": {**old["metadata"], **metadata}}
+    assert validate(new, operation="UPDATE", old=old) == Response(allowed=True)
+
+
+def test_deletion_is_always_admitted() -> None:
+    assert validate(None, yurt_app_set(), GOOD, operation="DELETE", old=GOOD) == Response(allowed=True)
+
+
+def test_another_kind_is_a_bad_request() -> None:
+    answer = validate({**GOOD, "kind": "Pod"})
+    assert (answer.code, answer.message) == (400, "expected a YurtAppOverrider but got a Pod")
+
+
+# The dry run.
+
+
+def test_a_failing_entry_is_denied_with_entry_patch_and_the_pools_it_fails_in() -> None:
+    patches = [patch("replace", "/spec/template/spec/containers/1/image", "x")]
+    one = pool("shanghai", patch={"spec": {"template": {"spec": {"containers": [container("second")]}}}})
+    subject = yurt_app_set(pools=[pool("hangzhou"), pool("beijing"), one])
+    answer = validate(overrider(entry("*", patches=patches)), subject)
+    assert findings(answer) == {
+        "entries[0].patches[0]": "node pools hangzhou, beijing: replace /spec/template/spec/containers/1/image: "
+        "index 1 is out of range: the array has 1 elements; an override changes only elements of the template: [name=nginx]"
+    }
+
+
+def test_replacing_a_member_that_the_template_lacks_is_denied() -> None:
+    rule = overrider(entry("hangzhou", patches=[patch("replace", "/spec/template/spec/priority", 5)]))
+    assert "member 'priority' does not exist" in findings(validate(rule, yurt_app_set()))["entries[0].patches[0]"]
+
+
+def test_a_wrong_type_in_the_result_is_denied() -> None:
+    rule = overrider(entry("hangzhou", patches=[patch("replace", "/spec/replicas", "three")]))
+    assert "/spec/replicas: must be an integer" in findings(validate(rule, yurt_app_set()))["entries[0].patches[0]"]
+
+
+def test_the_dry_run_skips_pools_that_an_entry_does_not_touch() -> None:
+    rule = overrider(entry("beijing", patches=[patch("remove", "/spec/template/spec/x")]))
+    assert validate(rule, yurt_app_set(pools=[pool("hangzhou")])).allowed
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (entry("hangzhou", items=[{"replicas": 2}]), "entries[0].items[0]: replicas is 2 already (node pool hangzhou)"),
+        (entry("hangzhou", items=[image("nginx", "nginx:1.0")]), "container nginx has image nginx:1.0 already"),
+        (
+            entry("*", items=[image("x", "y")]),
+            "no container is named 'x'; there are nginx (node pools hangzhou, beijing)",
+        ),
+        (
+            entry("*", patches=[patch("replace", "/spec/replicas", 2)]),
+            "entries[0].patches[0]: replace /spec/replicas changes nothing",
+        ),
+        (
+            entry("*", "-shanghai", items=[{"replicas": 3}]),
+            "entries[0].pools[1]: YurtAppSet demo has no node pool 'shanghai'",
+        ),
+        (entry("nowhere"), "entries[0]: applies to none of the node pools"),
+    ],
+)
+def test_entries_without_effect_are_a_warning(made: Any, text: str) -> None:
+    answer = validate(overrider(made), yurt_app_set())
+    assert answer.allowed
+    assert any(text in warning for warning in answer.warnings), answer.warnings
+
+
+def test_an_unknown_subject_is_a_warning_because_the_overrider_may_be_created_first() -> None:
+    answer = validate(GOOD)
+    assert answer.allowed
+    assert "YurtAppSet default/demo is not known yet" in answer.warnings[0]
+
+
+def test_a_daemons_pools_are_those_its_selector_matches() -> None:
+    rule = overrider(entry("*", items=[image("x", "y")]), subject={"kind": "YurtAppDaemon", "name": "agent"})
+    east, west = node_pool("hangzhou", {"region": "east"}), node_pool("chengdu", {"region": "west"})
+    answer = validate(rule, yurt_app_daemon(), east, west)
+    assert answer.warnings == ("entries[0].items[0]: no container is named 'x'; there are nginx (node pool hangzhou)",)
+
+
+def test_pools_that_differ_by_name_and_replicas_are_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+
+    def compile_counted(*arguments: Any, **rest: Any) -> Any:
+        compiled.append(rest["pool"])
+        return compile_steps_in_slices(*arguments, **rest)
+
+    monkeypatch.setattr(subject_plans, "compile_steps_in_slices", compile_counted)
+    pools = [pool(f"p{number}", number % 3) for number in range(300)]
+    items = [image("nginx", "registry.example.org/{{nodepool}}:1"), {"replicas": 2}, {"replicas": 2}]
+    rule = overrider(entry("*", items=items), entry("p7", items=[image("absent-{{nodepool}}", "x")]))
+    answer = validate(rule, yurt_app_set(pools=pools))
+    assert len(compiled) <= 3
+    topology = "2 replicas, but spec.topology.pools has"
+    shown = [warning.partition(": OpenYurt 1.4")[0] for warning in answer.warnings]
+    assert shown == [
+        "entries[0].items[2]: replicas is 2 already (node pools p0, p1, p2, p3, p4 and 295 more)",
+        f"entries[0].items[2]: {topology} 0",
+        f"entries[0].items[2]: {topology} 1",
+        "entries[0].items[1]: replicas is 2 already (node pools p2, p5, p8, p11, p14 and 95 more)",
+        "entries[1].items[0]: no container is named 'absent-p7'; there are nginx (node pool p7)",
+    ]
+
+
+def slices_of(
+    rule: dict[str, Any], *objects: dict[str, Any], meanwhile: Callable[[Store], None]
+) -> tuple[Response, int]:
+    """Return the answer and the number of slices of a check, if the store changes after it was read."""
+    store = store_of(*objects)
+    work, slices = validate_overrider_in_slices(request(rule), store=store), 1
+    while True:
+        try:
+            following = next(work)
+        except StopIteration as end:
+            answer: Response = end.value
+            return answer, slices
+        if following is Slice.PURE:
+            meanwhile(store)
+        slices += 1
+
+
+def test_a_verdict_does_not_depend_on_changes_while_it_is_found() -> None:
+    subject = yurt_app_set(pools=[pool(f"p{number}", number % 3) for number in range(300)])
+    rule = overrider(entry("*", items=[{"replicas": 1}]), entry("p1000", items=[{"replicas": 2}]))
+
+    def meanwhile(store: Store) -> None:
+        store.put(yurt_app_set(pools=[pool("p1000")], template=pod_template(containers=[])))
+        store.put(overrider(entry("*"), name="rival"))
+
+    answer, slices = slices_of(rule, subject, meanwhile=meanwhile)
+    assert slices > 5
+    assert answer == validate(rule, subject)
+
+
+def test_an_entry_for_each_pool_is_checked_in_slices_and_does_not_fill_the_memory() -> None:
+    subject = yurt_app_set(pools=[pool(f"p{number}") for number in range(60)])
+    entries = [entry(f"p{number}", items=[{"labels": {f"p{number}": "own"}}]) for number in range(60)]
+    answer, slices = slices_of(overrider(*entries), subject, meanwhile=lambda _: None)
+    assert answer == Response(allowed=True)
+    assert slices >= 30  # A slice compiles two plans at most.
+
+
+def test_warnings_name_the_entry_of_each_pool_where_pools_share_a_plan() -> None:
+    subject = yurt_app_set(pools=[pool(f"p{number}", 5) for number in range(4)])
+    items = [
+        [image("nginx", f"r/x:{number}"), image("gone", "r/y:1"), {"replicas": 5 + number % 2}] for number in range(4)
+    ]
+    found = validate(overrider(*[entry(f"p{number}", items=one) for number, one in enumerate(items)]), subject).warnings
+    for number in range(4):
+        of_entry = [text for text in found if text.startswith(f"entries[{number}]")]
+        assert all(text.endswith(f"(node pool p{number})") for text in of_entry)
+        assert of_entry[0].startswith(f"entries[{number}].items[1]: no container is named 'gone'")
+        said = "6 replicas, but spec.topology.pools has 5" if number % 2 else "replicas is 5 already"
+        assert of_entry[1].startswith(f"entries[{number}].items[2]: {said}")
+        assert len(of_entry) == 2
+
+
+# Defaults.
+
+
+def test_a_missing_api_version_is_filled_in() -> None:
+    bare = {**GOOD, "subject": {"kind": "YurtAppSet", "name": "demo"}}
+    answer = default_overrider(request(bare))
+    assert list(answer.patch) == [{"op": "add", "path": "/subject/apiVersion", "value": API}]
+
+
+@pytest.mark.parametrize("subject", [GOOD["subject"], None, []])
+def test_nothing_else_is_defaulted(subject: Any) -> None:
+    assert default_overrider(request({**GOOD, "subject": subject})) == Response(allowed=True)
+
+
+def test_defaulting_another_kind_is_a_bad_request() -> None:
+    answer = default_overrider(request({"kind": "Unstructured", "metadata": {}}))
+    assert (answer.code, answer.message) == (400, "expected a YurtAppOverrider but got a Unstructured")
+
+
+@pytest.mark.parametrize("member", ["items", "patches"])
+def test_an_entry_has_so_many_items_and_patches_at_most(member: str) -> None:
+    made = {"items": [{"replicas": 1}], "patches": [patch("replace", "/spec/replicas", 1)]}[member]
+    limit = LIMITS.operations
+    assert validate(overrider(entry("*", **{member: made * limit}))).allowed
+    answer = validate(overrider(entry("*", **{member: made * (limit + 1)})))
+    assert f"entries[0].{member}: has {limit + 1} {member}, and the limit is {limit}: combine them" in answer.message
+
+
+def test_a_patch_has_so_many_values_at_most() -> None:
+    value = [{"name": "a", "value": "b"}] * (MAX_VALUES // 3)
+    answer = validate(overrider(entry("*", patches=[patch("add", "/spec/template/spec/containers/0/env", value)])))
+    assert f"entries[0].patches[0]: has more than {MAX_VALUES} values, which is the limit" in answer.message
+
+
+def test_a_long_number_in_a_text_is_no_number() -> None:
+    rule = overrider(entry("*", items=[{"replicas": 1}, {"annotations": {"a": "1" * 5000}}]))
+    assert validate(rule, yurt_app_set()).allowed

@@ -1,0 +1,274 @@
+"""Tests of converging one workload: lost values, defaults, conflicts and refused writes, against an apiserver in memory."""
+
+import copy
+from typing import Any
+
+from fleethook.cluster.api_errors import APIError
+from tests.builders import entry, image, patch
+from tests.engines.overrider.running import Fleet
+
+TO_2 = [image("nginx", "nginx:2.0")]
+
+TO_3 = [image("nginx", "nginx:3.0")]
+
+SPEC = "/spec/template/spec"
+
+MINUTE = 60.0
+
+
+def pod_spec(document: dict[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any] = document["spec"]["template"]["spec"]
+    return spec
+
+
+def prune_misspelled(document: dict[str, Any]) -> dict[str, Any]:
+    pod_spec(document).pop("hostNetwrok", None)
+    return document
+
+
+def drop_empty(document: dict[str, Any]) -> dict[str, Any]:
+    """Drop two empty members as an apiserver does. They represent any member that fleethook does not expect to be dropped."""
+    for name in ("emptyOne", "emptyOther"):
+        pod_spec(document).pop(name, None)
+    return document
+
+
+def default_volumes(document: dict[str, Any]) -> dict[str, Any]:
+    for volume in pod_spec(document).get("volumes", ()):
+        volume["hostPath"].setdefault("type", "")
+    return document
+
+
+async def test_an_unknown_field_is_reported_and_requested_once() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(prune_misspelled)
+    fleet.subject()
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes[fleet.path()] == 1
+        assert fleet.server.dry_runs[fleet.path()] == 1
+        assert fleet.condition()[2] == (
+            "0 of 1 workloads; demo-hangzhou-x in hangzhou: the apiserver did not keep /spec/template/spec/hostNetwrok: "
+            "check the path for a misspelled field, and whether another webhook changes it"
+        )
+        assert fleet.image() == "nginx:2.0"
+
+
+async def test_a_corrected_overrider_is_rendered_after_lost_values() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(prune_misspelled)
+    fleet.subject()
+    async with fleet.leader() as controller:
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwork", True)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=2)
+        assert fleet.server.writes[fleet.path()] == 2
+        assert len(controller.workloads.unstored) == 0
+
+
+async def test_empty_values_that_are_not_stored_are_no_drift() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(drop_empty)
+    # An apiserver stores the workload without them.
+    fleet.subject(emptyOne=False)
+    fleet.server.put(fleet.workload("demo", "hangzhou"))
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/emptyOther", "")]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes[fleet.path()] == 1
+        assert fleet.condition() == (
+            "True", "AllRendered",
+            f"1 of 1 workloads; defaults and empty values stored otherwise than requested: {SPEC}/emptyOne, {SPEC}/emptyOther",
+        )  # fmt: skip
+
+
+async def test_a_default_is_no_drift() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(default_volumes)
+    fleet.subject()
+    volumes = [{"name": "v", "hostPath": {"path": "/x"}}]
+    async with fleet.leader():
+        fleet.override(entry("*", patches=[patch("add", f"{SPEC}/volumes", volumes)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes[fleet.path()] == 1
+        assert fleet.condition()[0] == "True"
+
+
+async def test_lost_values_are_not_requested_again_when_pods_become_ready() -> None:
+    """Each pod changes the status of its workload many times."""
+    fleet = Fleet()
+    fleet.server.after.append(prune_misspelled)
+    fleet.subject()
+    async with fleet.leader() as controller:
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
+        await fleet.wait(1)
+        looked = controller.reconciled
+        for ready in range(20):
+            fleet.server.edit(fleet.path(), {"status": {"readyReplicas": ready}}, review=False)
+            await fleet.wait(1)
+        assert fleet.server.writes[fleet.path()] == 1
+        assert controller.reconciled == looked
+
+
+async def test_an_unavailable_webhook_causes_four_writes_in_the_first_minute() -> None:
+    fleet = Fleet()
+    fleet.subject()
+    async with fleet.leader():
+        fleet.server.webhook = False
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait(MINUTE)
+        assert 3 <= fleet.server.writes[fleet.path()] <= 5
+        assert fleet.server.dry_runs[fleet.path()] == 1
+        assert fleet.condition()[:2] == ("False", "NotRendered")
+        assert "check that the webhook is registered" in fleet.condition()[2]
+        fleet.server.webhook = True
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=5 * MINUTE)
+
+
+async def test_a_drift_without_a_review_is_repaired_once() -> None:
+    fleet = Fleet()
+    fleet.subject()
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
+        await fleet.wait(10 * MINUTE)
+        containers = [{"name": "nginx", "image": "edited:9"}]
+        fleet.server.edit(fleet.path(), {"spec": {"template": {"spec": {"containers": containers}}}}, review=False)
+        await fleet.wait_for(lambda: fleet.image() == "nginx:2.0", seconds=2)
+        assert fleet.server.writes[fleet.path()] == 2
+
+
+async def test_a_drift_is_repaired_although_another_webhook_changes_each_write() -> None:
+    fleet = Fleet()
+
+    def mirror(document: dict[str, Any]) -> dict[str, Any]:
+        container = pod_spec(document)["containers"][0]
+        container["image"] = "mirror.local/" + container["image"].removeprefix("mirror.local/")
+        return document
+
+    fleet.server.after.append(mirror)
+    fleet.subject()
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait(5 * MINUTE)
+        assert (fleet.image(), fleet.server.writes[fleet.path()]) == ("mirror.local/nginx:2.0", 1)
+        containers = [{"name": "nginx", "image": "edited:9"}]
+        fleet.server.edit(fleet.path(), {"spec": {"template": {"spec": {"containers": containers}}}}, review=False)
+        await fleet.wait(5 * MINUTE)
+        assert (fleet.image(), fleet.server.writes[fleet.path()]) == ("mirror.local/nginx:2.0", 2)
+
+
+async def test_another_controller_that_reverts_writes_causes_four_writes_in_the_first_minute() -> None:
+    fleet = Fleet()
+    fleet.subject()
+
+    def revert(path: str) -> None:
+        document = copy.deepcopy(fleet.server[path])
+        pod_spec(document)["containers"][0]["image"] = "theirs:1"
+        fleet.server.put(document)
+
+    async with fleet.leader():
+        fleet.server.stored.append(revert)
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait(MINUTE)
+        assert 3 <= fleet.server.writes[fleet.path()] <= 5
+        assert fleet.server.dry_runs[fleet.path()] == 1
+        # Until the pause reaches its limit of ten minutes.
+        await fleet.wait(15 * MINUTE)
+        assert fleet.server.writes[fleet.path()] <= 8
+
+
+async def test_the_controller_does_not_fight_a_webhook_that_undoes_renders() -> None:
+    fleet = Fleet()
+    fleet.subject()
+
+    def undo(document: dict[str, Any]) -> dict[str, Any]:
+        pod_spec(document)["containers"][0]["image"] = "theirs:1"
+        return document
+
+    fleet.server.after.append(undo)
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes[fleet.path()] == 1
+        assert fleet.condition()[:2] == ("False", "FieldsNotKept")
+        fleet.server.after.clear()
+        # Nothing reports that the webhook is gone, so the next resync tries again.
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=10 * MINUTE)
+
+
+async def test_a_refused_write_is_retried_with_backoff_and_reported() -> None:
+    fleet = Fleet()
+    fleet.subject()
+    async with fleet.leader():
+        refused = []
+
+        def refuse(method: str, path: str, dry: bool) -> APIError | None:
+            if method == "PATCH" and "deployments" in path:
+                refused.append(path)
+                return APIError(403, "Forbidden", "no")
+            return None
+
+        fleet.server.refuse = refuse
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait(MINUTE)
+        assert 3 <= len(refused) <= 5
+        assert fleet.condition()[2].endswith("the write failed: 403 Forbidden: no")
+
+
+async def test_without_dry_runs_lost_values_are_requested_twice() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(prune_misspelled)
+    fleet.server.refuse = lambda _method, _path, dry: APIError(400, "BadRequest", "no dry run") if dry else None
+    fleet.subject()
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes[fleet.path()] == 2
+        assert fleet.condition()[1] == "FieldsNotKept"
+
+
+async def test_a_deleted_workload_is_forgotten() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(prune_misspelled)
+    fleet.subject()
+    async with fleet.leader() as controller:
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
+        fleet.server.delete(fleet.path())
+        await fleet.settle()
+        assert len(controller.workloads.unstored) == 0
+        assert len(controller._backoff) == 0
+
+
+async def test_a_new_leader_finds_lost_values_by_a_dry_run() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(prune_misspelled)
+    fleet.subject()
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
+    async with fleet.leader():
+        await fleet.wait(MINUTE)
+        assert fleet.server.writes[fleet.path()] == 1
+        assert fleet.server.dry_runs[fleet.path()] == 2
+        assert fleet.condition()[1] == "FieldsNotKept"
+
+
+async def test_a_deleted_overrider_is_undone_and_forgotten() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(prune_misspelled)
+    fleet.subject()
+    async with fleet.leader() as controller:
+        rule = fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
+        fleet.server.delete(rule)
+        await fleet.wait_for(lambda: fleet.image() == "nginx:1.0", seconds=2)
+        assert ("Reverted", "reverted to their template: demo-hangzhou-x in hangzhou") in fleet.server.events
+        assert len(controller.workloads.unstored) == 0

@@ -1,0 +1,60 @@
+"""The state and the status of a subject with thousands of node pools are built in slices, with pauses for reviews."""
+
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from fleethook.engines.overrider.controller.status import Result, status_in_slices, status_of
+from fleethook.engines.overrider.controller.subject_state import collect_state
+from fleethook.engines.overrider.controller.workload_client import WriteLimits
+from fleethook.engines.overrider.controller.workloads import Workloads
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.subject.binding import Binding
+from fleethook.model.gvk import GroupKind
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.work.slice_runner import Slices
+from fleethook.work.slices import Sliced
+from tests.builders import overrider, pool, store_of, workload, yurt_app_set
+from tests.engines.overrider.running import Fleet
+
+BINDING = Binding("", YURT_APP_SET, "default", "demo")
+COUNT = 2_000
+
+
+def run(work: Sliced[Any]) -> tuple[Any, int]:
+    """Return the result of sliced work and the number of its pauses."""
+    pauses = 0
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value, pauses
+        pauses += 1
+
+
+def test_collecting_many_workloads_pauses_and_finds_all_of_them() -> None:
+    names = [f"p{number}" for number in range(COUNT)]
+    store = store_of(yurt_app_set(pools=[pool(name) for name in names]), overrider())
+    workloads = Workloads(
+        cast("Any", None), store, PlanCache(), slices=Slices(), limits=WriteLimits(), absent_seconds=1.0,
+        every_cluster=False, now=lambda: datetime.now(UTC), scheduler=Fleet().clock,
+    )  # fmt: skip
+    for name in names[1:]:
+        made = workload(pool=name)
+        made["metadata"] |= {"uid": name, "resourceVersion": "7"}
+        workloads.source.informer(GroupKind("apps", "Deployment")).learn(made)
+    at, pauses = run(collect_state(BINDING, store=store, workloads=workloads))
+    assert len(at.keys) == COUNT - 1
+    assert at.missing == ("p0",)
+    assert pauses >= COUNT // 500
+
+
+def test_building_a_long_status_pauses_and_has_the_same_result() -> None:
+    results = [
+        Result(f"p{number}", "Deployment", f"w{number}", "h", 1, "" if number % 7 else "no") for number in range(COUNT)
+    ]
+    now = datetime(2026, 6, 1, tzinfo=UTC)
+    status, pauses = run(status_in_slices(overrider(), [], results, now=now))
+    assert pauses >= 4
+    assert status == status_of(overrider(), [], list(reversed(results)), now=now)
+    assert [one.get("error") for one in status["pools"][:2]] == ["no", "no"]
+    assert len(status["pools"]) == 1000

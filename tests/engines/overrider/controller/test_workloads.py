@@ -1,0 +1,101 @@
+"""The first comparisons of a new leader, and the answers to its writes."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fleethook.cluster.store import ObjectKey
+from fleethook.engines.overrider.controller import workloads
+from fleethook.engines.overrider.controller.drift import NO_DRIFT, Drift
+from fleethook.engines.overrider.controller.workload_client import WriteResult
+from fleethook.model.gvk import GroupKind
+from tests.builders import entry, image
+from tests.engines.overrider.running import Fleet
+
+TO_2 = [image("nginx", "nginx:2.0")]
+KEY = ObjectKey("", GroupKind("apps", "Deployment"), "default", "demo-hangzhou-x")
+
+
+async def test_a_new_leader_reconciles_a_subject_without_drift_once() -> None:
+    fleet = Fleet()
+    for name in ("demo", "other"):
+        fleet.subject(name)
+    async with fleet.leader():
+        for name in ("demo", "other"):
+            fleet.override(entry("*", items=TO_2), subject=name)
+        await fleet.wait_for(lambda: fleet.condition(subject="other")[1] == "AllRendered")
+    # Subjects are reconciled before all workloads are compared.
+    fleet.server.late = True
+    async with fleet.leader() as again:
+        await fleet.wait(30)
+        assert (again.reconciled, again.resyncs) == (2, 1)
+        await fleet.wait(600)
+        assert (again.reconciled, again.resyncs) == (4, 2)
+
+
+async def test_a_new_leader_reverts_changes_made_without_a_leader() -> None:
+    fleet = Fleet()
+    fleet.subject()
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
+    containers = [{"name": "nginx", "image": "theirs:1"}]
+    fleet.server.edit(fleet.path(), {"spec": {"template": {"spec": {"containers": containers}}}}, review=False)
+    fleet.server.late = True
+    async with fleet.leader():
+        await fleet.wait_for(lambda: fleet.image() == "nginx:2.0", seconds=60)
+
+
+async def test_a_write_is_compared_once_if_its_event_arrives_first(monkeypatch: Any) -> None:
+    compared: list[str] = []
+    real = workloads.detect_drift
+
+    def detect_drift(workload: Any, **rest: Any) -> Drift:
+        compared.append(workload["metadata"]["resourceVersion"])
+        return real(workload, **rest)
+
+    monkeypatch.setattr(workloads, "detect_drift", detect_drift)
+    for late in (True, False):
+        compared.clear()
+        fleet = Fleet()
+        fleet.subject()
+        fleet.server.late = late
+        async with fleet.leader():
+            fleet.override(entry("*", items=TO_2))
+            await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")  # noqa: B023 - called at once
+            assert compared.count(fleet.server[fleet.path()]["metadata"]["resourceVersion"]) == 1, late
+
+
+async def test_the_answer_of_a_write_is_compared_if_its_event_had_a_drift() -> None:
+    fleet = Fleet()
+    fleet.subject()
+    async with fleet.leader() as controller:
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
+        known = controller.workloads
+        assert known.detect_drift_after_write(KEY, WriteResult(b"not read", None)) == ({}, NO_DRIFT)
+        fleet.server.webhook = False
+        containers = [{"name": "nginx", "image": "theirs:1"}]
+        fleet.server.edit(fleet.path(), {"spec": {"template": {"spec": {"containers": containers}}}}, review=False)
+        await fleet.settle()
+        text = await fleet.server.request("GET", fleet.path())
+        document, found = known.detect_drift_after_write(KEY, WriteResult(text, None))
+        assert document["metadata"]["name"] == KEY.name
+        assert found.pointers == ("/spec/template/spec/containers/0/image",)
+
+
+async def test_a_version_older_than_the_watch_is_not_compared(monkeypatch: Any) -> None:
+    fleet = Fleet()
+    fleet.subject()
+    async with fleet.leader() as controller:
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
+        known, stale = controller.workloads, fleet.server[fleet.path()]
+        stale["metadata"]["resourceVersion"] = "3"
+        stale["spec"]["template"]["spec"]["containers"][0]["image"] = "theirs:1"
+
+        async def read_all() -> AsyncIterator[tuple[ObjectKey, Any]]:
+            yield KEY, stale
+
+        monkeypatch.setattr(known.client, "read_all", read_all)
+        assert [key async for key, _, _ in known.look_at_all()] == [KEY]
+        assert known.drift(KEY) is None

@@ -1,0 +1,109 @@
+"""Tests of the pauses between writes of one workload."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleethook.cluster.store import ObjectKey
+from fleethook.engines.overrider.controller.write_backoff import Backoff
+from fleethook.model.gvk import GroupKind
+
+DEPLOYMENT = GroupKind("apps", "Deployment")
+ONE = ObjectKey("", DEPLOYMENT, "default", "one")
+
+
+def backoff(jitter: float = 1.0, *, retries: float = 5.0) -> Backoff:
+    return Backoff(retries_per_second=retries, longest=600.0, jitter=lambda: jitter)
+
+
+def write_repeatedly(made: Backoff, until: float, *, digest: str = "d", start: float = 0.0) -> list[float]:
+    """Write repeatedly as soon as the backoff allows it; return the times of the writes."""
+    times, now = [], start
+    while now <= until:
+        now = made.due(ONE, digest, now)
+        if now <= until:
+            made.wrote(ONE, digest, now)
+            made.ended(ONE, "conflict")
+            times.append(now)
+    return times
+
+
+def test_a_permanent_conflict_has_growing_pauses() -> None:
+    assert write_repeatedly(backoff(), 3000) == [0, 2, 8, 26, 80, 242, 728, 1328, 1928, 2528]
+
+
+@pytest.mark.parametrize("jitter", [0.8, 1.2])
+def test_the_first_minute_has_four_writes_with_any_jitter(jitter: float) -> None:
+    assert len(write_repeatedly(backoff(jitter), 60)) == 4
+
+
+@given(st.lists(st.floats(0.0, 5.0), min_size=60, max_size=60))
+def test_no_order_of_events_causes_more_writes(events: list[float]) -> None:
+    """Each event of any client asks whether the workload may be written."""
+    made, now, writes = backoff(0.8), 0.0, 0
+    for pause in events:
+        now += pause
+        if now > 60:
+            break
+        if made.due(ONE, "d", now) <= now:
+            made.wrote(ONE, "d", now)
+            made.ended(ONE, "")
+            writes += 1
+    assert writes <= 5
+
+
+def test_another_hash_is_written_at_once_and_resets_the_backoff() -> None:
+    made = backoff()
+    write_repeatedly(made, 60)
+    assert made.due(ONE, "other", 60) == 60
+    made.wrote(ONE, "other", 60)
+    assert made.due(ONE, "other", 60) == 62
+
+
+def test_a_long_time_without_a_write_resets_the_backoff() -> None:
+    made = backoff()
+    made.wrote(ONE, "d", 0)
+    assert made.due(ONE, "d", 121) == 121
+    made.wrote(ONE, "d", 121)
+    assert made.due(ONE, "d", 121) == 123
+
+
+def test_the_pause_of_an_outage_is_at_most_a_minute() -> None:
+    made, now = backoff(), 0.0
+    for _ in range(10):
+        now = made.due(ONE, "d", now)
+        made.wrote(ONE, "d", now)
+        made.ended(ONE, "no answer", outage=True)
+    assert made.due_of(ONE) == now + 60
+
+
+def test_retries_of_all_workloads_share_one_limit() -> None:
+    made = backoff(retries=5.0)
+    keys = [ObjectKey("", DEPLOYMENT, "default", str(number)) for number in range(100)]
+    for key in keys:
+        assert made.due(key, "d", 0) == 0
+        made.wrote(key, "d", 0)
+    turns = sorted(made.due(key, "d", 2) for key in keys)
+    assert turns[:5] == [2] * 5
+    assert turns[-1] == pytest.approx(2 + 95 / 5)
+    # A reserved turn stays reserved until its time.
+    assert sorted(made.due(key, "d", 3) for key in keys) == [max(turn, 3) for turn in turns]
+
+
+def test_a_problem_is_remembered_until_a_long_time_without_a_write() -> None:
+    made = backoff()
+    made.wrote(ONE, "d", 0)
+    made.ended(ONE, "changed back", conflict="image")
+    made.wrote(ONE, "d", 2)
+    assert (made.problem(ONE), made.conflict(ONE)) == ("changed back", "image")
+    made.prune(100)
+    assert len(made) == 1
+    made.prune(1000)
+    assert (len(made), made.problem(ONE), made.conflict(ONE), made.unproven(ONE)) == (0, "", "", "")
+
+
+def test_a_deleted_workload_has_no_backoff() -> None:
+    made = backoff()
+    made.wrote(ONE, "d", 0)
+    made.forget(ONE)
+    assert len(made) == 0

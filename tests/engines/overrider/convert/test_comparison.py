@@ -1,0 +1,101 @@
+"""Tests of the comparison of workloads before and after a conversion."""
+
+from typing import Any
+
+from fleethook.cluster.store.store import key_of
+from fleethook.engines.overrider.convert.comparison import Subject, check_pools, compare_pool, refusals
+from fleethook.engines.overrider.convert.pool_conversion import convert_pool
+from fleethook.engines.overrider.convert.remark import Remark
+from fleethook.engines.overrider.convert.subject import with_tweaks
+from fleethook.engines.overrider.convert.webhook import prepare_trial
+from fleethook.model.openyurt import YURT_APP_DAEMON
+from tests.builders import entry, image, node_pool, overrider, patch, pool, store_of, tweak, yurt_app_daemon
+from tests.engines.overrider.convert.sources import placed, source_of, subject_of
+
+SPEC = "/spec/template/spec"
+
+
+def compare(*entries: dict[str, Any], tweaks: Any = None, config: Any = None) -> list[Remark]:
+    source = source_of(*entries, config=config)
+    conversion = convert_pool(source)
+    if tweaks is None:
+        tweaks = [{"pools": ["a"], "tweaks": part.tweaks} for part in conversion.parts]
+    converted = with_tweaks(source.converted, tweaks)
+    return list(
+        compare_pool(conversion, converted, source=source, subject=subject_of(source), tweaks=range(len(tweaks)))
+    )
+
+
+def test_the_same_workload_has_no_remark() -> None:
+    assert compare(entry("*", items=[image("nginx", "x:1")])) == []
+
+
+def test_a_lost_value_is_an_error_of_its_step() -> None:
+    (lost,) = compare(entry("*", items=[image("nginx", "x:1")]), tweaks=[tweak("a", replicas=2)])
+    assert (lost.code, lost.key.group_kind.kind, lost.field, lost.pools) == (
+        "lost", "YurtAppOverrider", "entries[0].items[0]", ("a",),
+    )  # fmt: skip
+    assert (lost.path, lost.before, lost.after) == (f"{SPEC}/containers/0/image", "x:1", "nginx:1.0")
+    assert lost.text.startswith(f"{SPEC}/containers/0/image has the value 'nginx:1.0' instead of 'x:1'")
+
+
+def test_a_lost_setting_of_a_pool_is_an_error_of_the_subject() -> None:
+    kept = tweak("a", containerImages=[{"name": "nginx", "targetImage": "x:1"}])
+    (lost,) = compare(entry("*", items=[image("nginx", "x:1")]), tweaks=[kept])
+    assert (lost.key.group_kind.kind, lost.field, lost.path) == (
+        "YurtAppSet",
+        "spec.topology.pools[0]",
+        "/spec/replicas",
+    )
+    assert lost.text == "/spec/replicas is lost; set it in the template or in a tweak"
+
+
+def test_an_additional_value_is_not_removed() -> None:
+    added = tweak("a", replicas=2, patches=[patch("add", f"{SPEC}/hostNetwork", True)])
+    (lost,) = compare(tweaks=[added])
+    assert lost.text.startswith(f"{SPEC}/hostNetwork is not removed: ")
+    assert (lost.before, lost.after) == (None, True)
+
+
+def test_long_values_are_shortened() -> None:
+    (lost,) = compare(entry("*", items=[image("nginx", f"r.io/{'x' * 99}:1")]), tweaks=[tweak("a", replicas=2)])
+    assert f"instead of 'r.io/{'x' * 54}…; " in lost.text
+
+
+def test_tweaks_that_do_not_fit_are_an_error() -> None:
+    (lost,) = compare(tweaks=[tweak("a", patches=[patch("remove", "/spec/absent")])])
+    assert (lost.code, lost.path) == ("lost", "/")
+    assert lost.text.startswith("the tweaks do not fit the template: ")
+
+
+def test_pods_on_other_nodes_are_reported() -> None:
+    assert [(one.level, one.code) for one in compare(config=pool("a"))] == [("warning", "confined")]
+    other = {**placed("b"), "name": "a"}
+    assert ("error", "elsewhere") in {(one.level, one.code) for one in compare(config=other)}
+
+
+def test_a_tweak_that_the_webhook_refuses_is_an_error_of_its_pools() -> None:
+    source = source_of()
+    trial = prepare_trial(source.converted, "Deployment", ())
+    tweaks = [tweak("a", replicas=2), tweak("a", patches=[patch("remove", "/spec/absent")])]
+    (refused,) = refusals(tweaks, trial, subject_of(source))
+    assert (refused.level, refused.code, refused.pools) == ("error", "refused", ("a",))
+
+
+def test_node_pools_of_a_set_must_exist() -> None:
+    subject = subject_of(source_of(), node_pool("b"))
+    assert [(one.level, one.code, one.field, one.pools) for one in check_pools(subject, ["a", "b"])] == [
+        ("error", "no-node-pool", "spec.topology.pools[0]", ("a",))
+    ]
+    assert [(one.level, one.code) for one in check_pools(subject_of(source_of()), ["a"])] == [
+        ("warning", "no-node-pools")
+    ]
+
+
+def test_a_daemon_with_an_overrider_needs_node_pools() -> None:
+    daemon = yurt_app_daemon()
+    subject = Subject(key_of(daemon), daemon, overrider(entry("*")), "Deployment", store_of())
+    assert subject.key.group_kind == YURT_APP_DAEMON
+    assert [(one.level, one.code) for one in check_pools(subject, [])] == [("error", "no-node-pools")]
+    assert list(check_pools(subject, ["a"])) == []
+    assert list(check_pools(subject._replace(overrider=None), [])) == []

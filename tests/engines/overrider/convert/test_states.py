@@ -1,0 +1,68 @@
+"""Tests of the workload of a node pool after each step."""
+
+import pytest
+
+from fleethook.engines.overrider.convert.operations import WrittenPatch
+from fleethook.engines.overrider.convert.states import State, base_of, kind_of, states_of
+from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.entries.value_marks import POOL_MARK
+from tests.builders import entry, image, images, patch, pod_spec
+from tests.engines.overrider.convert.sources import LABEL, placed, source_of
+
+NOTE = "/spec/template/metadata/annotations/note"
+
+
+def states(*entries: dict[str, object], **fields: object) -> list[State]:
+    source = source_of(*entries, **fields)
+    return list(states_of(source, base_of(source, source.pool)))
+
+
+def test_the_first_state_is_the_base_except_for_the_pools_own_settings() -> None:
+    source = source_of()
+    base = base_of(source, "a")
+    (first,) = states_of(source, base)
+    assert (first.order, first.owner, first.field) == ((0,), "", "spec.topology.pools[0]")
+    assert first.workload["spec"].pop("replicas") == 2
+    assert first.workload["spec"] == base["spec"]
+    assert pod_spec(base)["nodeSelector"] == {LABEL: "a"}
+
+
+def test_the_patch_of_a_pool_is_a_step() -> None:
+    change = {"spec": {"template": {"spec": {"hostNetwork": True}}}}
+    before, after = states(config=placed("a", patch=change))
+    assert (after.order, after.field) == ((1,), "spec.topology.pools[0].patch")
+    assert "hostNetwork" not in pod_spec(before.workload)
+    assert pod_spec(after.workload)["hostNetwork"] is True
+
+
+def test_items_come_before_patches_and_entries_keep_their_order() -> None:
+    first = entry("*", items=[image("nginx", "x:1"), {"replicas": 5}], patches=[patch("add", NOTE, "n")])
+    _, *steps = states(first, entry("b", items=[{"replicas": 9}]), entry("a", items=[image("nginx", "x:2")]))
+    assert [(one.owner, one.field) for one in steps] == [
+        ("entries[0]", "entries[0].items[0]"),
+        ("entries[0]", "entries[0].items[1]"),
+        ("entries[0]", "entries[0].patches[0]"),
+        ("entries[2]", "entries[2].items[0]"),
+    ]
+    assert [one.order for one in steps] == sorted(one.order for one in steps)
+    assert [images(one.workload)["nginx"] for one in steps] == ["x:1", "x:1", "x:1", "x:2"]
+    assert [one.item for one in steps] == [image("nginx", "x:1"), {"replicas": 5}, {}, image("nginx", "x:2")]
+
+
+def test_a_state_has_the_same_workload_with_the_mark() -> None:
+    (_, step) = states(entry("*", patches=[patch("add", NOTE, "in {{nodepool}}")]))
+    assert step.written == WrittenPatch("add", NOTE, "in a")
+    assert step.written_marked == WrittenPatch("add", NOTE, f"in {POOL_MARK}")
+    annotations = [one["spec"]["template"]["metadata"]["annotations"] for one in (step.workload, step.marked)]
+    assert annotations == [{"note": "in a"}, {"note": f"in {POOL_MARK}"}]
+    assert pod_spec(step.marked)["nodeSelector"] == {LABEL: POOL_MARK}
+
+
+def test_an_entry_that_does_not_fit_is_an_error() -> None:
+    with pytest.raises(RenderError, match="absent"):
+        states(entry("*", patches=[patch("remove", "/spec/absent")]))
+
+
+def test_other_kinds_are_deployments() -> None:
+    assert kind_of(source_of()) == "Deployment"
+    assert kind_of(source_of()._replace(kind="StatefulSet")) == "StatefulSet"

@@ -1,0 +1,84 @@
+"""Tests that the index of entries selects the same entries as the entries themselves."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleethook.engines.overrider.entries.entry_selection import (
+    EntrySelection,
+    list_required_labels,
+    selects_any,
+    uses_labels,
+)
+from fleethook.engines.overrider.entries.pool_exclusion import PoolSelector
+from tests.builders import entry, node_pool, overrider
+
+POOLS = ["a", "b", "c", "-a", ""]
+LISTS = st.one_of(
+    st.lists(st.sampled_from(["a", "b", "c", "-a", "-b", "--a", "*", "", 1, None])), st.sampled_from([None, "a", {}])
+)
+KEYS, VALUES = st.sampled_from(["region", "tier"]), st.sampled_from(["east", "west", ""])
+LABELS = st.dictionaries(KEYS, VALUES)
+EXPRESSIONS = st.builds(
+    lambda key, operator, values: {"key": key, "operator": operator, "values": values},
+    KEYS,
+    st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Gt"]),
+    st.lists(VALUES, max_size=2),
+)
+SELECTORS = st.one_of(
+    st.fixed_dictionaries({}, optional={"matchLabels": LABELS, "matchExpressions": st.lists(EXPRESSIONS, max_size=2)}),
+    st.sampled_from([None, "region", {"matchLabels": ["region"]}, {"matchExpressions": {}}]),
+)
+ENTRIES = st.fixed_dictionaries({}, optional={"pools": LISTS, "poolSelector": SELECTORS})
+# Labels of manifests may have any type.
+NODE_POOLS = st.one_of(st.none(), st.dictionaries(KEYS, st.one_of(VALUES, st.sampled_from([1, []]))))
+
+
+def labeled(labels: Any) -> Any:
+    return None if labels is None else node_pool("any", labels)
+
+
+@given(entries=st.lists(ENTRIES, max_size=6), labels=NODE_POOLS)
+def test_the_index_selects_the_entries_that_apply(entries: list[Any], labels: Any) -> None:
+    selection, of_pool = EntrySelection(entries), labeled(labels)
+    for pool in POOLS:
+        applying = tuple(number for number, one in enumerate(entries) if PoolSelector(one).selects(pool, of_pool))
+        assert selection.applying(pool, of_pool) == applying
+        assert selection.any_applies(pool, of_pool) == bool(applying)
+    assert selection.uses_labels == uses_labels(overrider(*entries))
+
+
+@given(one=ENTRIES, known=st.dictionaries(st.sampled_from(POOLS), NODE_POOLS))
+def test_an_entry_selects_any_of_the_known_pools(one: Any, known: dict[str, Any]) -> None:
+    pools = {name: labeled(labels) for name, labels in known.items()}
+    assert selects_any(one, pools) == any(PoolSelector(one).selects(*pool) for pool in pools.items())
+
+
+def test_entries_of_a_wrong_type_apply_to_no_pool() -> None:
+    for entries in (None, "entries", {"pools": ["*"]}, [None, "x"]):
+        assert EntrySelection(entries).applying("a", node_pool("a")) == ()
+
+
+def test_an_entry_is_found_by_its_rarest_label() -> None:
+    """With thousands of entries and pools, each pool asks only the entries that may select it."""
+    count, asked = 300, []
+    entries = [
+        {"poolSelector": {"matchLabels": {"tier": "edge"}, "matchExpressions": [expression(f"site-{number}")]}}
+        for number in range(count)
+    ]
+    selection = EntrySelection([*entries, entry("a")])
+    for number in range(count):
+        labels = {"tier": "edge", "site": f"site-{number}"}
+        asked += selection.find_candidates(f"p{number}", node_pool("p", labels))
+        assert selection.applying(f"p{number}", node_pool("p", labels)) == (number,)
+    assert len(asked) == count
+
+
+def expression(site: str) -> dict[str, Any]:
+    return {"key": "site", "operator": "In", "values": [site, f"old-{site}"]}
+
+
+def test_a_selected_node_pool_has_one_of_the_required_labels() -> None:
+    selector = {"matchLabels": {"tier": "edge"}, "matchExpressions": [expression("x"), {"operator": "Exists"}]}
+    assert list_required_labels(selector) == [{("tier", "edge")}, {("site", "x"), ("site", "old-x")}]

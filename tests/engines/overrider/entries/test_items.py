@@ -1,0 +1,108 @@
+"""Tests of the workload that each item produces."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from fleethook.engines.overrider.entries.items import ITEMS, container_names, item_effect
+
+WORKLOAD: dict[str, Any] = {
+    "spec": {
+        "replicas": 2,
+        "template": {
+            "metadata": {"labels": {"app": "web"}, "annotations": {"team": "a"}},
+            "spec": {
+                "containers": [{"name": "app", "image": "app:1", "args": ["-v"]}, {"name": "side", "image": "side:1"}],
+                "initContainers": [{"name": "app", "image": "init:1"}],
+                "nodeSelector": {"disk": "ssd"},
+            },
+        },
+    },
+}
+VOLUMES = [{"name": "data", "emptyDir": {}}]
+TOLERATIONS = [{"key": "edge", "operator": "Exists"}]
+APP = {"containerName": "app"}
+
+
+def expected(**changes: Any) -> dict[str, Any]:
+    """Return the workload with replaced members, each named by its path: `template__spec__nodeSelector`."""
+    made = copy.deepcopy(WORKLOAD)
+    for path, value in changes.items():
+        *parents, last = path.split("__")
+        place: Any = made["spec"]
+        for name in parents:
+            place = place[int(name) if name.isdigit() else name]
+        place[last] = value
+    return made
+
+
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "image": (
+        {"image": {**APP, "imageClaim": "app:2"}},
+        expected(template__spec__containers__0__image="app:2", template__spec__initContainers__0__image="app:2"),
+    ),
+    "replicas": ({"replicas": 5}, expected(replicas=5)),
+    "initialReplicas": ({"initialReplicas": 5}, expected(replicas=5)),
+    "leave": ({"leave": ["replicas"]}, expected()),
+    "env": (
+        {"env": {"containerName": "side", "env": [{"name": "A", "value": "1"}]}},
+        expected(template__spec__containers__1__env=[{"name": "A", "value": "1"}]),
+    ),
+    "args": (
+        {"args": {"containerName": "side", "args": ["-q"]}},
+        expected(template__spec__containers__1__args=["-q"]),
+    ),
+    "resources": (
+        {"resources": {"containerName": "side", "resources": {"limits": {"cpu": "1"}}}},
+        expected(template__spec__containers__1__resources={"limits": {"cpu": "1"}}),
+    ),
+    "volumeMounts": (
+        {"volumeMounts": {"containerName": "side", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}},
+        expected(template__spec__containers__1__volumeMounts=[{"name": "data", "mountPath": "/d"}]),
+    ),
+    "volumes": ({"volumes": VOLUMES}, expected(template__spec__volumes=VOLUMES)),
+    "nodeSelector": (
+        {"nodeSelector": {"zone": "b"}},
+        expected(template__spec__nodeSelector={"disk": "ssd", "zone": "b"}),
+    ),
+    "tolerations": ({"tolerations": TOLERATIONS}, expected(template__spec__tolerations=TOLERATIONS)),
+    "annotations": (
+        {"annotations": {"team": None, "site": "b"}},
+        expected(template__metadata__annotations={"site": "b"}),
+    ),
+    "labels": (
+        {"labels": {"site": "b"}},
+        expected(template__metadata__labels={"app": "web", "site": "b"}),
+    ),
+}
+
+
+def test_every_item_has_a_case() -> None:
+    assert sorted(CASES) == sorted(ITEMS)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_item_changes_only_its_member(name: str) -> None:
+    item, wanted = CASES[name]
+    before = copy.deepcopy(WORKLOAD)
+    effect = item_effect(item)
+    assert effect is not None
+    assert effect.apply(before) == wanted
+    assert before == WORKLOAD
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_item_that_changes_nothing_returns_the_same_workload(name: str) -> None:
+    item, wanted = CASES[name]
+    effect = item_effect(item)
+    assert effect is not None
+    assert effect.apply(wanted) is wanted
+
+
+def test_an_item_without_a_known_member_has_no_effect() -> None:
+    assert item_effect({"image": None, "unknown": 1}) is None
+
+
+def test_names_are_those_of_containers_and_init_containers() -> None:
+    assert container_names(WORKLOAD) == ["app", "side", "app"]

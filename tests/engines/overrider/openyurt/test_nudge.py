@@ -1,0 +1,256 @@
+"""Tests of the wait for OpenYurt's controller to write a changed template, and of nudges if it does not."""
+
+from typing import Any
+
+import pytest
+
+from fleethook.cluster.api_errors import APIError
+from tests.builders import entry, image, patch
+from tests.builders import rendered as render_elsewhere
+from tests.engines.overrider.running import Fleet
+
+# A sidecar: the override does not cover the template's image.
+SIDE = [patch("add", "/spec/template/spec/containers/-", {"name": "side", "image": "busybox:1"})]
+POOLS = ("hangzhou", "beijing")
+MINUTE = 60.0
+
+
+async def render_and_wait(fleet: Fleet) -> None:
+    fleet.override(entry("hangzhou", patches=SIDE))
+    await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
+    await fleet.wait(MINUTE)
+
+
+async def test_a_template_that_its_owner_writes_needs_no_write() -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    async with fleet.leader():
+        await render_and_wait(fleet)
+        fleet.edit_template(subject, tag="9")
+        await fleet.wait(8)
+        fleet.owner_writes(*POOLS, tag="9")
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes == {fleet.path(): 1}
+        assert fleet.condition()[1] == "AllRendered"
+        assert fleet.server[fleet.path()]["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:9"
+
+
+async def test_the_controller_does_not_wait_after_an_owners_write_without_review() -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    async with fleet.leader():
+        await render_and_wait(fleet)
+        fleet.edit_template(subject, tag="9")
+        fleet.owner_writes(*POOLS, tag="9", review=False)
+        await fleet.wait_for(lambda: fleet.server.writes[fleet.path()] == 2, seconds=2)
+
+
+async def test_the_controller_waits_without_a_read_until_the_owner_has_observed_the_change() -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    fleet.observed(subject)
+    async with fleet.leader():
+        await render_and_wait(fleet)
+        reads = []
+        fleet.server.refuse = lambda method, path, _dry: reads.append((method, path))
+        fleet.edit_template(subject, tag="9")
+        await fleet.wait(9)
+        assert fleet.condition()[:2] == ("Unknown", "WaitingForOwner")
+        assert ("GET", fleet.path()) not in reads
+        assert fleet.server.writes[fleet.path()] == 1
+
+
+async def test_after_a_nudge_without_effect_the_controller_writes_itself(caplog: pytest.LogCaptureFixture) -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    async with fleet.leader():
+        await render_and_wait(fleet)
+        fleet.edit_template(subject, tag="9")
+        await fleet.wait(9)
+        assert fleet.condition() == (
+            "Unknown", "WaitingForOwner",
+            "0 of 1 workloads; demo-hangzhou-x in hangzhou: waiting until the controller of YurtAppSet demo has written the changed template",
+        )  # fmt: skip
+        assert fleet.nudges(subject) is None
+        await fleet.wait(2)
+        nudged = fleet.nudges(subject)
+        assert nudged is not None
+        assert fleet.server.writes == {fleet.path(): 1, subject: 1}
+        assert [reason for reason, _ in fleet.server.events].count("OwnerNudged") == 1
+        await fleet.wait(11)
+        assert fleet.server.writes == {fleet.path(): 2, subject: 1}
+        assert "has not written the changed template within 10 s" in caplog.text
+        await fleet.wait(9 * MINUTE)
+        assert fleet.server.writes == {fleet.path(): 2, subject: 1}
+        assert fleet.condition()[1] == "AllRendered"
+
+
+async def test_a_nudge_makes_an_owner_without_retries_write() -> None:
+    """OpenYurt 1.4 does not retry a write that was refused while fleethook was unavailable."""
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    async with fleet.leader():
+        await render_and_wait(fleet)
+    fleet.edit_template(subject, tag="9")
+    async with fleet.leader():
+        await fleet.wait_for(lambda: fleet.nudges(subject))
+        fleet.owner_writes(*POOLS, tag="9")
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes[fleet.path()] == 1
+        assert fleet.condition()[1] == "AllRendered"
+
+
+async def test_the_controller_waits_for_an_owner_that_retries_after_an_outage() -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    async with fleet.leader():
+        await render_and_wait(fleet)
+    fleet.edit_template(subject, tag="9")
+    await fleet.wait(MINUTE)
+    async with fleet.leader():
+        await fleet.wait(3)
+        fleet.owner_writes(*POOLS, tag="9")
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes == {fleet.path(): 1}
+
+
+@pytest.mark.parametrize("late", ["yurtappsets", "yurtappoverriders"])
+async def test_a_workload_is_not_rendered_from_inputs_older_than_its_last_render(late: str) -> None:
+    """Another replica has rendered it from a template and an overrider that this replica has not received yet."""
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    async with fleet.leader():
+        await render_and_wait(fleet)
+        fleet.server.silent.add(late)
+        if late == "yurtappsets":
+            fleet.edit_template(subject, tag="9")
+            fleet.owner_writes("hangzhou", tag="9", review=False)
+        else:
+            fleet.override(entry("hangzhou", patches=[], items=[image("nginx", "nginx:9")]))
+        inputs = [fleet.server[path] for path in (subject, fleet.rule())]
+        bare = fleet.server[fleet.path()]
+        fleet.server.put(render_elsewhere(bare, *inputs))
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes == {fleet.path(): 1}
+        assert fleet.image() == "nginx:9"
+        assert fleet.condition()[1] == "AllRendered"
+
+
+async def test_an_edited_overrider_does_not_wait_for_the_owner() -> None:
+    fleet = Fleet()
+    fleet.subject(pools=POOLS)
+    async with fleet.leader():
+        await render_and_wait(fleet)
+        fleet.override(entry("*", patches=SIDE))
+        await fleet.wait_for(lambda: fleet.condition()[2] == "2 of 2 workloads", seconds=2)
+
+
+async def test_a_new_leader_renders_an_edited_overrider_at_once() -> None:
+    fleet = Fleet()
+    fleet.subject(pools=POOLS)
+    async with fleet.leader():
+        await render_and_wait(fleet)
+    fleet.override(entry("*", patches=SIDE))
+    async with fleet.leader():
+        await fleet.wait_for(lambda: fleet.condition()[2] == "2 of 2 workloads", seconds=2)
+
+
+async def test_a_new_leader_undoes_a_dropped_override_at_once() -> None:
+    """The value of the former override is no template that the owner has not written."""
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    fleet.override(entry("hangzhou", items=[image("nginx", "ours:1")], patches=SIDE))
+    async with fleet.leader():
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
+    fleet.override(entry("hangzhou", patches=SIDE))
+    async with fleet.leader():
+        await fleet.wait_for(lambda: fleet.image() == "nginx:1.0", seconds=2)
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=2)
+        await fleet.wait(5 * MINUTE)
+        assert fleet.nudges(subject) is None
+
+
+async def test_a_missing_workload_is_reported_and_its_owner_nudged_with_growing_pauses() -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    fleet.server.delete(fleet.path(pool_name="beijing"))
+    async with fleet.leader():
+        fleet.override(entry("*", patches=SIDE))
+        await fleet.wait_for(lambda: fleet.condition()[0])
+        assert fleet.condition() == (
+            "Unknown",
+            "WorkloadsMissing",
+            "1 of 2 workloads; no workload in node pool beijing",
+        )
+        await fleet.wait(12)
+        assert fleet.condition()[:2] == ("False", "WorkloadsMissing")
+        nudges = [fleet.nudges(subject)]
+        for _ in range(60):
+            await fleet.wait(MINUTE)
+            if (last := fleet.nudges(subject)) not in nudges:
+                nudges.append(last)
+        # Resyncs are every ten minutes from the start, so nudges come after at least ten minutes, then twenty, then forty.
+        assert nudges == ["2026-06-01T00:00:10Z", "2026-06-01T00:20:00Z", "2026-06-01T00:40:00Z"]
+        fleet.server.put(fleet.workload("demo", "beijing"), review=True)
+        await fleet.wait(2)
+        assert fleet.condition() == ("True", "AllRendered", "2 of 2 workloads")
+
+
+async def test_a_new_leader_does_not_repeat_a_nudge() -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    fleet.server.delete(fleet.path(pool_name="beijing"))
+    fleet.override(entry("*", patches=SIDE))
+    async with fleet.leader():
+        await fleet.wait_for(lambda: fleet.nudges(subject))
+    async with fleet.leader():
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes[subject] == 1
+
+
+async def test_a_refused_nudge_is_logged_and_delays_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+
+    def refuse(method: str, path: str, _dry: bool) -> APIError | None:
+        return APIError(403, "Forbidden", "no") if method == "PATCH" and path == subject else None
+
+    fleet.server.refuse = refuse
+    async with fleet.leader():
+        await render_and_wait(fleet)
+        fleet.edit_template(subject, tag="9")
+        await fleet.wait(12)
+        assert fleet.server.writes[fleet.path()] == 2
+        assert "cannot set annotation fleethook.io/nudged-at: 403 Forbidden: no" in caplog.text
+
+
+def own_as_v1beta1(document: dict[str, Any]) -> dict[str, Any]:
+    document["metadata"]["ownerReferences"][0]["apiVersion"] = "apps.openyurt.io/v1beta1"
+    return document
+
+
+async def test_the_status_reports_workloads_of_a_later_version() -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=())
+    fleet.server.edit(subject, {"spec": {"topology": {"pools": [{"name": "hangzhou"}]}}})
+    fleet.server.put(own_as_v1beta1(fleet.workload("demo", "hangzhou")))
+    async with fleet.leader():
+        fleet.override(entry("*", patches=SIDE))
+        await fleet.wait(5 * MINUTE)
+        assert fleet.condition()[:2] == ("False", "OwnedByOtherVersion")
+        assert (
+            "the workloads in node pool hangzhou have owner references of another API version" in fleet.condition()[2]
+        )
+        assert fleet.nudges(subject) is None
+
+
+async def test_statuses_and_events_are_not_repeated() -> None:
+    fleet = Fleet()
+    fleet.subject(pools=POOLS)
+    async with fleet.leader() as controller:
+        await render_and_wait(fleet)
+        said, written = list(fleet.server.events), dict(fleet.server.statuses)
+        looked = controller.reconciled
+        await fleet.wait(60 * MINUTE)
+        assert controller.reconciled >= looked + 6
+        assert (fleet.server.events, fleet.server.statuses) == (said, written)

@@ -1,0 +1,246 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.cluster.store import ObjectKey, key_of
+from fleethook.engines.overrider.commands.render_output import describe_change
+from fleethook.engines.overrider.pages import edit_report
+from fleethook.engines.overrider.pages.edit_report import (
+    EditedStore,
+    EditReport,
+    list_affected,
+    list_affected_workloads,
+    report_edit,
+)
+from fleethook.engines.overrider.pages.edit_text import format_overrider, locate_edit, parse_overrider
+from fleethook.engines.overrider.preview.preview import cells
+from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT, overriders_of
+from fleethook.model.json import JSONObject
+from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
+from fleethook.work.slices import run_at_once
+from tests.builders import API, NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
+from tests.cli.commands import invoke
+from tests.engines.overrider.pages.fleet_stores import DEMO, make_store
+
+KEY = ObjectKey("", YURT_APP_OVERRIDER, "default", "demo1")
+OTHER = {"apiVersion": API, "kind": "YurtAppSet", "name": "other"}
+
+
+def bound_names(store: EditedStore, subject: str) -> list[str]:
+    found = overriders_of(store, cluster="", namespace="default", group_kind=YURT_APP_SET, name=subject)
+    return [one["metadata"]["name"] for one in found]
+
+
+def edit(after: dict[str, Any], *objects: dict[str, Any]) -> EditedStore:
+    return EditedStore(make_store(yurt_app_set(), *objects), KEY, after)
+
+
+def test_the_edited_object_replaces_the_former_one() -> None:
+    after = overrider(labels={"new": "yes"})
+    store = edit(after, overrider(), overrider(name="demo2"))
+    assert store.get(*KEY) is after
+    assert bound_names(store, "demo") == ["demo1", "demo2"]
+    assert [one for one in store.each("", YURT_APP_OVERRIDER) if one["metadata"]["name"] == "demo1"] == [after]
+    assert len(list(store.each("", YURT_APP_OVERRIDER))) == 2
+
+
+def test_an_object_that_moves_to_another_subject_leaves_the_former_one() -> None:
+    store = edit(overrider(subject=OTHER), overrider())
+    assert (bound_names(store, "demo"), bound_names(store, "other")) == ([], ["demo1"])
+
+
+def test_a_new_object_is_added() -> None:
+    store = edit(overrider())
+    assert bound_names(store, "demo") == ["demo1"]
+    assert store.has(YURT_APP_OVERRIDER)
+
+
+def test_other_kinds_and_clusters_are_those_of_the_store() -> None:
+    store = edit(overrider(), overrider(annotations={"kcp.io/cluster": "root:a"}))
+    assert store.get("", YURT_APP_SET, "default", "demo") is not None
+    assert len(store.find(OVERRIDERS_BY_SUBJECT, "root:a", ("default", "YurtAppSet", "demo"))) == 1
+    assert len(list(store.each("root:a", YURT_APP_OVERRIDER))) == 1
+    assert store.has(YURT_APP_SET)
+    assert store.knows("root:a")
+    assert store.knows("")
+    assert not store.knows("root:b")
+
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+SET = yurt_app_set()
+
+
+def report(text: str, *objects: dict[str, Any], pool: str = "", max_read: int = 300) -> EditReport:
+    """Return the report of a text typed for objects, some of which may be running workloads."""
+    store = make_store(*objects)
+    edited = locate_edit(parse_overrider(text), store, opened=None)
+    keys = list_affected_workloads(edited, store)
+    complete = {key: one for one in objects if (key := key_of(one)) in keys}
+    running = complete if len(keys) <= max_read else None
+    return run_at_once(report_edit(edited, store, running, stored=len(keys), pool=pool))
+
+
+def test_an_edit_shows_its_difference_in_each_pool() -> None:
+    found = report(format_overrider(NEW_IMAGE), SET, overrider(entry("hangzhou", items=[image("nginx", "nginx:1.5")])))
+    assert [(one.preview.pool, [(x.before, x.after, x.source) for x in one.changes]) for one in found.changes] == [
+        ("beijing", [("nginx:1.0", "nginx:2.0", "entries[0].items[0]")]),
+        ("hangzhou", [("nginx:1.5", "nginx:2.0", "entries[0].items[0]")]),
+    ]
+    assert (found.findings, found.failures, found.compared, found.size) == ([], [], 2, 2)
+
+
+def test_running_workloads_that_would_roll_are_named() -> None:
+    running = rendered(workload(), SET, NEW_IMAGE)
+    edited = overrider(entry("*", items=[image("nginx", "nginx:3.0")]))
+    found = report(format_overrider(edited), SET, NEW_IMAGE, running)
+    assert found.outcomes is not None
+    assert [(one.pool, one.effect.name) for one in found.outcomes] == [("hangzhou", "rolls")]
+    assert found.totals is not None
+    assert found.totals.headline == "rolls 1 of 1 workload, 2 pods"
+    assert found.estimate is not None
+    assert found.estimate.rolling == ("hangzhou", "beijing")
+
+
+def test_too_many_workloads_are_only_estimated() -> None:
+    found = report(format_overrider(overrider()), SET, NEW_IMAGE, workload(), max_read=0)
+    assert (found.outcomes, found.totals, found.stored) == (None, None, 1)
+    assert found.estimate is not None
+    assert found.estimate.rolls == 2
+
+
+def test_a_finding_is_at_its_line() -> None:
+    broken = overrider(entry("*", patches=[patch("remove", "/spec/nothing")]))
+    text = format_overrider(broken)
+    found = report(text, SET)
+    (finding,) = found.findings
+    assert (finding.level, finding.line) == ("error", text.split("\n").index("    path: /spec/nothing"))
+    assert [one.key.pool for one in found.failures] == ["beijing", "hangzhou"]
+
+
+def test_a_missing_subject_is_an_error_if_there_are_others() -> None:
+    other = overrider(subject={"apiVersion": API, "kind": "YurtAppSet", "name": "none"})
+    (finding,) = [one for one in report(format_overrider(other), SET).findings if one.finding.code == "unknown-subject"]
+    assert finding.level == "error"
+
+
+def test_a_misspelled_version_is_a_finding() -> None:
+    found = report(format_overrider(NEW_IMAGE).replace("v1alpha1", "v1alpha2", 1), SET)
+    assert [one.finding.code for one in found.findings] == ["unknown-kind"]
+
+
+def test_an_edit_that_moves_to_another_subject_concerns_both() -> None:
+    other = overrider(*NEW_IMAGE["entries"], subject={"apiVersion": API, "kind": "YurtAppSet", "name": "other"})
+    store = make_store(SET, yurt_app_set("other"), NEW_IMAGE)
+    edited = locate_edit(parse_overrider(format_overrider(other)), store, opened=None)
+    assert list_affected(edited, store) == [DEMO, DEMO._replace(name="other")]
+
+
+def test_only_a_part_of_many_pools_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edit_report, "MAX_CELLS", 3)
+    large = yurt_app_set(pools=[pool(f"p{number}") for number in range(12)])
+    found = report(format_overrider(NEW_IMAGE), large)
+    assert (found.compared, found.size, len(found.changes)) == (3, 12, 3)
+    one = report(format_overrider(NEW_IMAGE), large, pool="P11")
+    assert [change.preview.pool for change in one.changes] == ["p11"]
+    assert found.estimate is not None
+    assert found.estimate.rolls == 12
+
+
+STORIES = sorted((EXAMPLES / "yurtappoverrider").iterdir())
+
+
+def change_image(overrider: JSONObject) -> JSONObject:
+    """Return an overrider with one more entry."""
+    added = entry("*", items=[{"replicas": 7}])
+    return {**overrider, "entries": [*overrider["entries"], added]}
+
+
+def break_entry(overrider: JSONObject) -> JSONObject:
+    """Return an overrider with a wrong entry."""
+    return {**overrider, "entries": [*overrider["entries"], {"pools": ["nowhere"], "items": [{"imagine": 1}]}]}
+
+
+def keep(overrider: JSONObject) -> JSONObject:
+    """Return the same overrider."""
+    return overrider
+
+
+def read_story(story: Path) -> tuple[list[Path], list[JSONObject]]:
+    files = [*sorted(story.glob("*.yaml")), EXAMPLES / "nodepools.yaml"]
+    return files, [one.object for file in files for one in read_documents(file.read_text(), source=file.name)]
+
+
+OVERRIDERS = [
+    (story, one["metadata"]["name"])
+    for story in STORIES
+    for one in read_story(story)[1]
+    if one["kind"] == "YurtAppOverrider"
+]
+
+
+def run(*arguments: str) -> tuple[Any, str]:
+    result = invoke(list(arguments), env={"NO_COLOR": "1", "COLUMNS": "300"})
+    return json.loads(result.stdout), result.stderr
+
+
+@pytest.mark.parametrize("edit", [keep, change_image, break_entry])
+@pytest.mark.parametrize(("story", "name"), OVERRIDERS, ids=lambda one: getattr(one, "name", one))
+def test_the_report_equals_the_answers_of_the_commands(story: Path, name: str, edit: Any, tmp_path: Path) -> None:
+    files, objects = read_story(story)
+    (before,) = [one for one in objects if one["kind"] == "YurtAppOverrider" and one["metadata"]["name"] == name]
+    typed = tmp_path / "overrider.yaml"
+    typed.write_text(format_overrider(edit(before)))
+    found = report(typed.read_text(), *objects)
+    manifests = [option for file in files for option in ("-f", str(file))]
+    present = [option for file in files for option in ("--against", str(file))]
+
+    rows, _ = run("lint", *manifests, "--change", str(typed), "--output", "json")
+    assert [
+        (one.level, one.finding.code, one.finding.field, one.finding.message, one.line) for one in found.findings
+    ] == [
+        (row["level"], row["code"], row["field"], row["text"], int(row["place"].rpartition(":")[2]))
+        for row in rows
+        if (row["kind"], row["name"]) == ("YurtAppOverrider", name)
+    ]
+
+    changes, errors = run("render", *manifests, "--change", str(typed), "--output", "json")
+    assert json.loads(json.dumps([describe_change(one) for one in found.changes])) == changes
+    failed = f", {len(found.failures)} cannot be rendered" if found.failures else ""
+    assert f"{len(found.changes)} of {count_cells(objects)} workloads differ{failed}" in errors
+
+    effects, _ = run("diff", *present, "-f", str(typed), "--output", "json")
+    assert found.totals is not None
+    assert (found.totals.headline, found.totals.workloads) == (effects["summary"], effects["count"])
+
+
+def count_cells(objects: list[JSONObject]) -> int:
+    return len(list(cells(make_store(*objects), [""])))
+
+
+def test_the_effects_equal_the_answer_of_diff(tmp_path: Path) -> None:
+    running = [rendered(workload(pool=name), SET, NEW_IMAGE) for name in ("hangzhou", "beijing")]
+    edited = overrider(entry("hangzhou", items=[image("nginx", "nginx:3.0")]), entry("*", items=[{"replicas": 4}]))
+    objects = [SET, NEW_IMAGE, *running]
+    now, typed = tmp_path / "now.yaml", tmp_path / "new.yaml"
+    now.write_text(yaml.safe_dump_all(objects))
+    typed.write_text(format_overrider(edited))
+    found = report(typed.read_text(), *objects)
+    effects, _ = run("diff", "--against", str(now), "-f", str(typed), "--output", "json")
+    assert found.outcomes
+    assert [
+        {
+            "pool": one.pool,
+            "name": one.name,
+            "effect": one.effect.name,
+            "pods": one.effect.pods,
+            "paths": list(one.effect.paths),
+        }
+        for one in found.outcomes
+    ] == [
+        {name: one[name] for name in ("pool", "name", "effect", "pods", "paths")}
+        for one in effects["subjects"][0]["workloads"]
+    ]

@@ -1,0 +1,139 @@
+from collections.abc import Sequence
+
+import pytest
+
+from fleethook.cluster.store import ObjectKey
+from fleethook.engines.overrider.pages.cell_state import CellState, State
+from fleethook.engines.overrider.pages.fleet import SubjectRow
+from fleethook.engines.overrider.pages.matrix import (
+    CELLS_ON_A_PAGE,
+    COLUMNS_ON_A_PAGE,
+    ROWS_ON_A_PAGE,
+    Query,
+    Selection,
+    States,
+    count_states,
+    select,
+)
+from fleethook.model.openyurt import YURT_APP_SET
+
+
+def row(name: str, *pools: str, kinds: Sequence[str] = ("Deployment",), overrider: str = "") -> SubjectRow:
+    return SubjectRow(ObjectKey("", YURT_APP_SET, "shop", name), pools, kinds, overrider)
+
+
+ROWS = [row("api", "beijing", "hangzhou", overrider="special"), row("web", "hangzhou", "jinan")]
+NOTHING: States = {}
+
+
+def states(**of_cells: State) -> States:
+    found: dict[ObjectKey, dict[tuple[str, str], CellState]] = {}
+    for name, state in of_cells.items():
+        subject, pool = name.split("_")
+        found.setdefault(row(subject).key, {})["Deployment", pool] = CellState(state)
+    return found
+
+
+def names(selection: Selection) -> list[str]:
+    return [f"{one.subject.name}_{one.pool}" for one in selection.cells]
+
+
+def test_the_table_has_the_pools_of_the_shown_subjects_as_columns() -> None:
+    found = select(ROWS, Query(), NOTHING)
+    assert [one.key.name for one in found.rows] == ["api", "web"]
+    assert list(found.columns) == ["beijing", "hangzhou", "jinan"]
+    assert names(found) == ["api_beijing", "api_hangzhou", "web_hangzhou", "web_jinan"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (Query(subject="API"), ["api_beijing", "api_hangzhou"]),
+        (Query(subject="special"), ["api_beijing", "api_hangzhou"]),
+        (Query(subject="shop/we"), ["web_hangzhou", "web_jinan"]),
+        (Query(pool="HANG"), ["api_hangzhou", "web_hangzhou"]),
+        (Query(subject="web", pool="jinan"), ["web_jinan"]),
+        (Query(subject="none"), []),
+    ],
+)
+@pytest.mark.parametrize("layout", ["matrix", "list"])
+def test_texts_filter_subjects_and_pools(query: Query, expected: list[str], layout: str) -> None:
+    assert names(select(ROWS, query._replace(layout=layout), NOTHING)) == expected
+
+
+@pytest.mark.parametrize("layout", ["matrix", "list"])
+def test_a_state_selects_the_cells_that_are_known_to_have_it(layout: str) -> None:
+    known = states(api_beijing="rolls", api_hangzhou="unchanged", web_jinan="rolls")
+    assert names(select(ROWS, Query(state="rolls", layout=layout), known)) == ["api_beijing", "web_jinan"]
+
+
+def test_a_list_is_sorted_by_pool_or_by_urgency() -> None:
+    known = states(web_hangzhou="error", api_hangzhou="rolls", api_beijing="unchanged", web_jinan="overridden")
+    by_pool = Query(layout="list", sort="pool")
+    assert names(select(ROWS, by_pool, known)) == ["api_beijing", "api_hangzhou", "web_hangzhou", "web_jinan"]
+    by_state = Query(layout="list", sort="state")
+    assert names(select(ROWS, by_state, known)) == ["web_hangzhou", "api_hangzhou", "web_jinan", "api_beijing"]
+
+
+def test_cells_without_a_known_state_come_last() -> None:
+    found = select(ROWS, Query(layout="list", sort="state"), states(web_jinan="unchanged"))
+    assert names(found)[0] == "web_jinan"
+
+
+def test_a_pool_matches_in_any_case() -> None:
+    assert names(select([row("api", "East")], Query(pool="eAST"), NOTHING)) == ["api_East"]
+
+
+def test_a_subject_without_pools_has_a_row_unless_a_filter_needs_a_pool() -> None:
+    rows = [*ROWS, row("idle")]
+    assert [one.key.name for one in select(rows, Query(), NOTHING).rows] == ["api", "web", "idle"]
+    assert [one.key.name for one in select(rows, Query(pool="jinan"), NOTHING).rows] == ["web"]
+    assert [one.key.name for one in select(rows, Query(state="rolls"), NOTHING).rows] == []
+
+
+def test_thousands_of_pools_are_on_pages_of_columns() -> None:
+    pools = [f"p{number:04}" for number in range(5_000)]
+    found = select([row("api", *pools)], Query(columns=2), NOTHING)
+    assert list(found.columns) == pools[COLUMNS_ON_A_PAGE : 2 * COLUMNS_ON_A_PAGE]
+    assert len(found.cells) == COLUMNS_ON_A_PAGE
+    assert found.column_paging.pages == -(-5_000 // COLUMNS_ON_A_PAGE)
+
+
+def test_thousands_of_subjects_are_on_pages_of_rows() -> None:
+    rows = [row(f"s{number:04}", "a") for number in range(2_000)]
+    found = select(rows, Query(page=100), NOTHING)
+    assert [one.key.name for one in found.rows] == [f"s{number:04}" for number in range(1_980, 2_000)]
+    assert found.paging.pages == 2_000 // ROWS_ON_A_PAGE
+
+
+@pytest.mark.parametrize("sort", ["subject", "pool"])
+def test_the_pages_of_a_list_have_each_cell_once(sort: str) -> None:
+    rows = [
+        row(f"s{number:02}", *(f"p{one}" for one in range(30)), kinds=("Deployment", "StatefulSet"))
+        for number in range(9)
+    ]
+    query = Query(layout="list", sort=sort)
+    first = select(rows, query, NOTHING)
+    found = [
+        cell
+        for page in range(first.paging.pages)
+        for cell in select(rows, query._replace(page=page + 1), NOTHING).cells
+    ]
+    assert len(found) == len(set(found)) == first.paging.total == 540
+    assert len(first.cells) == CELLS_ON_A_PAGE
+
+
+def test_a_url_has_only_the_parameters_that_differ_from_the_defaults() -> None:
+    assert Query().parameters() == {}
+    assert Query(pool="a&b", state="error", page=3).parameters() == {"pool": "a&b", "state": "error", "page": "3"}
+
+
+def test_states_are_counted() -> None:
+    known = states(api_beijing="rolls", api_hangzhou="rolls", web_jinan="error")
+    assert count_states(known) == {"error": 1, "rolls": 2, "overridden": 0, "unchanged": 0}
+
+
+def test_only_a_filter_or_order_by_state_needs_the_states() -> None:
+    assert not Query(sort="state").needs_states
+    assert Query(layout="list", sort="state").needs_states
+    assert Query(state="error").needs_states

@@ -1,0 +1,158 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fleethook.cluster.api_errors import UnreachableError
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.store import ObjectKey
+from fleethook.console.context import ConsoleContext
+from fleethook.engines.overrider.pages.cell_state import CellState
+from fleethook.engines.overrider.pages.edit_report import MAX_WORKLOADS
+from fleethook.engines.overrider.pages.edit_text import EditError, format_overrider
+from fleethook.engines.overrider.pages.fleet import CellKey, SubjectRow
+from fleethook.engines.overrider.pages.matrix import Query, select
+from fleethook.engines.overrider.pages.overrider_service import OverriderService, fill_list, fill_table, make_service
+from fleethook.engines.overrider.pages.workloads import ClusterWorkloads, ManifestWorkloads
+from fleethook.model.json import JSONObject
+from fleethook.work.worker import Worker
+from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, workload, yurt_app_set
+from tests.engines.overrider.pages.fleet_stores import DEMO, cell_key, make_store
+
+OTHER = DEMO._replace(name="other")
+ROWS = [SubjectRow(DEMO, ["a", "b"], ["Deployment"], ""), SubjectRow(OTHER, ["b"], ["Deployment", "StatefulSet"], "")]
+KNOWN = {CellKey(DEMO, "b", "Deployment"): CellState("rolls")}
+
+
+def test_each_cell_is_in_the_column_of_its_pool() -> None:
+    first, second = fill_table(select(ROWS, Query(), {}), KNOWN)
+    assert [[cell.key.pool for cell in cells] for cells in first.columns] == [["a"], ["b"]]
+    assert [[cell.key.kind for cell in cells] for cells in second.columns] == [[], ["Deployment", "StatefulSet"]]
+    assert [cell.state for cells in first.columns for cell in cells] == [None, CellState("rolls")]
+
+
+def test_a_list_has_the_cells_with_the_titles_of_their_subjects() -> None:
+    found = fill_list(select(ROWS, Query(layout="list"), {}), KNOWN, {row.key: row for row in ROWS})
+    assert [(one.title, one.key.pool, one.state) for one in found][:3] == [
+        ("YurtAppSet default/demo", "a", None),
+        ("YurtAppSet default/demo", "b", CellState("rolls")),
+        ("YurtAppSet default/other", "b", None),
+    ]
+
+
+SET = yurt_app_set()
+EDITED = format_overrider(overrider(entry("*", items=[image("nginx", "nginx:3.0")])))
+
+
+def serve(directory: Path, *objects: dict[str, Any]) -> OverriderService:
+    (directory / "now.yaml").write_text(yaml.safe_dump_all(objects))
+    store = make_store()
+    source = ManifestSource([directory], store)
+    source.load()
+    return make_service(ConsoleContext(store, source))
+
+
+async def test_a_page_of_the_matrix_has_the_states_of_its_cells_before_the_scan_ends(tmp_path: Path) -> None:
+    service = serve(tmp_path, SET, NEW_IMAGE, workload())
+    view = await service.show_matrix(Query())
+    assert not view.is_complete
+    assert [cell.state.state for column in view.rows[0].columns for cell in column if cell.state] == [
+        "overridden",
+        "rolls",
+    ]
+    assert (view.subjects, view.size, view.known) == (1, 2, 0)
+    assert service.scan._task is not None
+    await service.scan._task
+    view = await service.show_matrix(Query(state="rolls", layout="list"))
+    assert view.is_complete
+    assert [(cell.key.pool, cell.state.state if cell.state else "") for cell in view.cells] == [("hangzhou", "rolls")]
+    assert view.totals == {"error": 0, "rolls": 1, "overridden": 1, "unchanged": 0}
+
+
+async def test_the_query_of_a_view_has_an_existing_page(tmp_path: Path) -> None:
+    view = await serve(tmp_path, SET).show_matrix(Query(page=99, columns=99))
+    assert (view.query.page, view.query.columns) == (1, 1)
+
+
+async def test_a_cell_has_its_diff_and_its_overrider(tmp_path: Path) -> None:
+    view = await serve(tmp_path, SET, NEW_IMAGE, workload()).show_cell(cell_key())
+    assert view is not None
+    assert view.diff is not None
+    assert [line.source for line in view.diff.lines if line.kind == "changed"] == ["entries[0].items[0]"]
+    assert view.overrider is not None
+    assert view.overrider.name == "demo1"
+    assert view.shown.state is not None
+    assert view.shown.state.state == "rolls"
+
+
+async def test_a_cell_that_cannot_be_rendered_has_the_error(tmp_path: Path) -> None:
+    broken = overrider(entry("*", patches=[patch("remove", "/spec/nothing")]))
+    view = await serve(tmp_path, SET, broken).show_cell(cell_key())
+    assert view is not None
+    assert view.diff is None
+    assert "/spec/nothing" in view.error
+
+
+@pytest.mark.parametrize(
+    "key", [cell_key("jinan"), cell_key(kind="StatefulSet"), cell_key(subject=DEMO._replace(name="no"))]
+)
+async def test_a_missing_cell_is_none(tmp_path: Path, key: Any) -> None:
+    assert await serve(tmp_path, SET, NEW_IMAGE).show_cell(key) is None
+
+
+async def test_an_edit_is_compared_with_the_stored_workloads(tmp_path: Path) -> None:
+    view = await serve(tmp_path, SET, NEW_IMAGE, workload()).show_edit(EDITED, opened=None)
+    assert view.report.totals is not None
+    assert view.report.totals.headline == "rolls 1 of 1 workload, 2 pods"
+    assert (view.unread, view.named_namespace) == (0, True)
+
+
+async def test_a_text_that_is_no_overrider_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(EditError):
+        await serve(tmp_path, SET).show_edit("a: 1", opened=None)
+
+
+class Reader:
+    """A cluster whose workloads a user may not read."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def read(self, _key: ObjectKey) -> JSONObject:
+        self.asked += 1
+        raise UnreachableError("no")
+
+
+async def test_workloads_that_cannot_be_read_are_counted() -> None:
+    reader = Reader()
+    store = make_store(SET, NEW_IMAGE, workload())
+    service = OverriderService(store, ClusterWorkloads(reader.read), Worker())
+    view = await service.show_edit(EDITED, opened=None)
+    assert (view.unread, view.report.stored, view.report.outcomes) == (1, 1, [])
+
+
+async def test_no_more_workloads_are_read_than_the_limit() -> None:
+    reader = Reader()
+    names = [f"p{number:03}" for number in range(MAX_WORKLOADS + 1)]
+    running = [workload(pool=name) for name in names]
+    store = make_store(yurt_app_set(pools=[pool(name) for name in names]), NEW_IMAGE, *running)
+    view = await OverriderService(store, ClusterWorkloads(reader.read), Worker()).show_edit(EDITED, opened=None)
+    assert (reader.asked, view.report.outcomes, view.report.stored) == (0, None, MAX_WORKLOADS + 1)
+    assert view.report.estimate is not None
+    assert view.report.estimate.rolls == MAX_WORKLOADS + 1
+
+
+async def test_the_service_ends_its_scan(tmp_path: Path) -> None:
+    service = serve(tmp_path, SET)
+    await service.show_matrix(Query())
+    await service.close()
+    assert service.scan._task is not None
+    assert service.scan._task.done()
+
+
+def test_the_source_of_the_console_decides_where_workloads_are_read(tmp_path: Path) -> None:
+    store = make_store()
+    from_files = make_service(ConsoleContext(store, ManifestSource([tmp_path], store)))
+    assert isinstance(from_files._workloads, ManifestWorkloads)
+    assert isinstance(make_service(ConsoleContext(store))._workloads, ClusterWorkloads)

@@ -1,0 +1,104 @@
+"""Tests of the plan of one pool. tests/conformance and test_render_properties.py test the rendered workloads."""
+
+from typing import Any
+
+import pytest
+
+from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.plan.plan import MAX_FINDINGS, Plan, compile_bare, compile_plan
+from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.model.openyurt import YURT_APP_SET
+from tests.builders import container, entry, image, overrider, patch, pod_template, pool, yurt_app_set
+
+SPEC = "/spec/template/spec"
+
+
+def compile_for(*entries: dict[str, Any], name: str = "hangzhou", **subject: Any) -> Plan:
+    rule = overrider(*entries) if entries else None
+    return compile_plan(YURT_APP_SET, yurt_app_set(**subject), rule, kind="Deployment", pool=name, node_pool=None)
+
+
+def test_the_last_step_that_changes_a_value_is_its_source() -> None:
+    plan = compile_for(
+        entry("*", items=[image("nginx", "a:1")]),
+        entry("hangzhou", items=[image("nginx", "a:2"), {"replicas": 2}]),
+        entry("beijing", items=[image("nginx", "a:3")]),
+    )
+    (changed,) = {source.tokens for source in plan.sources if source.after == "a:1"}
+    assert [source.field for source in plan.sources if source.tokens == changed] == [
+        "entries[0].items[0]",
+        "entries[1].items[0]",
+    ]
+    assert plan.source_of(changed) == "entries[1].items[0]"
+    assert plan.source_of(("spec", "replicas")) == "entries[1].items[1]"
+    assert plan.source_of(("spec", "paused")) == ""
+
+
+def test_a_replaced_list_changes_only_the_values_that_differ() -> None:
+    nginx = container("nginx", "a:1", args=["x"])
+    plan = compile_for(
+        entry("*", items=[{"labels": {"tier": "edge"}}], patches=[patch("replace", f"{SPEC}/containers", [nginx])]),
+        template=pod_template(containers=[container("nginx", "a:1")]),
+    )
+    fields = {source.tokens[-1]: source.field for source in plan.sources}
+    assert fields == {"tier": "entries[0].items[0]", "args": "entries[0].patches[0]"}
+
+
+def test_the_hash_depends_on_the_result_and_not_on_the_entries() -> None:
+    once = compile_for(entry("*", items=[image("nginx", "a:2")]))
+    twice = compile_for(entry("*", items=[image("nginx", "a:1")]), entry("*", items=[image("nginx", "a:2")]))
+    assert once.digest == twice.digest
+    assert once.digest != compile_for(entry("*", items=[image("nginx", "a:1")])).digest
+    assert once.digest != compile_for(entry("*", items=[image("nginx", "a:2")]), name="beijing").digest
+    assert compile_for().digest == compile_for(entry("beijing", items=[image("nginx", "a:2")])).digest == ""
+
+
+def test_an_update_leaves_out_the_fields_that_only_a_creation_sets() -> None:
+    plan = compile_for(entry("*", items=[image("nginx", "a:2")]), minReadySeconds=3)
+    assert {"replicas", "selector", "minReadySeconds"} <= plan.bare["spec"].keys()
+    assert not {"replicas", "selector"} & plan.base["spec"].keys()
+    assert plan.base["spec"]["minReadySeconds"] == 3
+
+
+def test_an_unknown_container_and_an_unknown_field_are_warnings() -> None:
+    plan = compile_for(entry("*", items=[image("ngnix", "a:1")], patches=[patch("add", f"{SPEC}/hostNet", True)]))
+    absent, unknown = plan.warnings
+    assert absent == "entries[0].items[0]: no container is named 'ngnix'; there are nginx"
+    assert unknown.startswith(f"entries[0].patches[0]: {SPEC}/hostNet: ")
+
+
+def test_a_step_without_effect_is_idle() -> None:
+    plan = compile_for(entry("*", items=[image("nginx", "nginx:1.0"), image("absent", "a:1")]))
+    (idle,) = plan.idle
+    assert idle.startswith("entries[0].items[0]: ")
+
+
+def test_annotations_of_openyurt_survive_a_replacement_of_all() -> None:
+    plan = compile_for(
+        entry("*", patches=[patch("add", "/metadata/annotations", {"a": "b"})]), pools=[pool("hangzhou", patch={})]
+    )
+    kept = {name for name in plan.bare["metadata"].get("annotations", {}) if name.startswith("apps.openyurt.io/")}
+    assert plan.rendered["metadata"]["annotations"].keys() == {"a", *kept}
+
+
+def test_an_invalid_result_names_the_steps_of_its_findings() -> None:
+    wrong = [patch("add", f"{SPEC}/containers/0/{name}", "x") for name in ("args", "env", "ports")]
+    with pytest.raises(RenderError) as caught:
+        compile_for(entry("*", patches=wrong))
+    assert caught.value.field == "entries[0].patches[0]"
+    assert [f"entries[0].patches[{number}]: " in str(caught.value) for number in (1, 2)] == [True, True]
+    many = [patch("add", f"{SPEC}/containers/0/env", [{"name": f"n{one}", "value": one} for one in range(99)])]
+    with pytest.raises(RenderError) as caught:
+        compile_for(entry("*", patches=many))
+    assert str(caught.value).count(f"{SPEC}/containers/0/env/") == MAX_FINDINGS
+
+
+def test_mistakes_of_the_template_alone_are_not_those_of_the_overrider() -> None:
+    template = pod_template(containers=[container("nginx", args="x")])
+    assert compile_for(entry("*", items=[{"replicas": 3}]), template=template).rendered["spec"]["replicas"] == 3
+
+
+def test_a_pool_patch_that_breaks_the_shape_is_an_error_of_the_subject() -> None:
+    broken = yurt_app_set(pools=[pool("a", patch={"spec": {"template": "x"}})])
+    with pytest.raises(SubjectError, match="the pool's own patch does not fit: "):
+        compile_bare(YURT_APP_SET, broken, kind="Deployment", pool="a", node_pool=None)

@@ -1,0 +1,414 @@
+"""Plans are shared by the pools of a subject, kept until an input changes, and evicted when the cache is full."""
+
+import copy
+import gc
+import tracemalloc
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.entries.value_marks import POOL_MARK, REPLICAS_MARK
+from fleethook.engines.overrider.plan.plan import Plan, compile_plan
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.shared_plan import PoolPlan
+from fleethook.engines.overrider.subject.subject_parts import is_v1beta1, tweaks_of
+from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from tests.builders import (
+    container,
+    entry,
+    image,
+    node_pool,
+    overrider,
+    patch,
+    pod_template,
+    pool,
+    store_of,
+    yurt_app_daemon,
+    yurt_app_set,
+)
+from tests.engines.overrider.worlds import EXAMPLES, OVERRIDERS, SPEC, SUBJECTS
+
+RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
+IN_POOL = {"key": "apps.openyurt.io/nodepool", "operator": "In"}
+
+
+def plan(cache: PlanCache, subject: dict[str, Any], rule: dict[str, Any] | None, name: str = "hangzhou") -> PoolPlan:
+    return cache.plan(YURT_APP_SET, subject, rule, kind="Deployment", pool=name, cluster="", store=store_of())
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"status": {"readyReplicas": 3}},
+        {"metadata": {**yurt_app_set()["metadata"], "resourceVersion": "7", "generation": 1, "managedFields": []}},
+    ],
+)
+def test_a_changed_status_keeps_the_plan(changed: dict[str, Any]) -> None:
+    cache = PlanCache()
+    assert plan(cache, {**yurt_app_set(), **changed}, RULE) is plan(cache, yurt_app_set(), RULE)
+
+
+def test_a_changed_status_of_the_overrider_keeps_the_plan() -> None:
+    cache = PlanCache()
+    assert plan(cache, yurt_app_set(), {**RULE, "status": {"summary": "1/1"}}) is plan(cache, yurt_app_set(), RULE)
+
+
+@pytest.mark.parametrize(
+    ("subject", "rule"),
+    [
+        (yurt_app_set(minReadySeconds=1), RULE),
+        (yurt_app_set(), overrider(entry("*", items=[image("nginx", "nginx:3.0")]))),
+        (yurt_app_set(), None),
+        ({**yurt_app_set(), "metadata": {**yurt_app_set()["metadata"], "uid": "another"}}, RULE),
+        ({**yurt_app_set(), "metadata": {**yurt_app_set()["metadata"], "labels": {"a": "b"}}}, RULE),
+    ],
+)
+def test_anything_else_makes_another(subject: dict[str, Any], rule: dict[str, Any] | None) -> None:
+    cache = PlanCache()
+    assert plan(cache, yurt_app_set(), RULE) is not plan(cache, subject, rule)
+
+
+def pools(count: int) -> list[dict[str, Any]]:
+    return [
+        pool(f"p{n}", n, nodeSelectorTerm={"matchExpressions": [{**IN_POOL, "values": [f"p{n}"]}]})
+        for n in range(count)
+    ]
+
+
+def test_pools_that_differ_by_name_and_replicas_share_a_plan() -> None:
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(5))
+    assert len({id(plan(cache, subject, RULE, f"p{n}").shared) for n in range(5)}) == 1
+    assert len({plan(cache, subject, RULE, f"p{n}").digest for n in range(5)}) == 5
+
+
+@pytest.mark.parametrize(
+    "different",
+    [pool("p1", None), pool("p1", tolerations=[{"key": "x"}]), pool("p1", patch={"spec": {"paused": True}})],
+)
+def test_pools_with_other_settings_do_not(different: dict[str, Any]) -> None:
+    cache, subject = PlanCache(), yurt_app_set(pools=[pool("p0"), different])
+    assert plan(cache, subject, RULE, "p0").shared is not plan(cache, subject, RULE, "p1").shared
+
+
+def test_pools_to_which_other_entries_apply_do_not() -> None:
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(3))
+    rule = overrider(entry("p0", "p1", items=[{"replicas": 9}]), entry("*", "-p1", items=[{"replicas": 8}]))
+    assert len({id(plan(cache, subject, rule, f"p{n}").shared) for n in range(3)}) == 3
+
+
+def test_pools_whose_own_entries_set_other_images_and_replicas_share_a_plan() -> None:
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(6))
+    own = [
+        entry(f"p{n}", items=[image("nginx", f"r/own-{n}:{{{{nodepool}}}}"), {"replicas": 20 + n}]) for n in range(5)
+    ]
+    rule = overrider(entry("*", items=[{"labels": {"of": "all"}}]), *own)
+    found = [plan(cache, subject, rule, f"p{n}") for n in range(6)]
+    assert cache.compiled == 2
+    assert len({one.digest for one in found}) == 6
+    spec = found[3].full.rendered["spec"]
+    assert (spec["template"]["spec"]["containers"][0]["image"], spec["replicas"]) == ("r/own-3:p3", 23)
+    assert found[3].full.source_of(("spec", "replicas")) == "entries[4].items[1]"
+
+
+def test_pools_whose_own_entries_set_other_values_share_a_plan() -> None:
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(6))
+    own = [
+        entry(
+            f"p{n}",
+            items=[
+                {"env": {"containerName": "nginx", "env": [{"name": "MODE", "value": f"mode {n}"}]}},
+                {"args": {"containerName": "nginx", "args": [f"--site={n}a"]}},
+                {"annotations": {"site": f"site-{n}"}},
+                {"nodeSelector": {"zone": f"zone-{n}"}},
+            ],
+            patches=[patch("add", "/spec/template/metadata/labels/site", f"at-{n}")],
+        )
+        for n in range(6)
+    ]
+    found = [plan(cache, subject, overrider(*own), f"p{n}") for n in range(6)]
+    assert cache.compiled == 1
+    template = found[4].full.rendered["spec"]["template"]
+    (nginx,) = template["spec"]["containers"]
+    assert (nginx["env"], nginx["args"]) == ([{"name": "MODE", "value": "mode 4"}], ["--site=4a"])
+    assert (template["metadata"]["annotations"], template["metadata"]["labels"]["site"]) == ({"site": "site-4"}, "at-4")
+    assert template["spec"]["nodeSelector"]["zone"] == "zone-4"
+
+
+def test_a_value_that_a_path_names_escaped_is_no_mark() -> None:
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(1))
+    env = {"env": {"containerName": "nginx", "env": [{"name": "MODE", "value": "x/y"}]}}
+    rule = overrider(entry("p0", items=[env], patches=[patch("remove", f"{SPEC}/containers/0/env/[value=x~1y]")]))
+    (nginx,) = plan(cache, subject, rule, "p0").full.rendered["spec"]["template"]["spec"]["containers"]
+    assert not nginx.get("env")
+
+
+def test_entries_with_many_values_of_one_pool_are_taken_as_they_are_written() -> None:
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(2))
+    own = [entry(f"p{n}", items=[{"annotations": {f"a{at}": f"{n}-{at}" for at in range(65)}}]) for n in range(2)]
+    found = [plan(cache, subject, overrider(*own), f"p{n}") for n in range(2)]
+    assert cache.compiled == 2
+    assert found[1].full.rendered["spec"]["template"]["metadata"]["annotations"]["a64"] == "1-64"
+
+
+@pytest.mark.parametrize(
+    "different",
+    [
+        entry("p1", items=[image("other", "r/own:1")]),
+        entry("p1", items=[image("nginx", "nginx")]),
+        entry("p1", items=[image("nginx", "r/own:1"), image("nginx", "r/own:1")]),
+        entry("p1", items=[image("nginx", "r/own:1")], patches=[patch("add", f"{SPEC}/hostname", "h")]),
+    ],
+)
+def test_pools_with_other_differences_share_no_plan(different: dict[str, Any]) -> None:
+    template = pod_template(containers=[container("nginx", "nginx")])
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(2), template=template)
+    rule = overrider(entry("p0", items=[image("nginx", "r/own:0")]), different)
+    assert plan(cache, subject, rule, "p0").shared is not plan(cache, subject, rule, "p1").shared
+
+
+def test_a_member_named_after_its_pool_is_compiled_for_each_pool() -> None:
+    template = pod_template(containers=[container("nginx", "nginx:1")])
+    template["metadata"]["annotations"] = {"p1": "of the template"}
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(3), template=template)
+    rule = overrider(entry("*", patches=[patch("remove", "/spec/template/metadata/annotations/{{nodepool}}")]))
+    rendered = plan(cache, subject, rule, "p1").full.rendered
+    assert "annotations" not in rendered["spec"]["template"]["metadata"]
+    with pytest.raises(RenderError, match="member 'p2' does not exist"):
+        plan(cache, subject, rule, "p2")
+
+
+def test_an_element_named_after_its_pool_is_compiled_alone_only_where_the_template_has_one_of_that_name() -> None:
+    template = pod_template(volumes=[{"name": "v-p1", "hostPath": {"path": "/of-the-template"}}])
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(3), template=template)
+    added = patch("add", f"{SPEC}/volumes/[name=v-{{{{nodepool}}}}]", {"emptyDir": {}})
+    rule = overrider(entry("*", patches=[added]))
+    found = {name: plan(cache, subject, rule, name) for name in ("p0", "p1", "p2")}
+    assert found["p0"].shared is found["p2"].shared
+    volumes = {name: one.full.rendered["spec"]["template"]["spec"]["volumes"] for name, one in found.items()}
+    assert volumes["p1"] == [{"name": "v-p1", "emptyDir": {}}]
+    assert volumes["p2"][1] == {"name": "v-p2", "emptyDir": {}}
+
+
+def same_plan(shared: Plan, alone: Plan) -> None:
+    for name in ("bare", "rendered", "base", "digest", "undo", "undo_text", "create", "update", "sources", "warnings"):
+        assert getattr(shared, name) == getattr(alone, name), name
+    assert shared.template == alone.template
+
+
+def outcome_of(work: Any) -> Any:
+    try:
+        return work()
+    except (RenderError, SubjectError) as error:
+        return error
+
+
+TOKENS = st.lists(
+    st.sampled_from(
+        [
+            patch("add", f"{SPEC}/containers/0/env/-", {"name": "POOL", "value": "in {{nodepool}}"}),
+            patch("add", f"{SPEC}/nodeSelector/{{{{nodepool}}}}", "yes"),
+            patch("add", "/spec/template/metadata/annotations/note", "{{nodepool}}"),
+            patch("add", f"{SPEC}/volumes/-", {"name": "v-{{nodepool}}", "emptyDir": {}}),
+            patch("add", f"{SPEC}/containers/-", container("{{nodepool}}", "x:{{nodepool}}")),
+        ]
+    ),
+    max_size=2,
+)
+
+
+OWN_ITEMS = st.lists(
+    st.sampled_from(
+        [
+            image("nginx", "registry.example.org/a:1"), image("nginx", "registry.example.org/b:1"),
+            image("nginx", "registry.example.org/{{nodepool}}:1"), image("nginx", "registry.example.org/a:1"),
+            image("absent", "registry.example.org/a:1"), image("nginx", ""), image("nginx", "Ü"), image("nginx", "nginx:1"),
+            {"replicas": 0}, {"replicas": 1}, {"replicas": 2}, {"replicas": 3}, {"replicas": 77}, {"replicas": -1},
+            {"replicas": True}, {"labels": {"a": "b"}}, {**image("nginx", "registry.example.org/c:1"), "replicas": 5},
+            {"labels": {"a": "of {{nodepool}}", "b": "x/y"}}, {"labels": {"app": "other"}}, {"annotations": {"note": "x/y", "of": "1"}},
+            {"nodeSelector": {"zone": "east"}}, {"nodeSelector": {"zone": "west", "b": 3}}, {"nodeSelector": "east"},
+            {"env": {"containerName": "nginx", "env": [{"name": "MODE", "value": "x/y"}, {"name": "TWICE", "value": "east"}]}},
+            {"env": {"containerName": "nginx", "env": [{"name": "MODE", "value": "of {{nodepool}}"}, {"name": "NONE"}]}},
+            {"env": {"containerName": "nginx", "env": [{"name": "MODE", "value": ""}, {"name": "MODE", "value": "z"}, "MODE"]}},
+            {"args": {"containerName": "nginx", "args": ["--zone=east", "x/y"]}}, {"args": {"containerName": "nginx", "args": [1]}},
+        ]
+    ),
+    max_size=3,
+)  # fmt: skip
+OWN_PATCHES = st.lists(
+    st.sampled_from(
+        [
+            patch("replace", f"{SPEC}/containers/0/image", "registry.example.org/a:1"),
+            patch("remove", f"{SPEC}/containers/[image=registry.example.org/b:1]/env"),
+            patch("add", f"{SPEC}/containers/-", container("own", "registry.example.org/a:1")),
+            patch("replace", "/spec/replicas", 77),
+            patch("remove", "/spec/replicas"),
+            patch("remove", "/spec/absent"),
+            patch("add", f"{SPEC}/containers/[name=nginx]/env/[name=MODE]/value", "east"),
+            patch("replace", f"{SPEC}/containers/[name=nginx]/env/[name=MODE]/value", "west"),
+            patch("remove", f"{SPEC}/containers/[name=nginx]/env/[value=x~1y]"),
+            patch("add", f"{SPEC}/nodeSelector/zone", "east"),
+            patch("add", "/spec/template/metadata/annotations/note", "of {{nodepool}}"),
+            patch("add", f"{SPEC}/containers/0/args/-", "x/y"),
+            patch("add", f"{SPEC}/containers/[name=absent]/image", "nginx:9"),
+        ]
+    ),
+    max_size=1,
+)
+OWN_ENTRIES = st.lists(
+    st.builds(
+        lambda names, items, patches: entry(*names, items=items, patches=patches),
+        st.lists(st.sampled_from(["a", "b", "p2", "-a", "1"]), min_size=1, max_size=2, unique=True),
+        OWN_ITEMS,
+        OWN_PATCHES,
+    ),
+    max_size=5,
+)
+
+
+def set_topology(subject: Any, names: list[str]) -> None:
+    own = subject["spec"]["topology"]["pools"][0].get("patch")
+    term = {"matchExpressions": [{**IN_POOL, "values": ["x"]}]}
+    subject["spec"]["topology"]["pools"] = [
+        {
+            **pool(name, number),
+            **({"patch": own} if own else {}),
+            "nodeSelectorTerm": {"matchExpressions": [*term["matchExpressions"], {**IN_POOL, "values": [name]}]},
+        }
+        for number, name in enumerate(names)
+    ]
+
+
+@settings(max_examples=EXAMPLES)
+@given(
+    SUBJECTS,
+    OVERRIDERS,
+    TOKENS,
+    OWN_ENTRIES,
+    st.lists(st.sampled_from(["a", "b", "p2", "Ü", "1"]), min_size=1, unique=True),
+)
+def test_a_shared_plan_is_the_one_that_a_pool_would_have_alone(
+    subject: Any, rule: Any, patches: Any, own: Any, names: list[str]
+) -> None:
+    if is_v1beta1(subject):
+        subject["spec"]["pools"] = names
+        for tweak in tweaks_of(subject):
+            tweak["pools"] = names[:2]
+    else:
+        set_topology(subject, names)
+    rule["entries"].append(entry("*", "-b", patches=copy.deepcopy(patches)))
+    rule["entries"] += copy.deepcopy(own)
+    cache = PlanCache()
+    for name in names:
+        alone = outcome_of(
+            lambda name=name: compile_plan(YURT_APP_SET, subject, rule, kind="Deployment", pool=name, node_pool=None)
+        )
+        found = outcome_of(lambda name=name: plan(cache, subject, rule, name))
+        if isinstance(alone, Exception):
+            assert (type(found), str(found)) == (type(alone), str(alone))
+            continue
+        assert (found.digest, found.undo_text, found.applies) == (alone.digest, alone.undo_text, bool(alone.steps))
+        same_plan(found.full, alone)
+
+
+def test_a_daemons_pools_share_a_plan_where_their_taints_are_the_same() -> None:
+    objects = [
+        node_pool(name, taints=[{"key": key, "effect": "NoSchedule"}])
+        for name, key in (("a", "x"), ("b", "x"), ("c", "y"))
+    ]
+    cache, store = PlanCache(), store_of(*objects)
+    found = {
+        name: cache.plan(
+            YURT_APP_DAEMON, yurt_app_daemon(), RULE, kind="Deployment", pool=name, cluster="", store=store
+        )
+        for name in "abc"
+    }
+    assert found["a"].shared is found["b"].shared
+    assert found["a"].shared is not found["c"].shared
+    assert found["b"].full.bare["spec"]["template"]["spec"]["nodeSelector"] == {"apps.openyurt.io/nodepool": "b"}
+
+
+def test_labels_of_node_pools_choose_entries_and_pools_share_their_plan() -> None:
+    rule = overrider(
+        *RULE["entries"], entry("-b", selector={"matchLabels": {"region": "east"}}, items=[{"replicas": 7}])
+    )
+    subject = yurt_app_set(pools=[pool(name) for name in "abcde"])
+    cache, store = PlanCache(), store_of(*(node_pool(name, {"region": "east", "own": name}) for name in "abcd"))
+
+    def find(name: str) -> PoolPlan:
+        return cache.plan(YURT_APP_SET, subject, rule, kind="Deployment", pool=name, cluster="", store=store)
+
+    found = {name: find(name) for name in "abcde"}
+    replicas = {name: found[name].full.rendered["spec"].get("replicas") for name in found}
+    assert replicas == {"a": 7, "b": 2, "c": 7, "d": 7, "e": 2}
+    assert found["a"].shared is found["c"].shared is found["d"].shared
+    store.put(node_pool("d", {"region": "west"}))
+    assert find("d").shared is found["e"].shared
+    store.put({**node_pool("c", {"region": "east", "own": "c"}), "status": {"readyNodeNum": 1}})
+    assert find("c") is found["c"]
+
+
+def test_a_subject_that_uses_the_marks_itself_is_compiled_without_them() -> None:
+    odd = yurt_app_set(pools=[pool("p0", REPLICAS_MARK), pool("p1")])
+    rule = overrider(entry("*", items=[image("nginx", POOL_MARK)]))
+    cache = PlanCache()
+    assert plan(cache, odd, rule, "p0").full.bare["spec"]["replicas"] == REPLICAS_MARK
+    rendered = plan(cache, odd, rule, "p1").full.rendered
+    assert rendered["spec"]["template"]["spec"]["containers"][0]["image"] == POOL_MARK
+
+
+def test_the_size_of_the_plans_is_near_the_memory_that_they_take() -> None:
+    rule = overrider(
+        entry("*", items=[image("nginx", "registry.example.org/{{nodepool}}:1")]),
+        entry("*", "-p0", patches=[patch("add", f"{SPEC}/volumes/-", {"name": "v", "hostPath": {"path": "/data"}})]),
+    )
+    subjects = [yurt_app_set(f"s{n}", pools=pools(3)) for n in range(21)]
+
+    def compile_all(cache: PlanCache, chosen: list[dict[str, Any]]) -> None:
+        for subject in chosen:
+            for number in range(3):
+                plan(cache, subject, rule, f"p{number}")
+
+    compile_all(PlanCache(), subjects[:1])
+    cache = PlanCache()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        compile_all(cache, subjects[1:])
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    # All subjects share one overrider here, and the cache counts its parts for each subject.
+    assert 0.8 < cache.size / taken < 1.4, cache.size / taken
+
+
+def test_plans_of_a_subject_with_different_pools_stay_within_the_limit() -> None:
+    names = [f"p{number}" for number in range(40)]
+    subject = yurt_app_set(pools=[pool(name) for name in names])
+    rule = overrider(*[entry(name, items=[{"labels": {name: "own"}}]) for name in names])
+    cache = PlanCache(max_bytes=100_000)
+    digests = [plan(cache, subject, rule, name).digest for name in names]
+    assert cache.size <= 100_000
+    assert cache.evicted > 0
+    assert plan(cache, subject, rule, names[-1]) is plan(cache, subject, rule, names[-1])
+    unbounded = PlanCache()
+    assert [plan(unbounded, subject, rule, name).digest for name in names] == digests
+    assert [plan(cache, subject, rule, name).digest for name in names] == digests
+
+
+def test_the_subjects_asked_for_least_recently_go_first_when_there_is_no_room() -> None:
+    cache = PlanCache(max_bytes=60_000)
+    subjects = [yurt_app_set(f"s{n}") for n in range(20)]
+    kept = plan(cache, subjects[0], None)
+    for subject in subjects:
+        plan(cache, subject, None)
+        assert plan(cache, subjects[0], None) is kept
+    assert cache.size <= 60_000
+    assert cache.evicted > 0
+    last = plan(cache, subjects[-1], None)
+    assert plan(cache, subjects[-1], None) is last
+    assert plan(cache, subjects[1], None) is not None

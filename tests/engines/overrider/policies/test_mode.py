@@ -1,0 +1,86 @@
+"""Tests of the decision between a policy and the webhook."""
+
+from typing import Any
+
+import pytest
+
+from fleethook.engines.overrider.policies.compilation import Refusal
+from fleethook.engines.overrider.policies.mode import (
+    MODE_ANNOTATION,
+    Mode,
+    decide,
+    describe,
+    read_mode,
+    serves_policies,
+)
+from tests.builders import entry, overrider
+
+REFUSAL = Refusal("entries[0].patches[1]", "/spec/replicas", "a reason")
+NAMES = ["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"]
+
+
+@pytest.mark.parametrize("default", Mode)
+@pytest.mark.parametrize("annotation", Mode)
+def test_the_annotation_wins_over_the_setting(default: Mode, annotation: Mode) -> None:
+    rule = overrider(entry("*"), annotations={MODE_ANNOTATION: annotation.value})
+    assert read_mode(rule, default) == (annotation, "")
+    assert read_mode(overrider(entry("*")), default) == (default, "")
+
+
+def test_an_unknown_annotation_is_ignored_with_a_reason() -> None:
+    mode, ignored = read_mode(overrider(entry("*"), annotations={MODE_ANNOTATION: "Policy"}), Mode.WEBHOOK)
+    assert mode is Mode.WEBHOOK
+    assert ignored == "annotation fleethook.io/mode is 'Policy'; set it to one of policy, webhook, auto"
+    assert ignored in decide(mode, is_served=True, refusals=(), ignored=ignored).message
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"), [(NAMES, True), ([*NAMES, "other"], True), (NAMES[:1], False), ([], False), (None, False)]
+)
+def test_policies_need_both_resources(names: list[str] | None, expected: bool) -> None:
+    listed: dict[str, Any] = {} if names is None else {"resources": [{"name": one} for one in names]}
+    assert serves_policies(listed) is expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_served", "refusals", "expected"),
+    [
+        (Mode.WEBHOOK, True, (), (False, "WebhookRequested")),
+        (Mode.AUTO, True, (), (True, "Compiled")),
+        (Mode.POLICY, True, (), (True, "Compiled")),
+        (Mode.AUTO, False, (), (False, "NotServed")),
+        (Mode.POLICY, False, (), (False, "NotServed")),
+        (Mode.AUTO, True, (REFUSAL,), (False, "DoesNotCompile")),
+        (Mode.POLICY, True, (REFUSAL,), (False, "DoesNotCompile")),
+    ],
+)
+def test_a_policy_needs_the_mode_the_api_and_all_entries(
+    mode: Mode, is_served: bool, refusals: tuple[Refusal, ...], expected: tuple[bool, str]
+) -> None:
+    decision = decide(mode, is_served=is_served, refusals=refusals)
+    assert (decision.uses_policy, decision.reason) == expected
+
+
+def test_the_message_names_the_first_refusals() -> None:
+    message = decide(Mode.AUTO, is_served=True, refusals=(REFUSAL,) * 5).message
+    assert message.count("entries[0].patches[1] (/spec/replicas): a reason") == 3
+    assert message.endswith(" and 2 more")
+
+
+@pytest.mark.parametrize(
+    ("is_active", "problem", "expected"),
+    [(True, "", ("True", "Active")), (False, "", ("Unknown", "Activating")), (False, "no", ("False", "NotApplied"))],
+)
+def test_the_condition_is_true_only_for_an_active_policy(
+    is_active: bool, problem: str, expected: tuple[str, str]
+) -> None:
+    decision = decide(Mode.AUTO, is_served=True, refusals=())
+    condition = describe(decision, is_active=is_active, problem=problem)
+    assert (condition.status, condition.reason) == expected
+    assert problem in condition.message
+
+
+def test_the_condition_of_the_webhook_has_the_reason_of_the_decision() -> None:
+    decision = decide(Mode.AUTO, is_served=False, refusals=())
+    condition = describe(decision, is_active=True)
+    assert (condition.status, condition.reason, condition.message) == ("False", "NotServed", decision.message)

@@ -1,0 +1,108 @@
+"""Tests of findings in files: levels, places and duplicates. test_mistakes.py has the table of docs/overriders.md."""
+
+import pytest
+
+from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.engines.overrider.preview.manifest_findings import ManifestFinding, check_documents
+from tests.builders import store_of
+
+SET = """
+apiVersion: apps.openyurt.io/v1alpha1
+kind: YurtAppSet
+metadata: {name: demo, namespace: default}
+spec:
+  selector: {matchLabels: {app: demo}}
+  workloadTemplate:
+    deploymentTemplate:
+      spec: {template: {metadata: {labels: {app: demo}}, spec: {containers: [{name: nginx, image: "nginx:1"}]}}}
+  topology:
+    pools: [{name: hangzhou}]
+"""
+RULE = """
+apiVersion: apps.openyurt.io/v1alpha1
+kind: YurtAppOverrider
+metadata: {name: demo1, namespace: default}
+subject:
+  kind: YurtAppSet
+  name: demo
+entries:
+- pools: [hangzhou, beijing]
+  items:
+  - replicas: 3
+"""
+
+
+def check(*texts: str) -> list[ManifestFinding]:
+    documents = [
+        document for number, text in enumerate(texts) for document in read_documents(text, source=f"{number}.yaml")
+    ]
+    return check_documents(documents, store_of(*(document.object for document in documents)))
+
+
+def test_a_name_that_the_files_contradict_is_an_error_at_its_line() -> None:
+    (finding,) = check(SET, RULE)
+    assert (finding.level, finding.finding.level, finding.place) == ("error", "warning", "1.yaml:9")
+    assert finding.text == (
+        "YurtAppOverrider default/demo1: entries[0].pools[1]: YurtAppSet demo has no node pool 'beijing'"
+    )
+
+
+@pytest.mark.parametrize(("texts", "level"), [((RULE,), "warning"), ((RULE, SET.replace("demo,", "other,")), "error")])
+def test_a_missing_subject_is_an_error_only_beside_other_subjects(texts: tuple[str, ...], level: str) -> None:
+    (finding,) = check(*texts)
+    assert (finding.level, finding.finding.code) == (level, "unknown-subject")
+
+
+def test_an_object_that_is_defined_twice_names_the_first_place() -> None:
+    (finding,) = check(SET, SET.replace("nginx:1", "nginx:2"))
+    assert (finding.finding.code, finding.place) == ("duplicate", "1.yaml:4")
+    assert finding.finding.message == "is already defined at 0.yaml:2; remove one of them"
+
+
+def test_an_object_in_two_versions_names_the_other_version() -> None:
+    beta = """
+apiVersion: apps.openyurt.io/v1beta1
+kind: YurtAppSet
+metadata: {name: demo, namespace: default}
+spec: {pools: [hangzhou], workload: {workloadTemplate: {deploymentTemplate: {spec: {}}}}}
+"""
+    found = [one.finding.message for one in check(SET, beta) if one.finding.code == "duplicate"]
+    assert len(found) == 1
+    assert "0.yaml:2 as apps.openyurt.io/v1alpha1, which is the same object as in apps.openyurt.io/v1beta1" in found[0]
+
+
+def test_a_misspelled_kind_is_the_only_finding_of_its_object() -> None:
+    (finding,) = check(SET.replace("YurtAppSet", "YurtAppset").replace("pools:", "pool:"))
+    assert finding.finding.code == "unknown-kind"
+
+
+def test_findings_of_an_object_are_in_the_order_of_lines() -> None:
+    broken = SET.replace("pools: [{name: hangzhou}]", "pools: [{nam: hangzhou}]").replace(
+        "metadata:", "status_: {}\nmetadata:", 1
+    )
+    found = check(broken)
+    assert [one.finding.field for one in found] == [
+        "status_",
+        "spec.topology.pools[0].nam",
+        "spec.topology.pools[0].name",
+    ]
+    assert [one.line for one in found] == sorted(one.line for one in found)
+
+
+def test_objects_outside_a_namespace_and_of_a_logical_cluster_are_named() -> None:
+    (finding,) = check(RULE.replace(", namespace: default", ", annotations: {kcp.io/cluster: c1}"))
+    assert finding.text.startswith("YurtAppOverrider demo1 of c1: subject.name: ")
+
+
+def test_a_number_is_quoted_as_the_file_has_it() -> None:
+    rule = RULE.replace("- replicas: 3", "- image: {containerName: nginx, imageClaim: 1.10}").replace(", beijing", "")
+    (finding,) = check(SET, rule)
+    assert (
+        finding.finding.message == 'must be text, not the number 1.10, which is 1.1: quote it, as in imageClaim: "1.10"'
+    )
+
+
+def test_a_pool_that_yaml_reads_as_false_is_quoted() -> None:
+    (finding,) = check(SET.replace("hangzhou", "no"))
+    assert finding.finding.field == "spec.topology.pools[0].name"
+    assert finding.finding.message.endswith('so quote the name, as in "no"')

@@ -1,0 +1,34 @@
+"""Tests of the hint for fields that kube-apiserver fills in."""
+
+import pytest
+
+from fleethook.engines.overrider.render.defaulted_fields import explain_missing
+
+
+@pytest.mark.parametrize(
+    ("path", "member"),
+    [
+        ("/spec/strategy", "strategy"),
+        ("/spec/template/spec/restartPolicy", "restartPolicy"),
+        ("/spec/template/spec/dnsPolicy", "dnsPolicy"),
+        ("/spec/template/spec/schedulerName", "schedulerName"),
+        ("/spec/template/spec/terminationGracePeriodSeconds", "terminationGracePeriodSeconds"),
+        ("/spec/template/spec/containers/0/imagePullPolicy", "imagePullPolicy"),
+        ("/spec/template/spec/initContainers/[name=app]/imagePullPolicy", "imagePullPolicy"),
+        ("/spec/template/spec/containers/[name=app]/ports/0/protocol", "protocol"),
+        ("/spec/template/spec/containers/0/livenessProbe/periodSeconds", "periodSeconds"),
+        ("/spec/template/spec/volumes/3/configMap/defaultMode", "defaultMode"),
+        ("/spec/updateStrategy/rollingUpdate/partition", "partition"),
+    ],
+)
+def test_a_field_that_kubernetes_fills_in_is_explained(path: str, member: str) -> None:
+    assert explain_missing(path) == (
+        f"Kubernetes fills in {member} later and the template does not set it: to set it, use operation add"
+    )
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/", "/spec", "/spec/paused", "/spec/template/spec/containers/0/args", "/strategy", "/spec/strategy/x"]
+)
+def test_other_missing_fields_have_no_explanation(path: str) -> None:
+    assert explain_missing(path) == ""

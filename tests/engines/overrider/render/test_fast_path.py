@@ -1,0 +1,105 @@
+"""Tests of the patch of workloads that match their template. test_properties.py compares it with rendering."""
+
+import copy
+from typing import Any
+
+from fleethook.engines.overrider.admission.workload_admission import mutate_workload
+from fleethook.engines.overrider.entries.value_marks import PoolValues
+from fleethook.engines.overrider.plan.plan import compile_plan
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.render.undo import Memory, remembered
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.patch import apply
+from tests.builders import (
+    container,
+    entry,
+    image,
+    images,
+    overrider,
+    patch,
+    pod_spec,
+    pod_template,
+    rendered,
+    request,
+    store_of,
+    workload,
+    yurt_app_set,
+)
+
+SPEC = "/spec/template/spec"
+TEMPLATE = pod_template(containers=[container("nginx", args=["a"]), container("second")])
+SUBJECT = yurt_app_set(template=TEMPLATE)
+HANGZHOU = PoolValues("hangzhou")
+
+
+def make_workload() -> dict[str, Any]:
+    """The workload as its owner created it."""
+    document = workload(template=copy.deepcopy(TEMPLATE))
+    document["spec"]["template"]["metadata"]["labels"] = dict(document["metadata"]["labels"])
+    return document
+
+
+def test_a_workload_fresh_from_its_owner_takes_the_precompiled_patch() -> None:
+    rule = overrider(entry("*", items=[image("nginx", "x:1"), {"replicas": 9}]))
+    plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
+    assert plan.fast is not None
+    wanted = Memory(plan.digest, plan.undo_text)
+    operations = plan.fast.operations_for(make_workload(), wanted=wanted, values=HANGZHOU)
+    assert operations is not None
+    paths = ["/metadata/annotations/fleethook.io~1rendered", "/metadata/annotations/fleethook.io~1undo"]
+    assert [made["path"] for made in operations] == [*paths, f"{SPEC}/containers/0/image", "/spec/replicas"]
+    other = make_workload()
+    other["spec"]["template"]["spec"]["containers"].append(container("sidecar"))
+    assert plan.fast.operations_for(other, wanted=wanted, values=HANGZHOU) is None
+
+
+def test_a_rendered_workload_with_its_hash_is_not_rendered_again() -> None:
+    rule = overrider(entry("*", items=[image("nginx", "x:1"), {"replicas": 9}]))
+    plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
+    stored = rendered(make_workload(), SUBJECT, rule)
+    memory = remembered(stored)
+    assert plan.fast is not None
+    assert memory is not None
+    assert plan.fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
+    stored["spec"]["replicas"] = 8
+    assert not plan.fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
+
+
+def test_a_settled_workload_without_an_element_of_the_template_is_admitted() -> None:
+    """The overrider replaces all variables by one that the template has, with another source, further back."""
+    source = {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    template = pod_template(containers=[container(env=[{"name": "A", "value": "1"}, source])])
+    subject = yurt_app_set(template=template)
+    whole = [{"name": "B", "value": "whole"}]
+    rule = overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/0/env", whole)]))
+    stored = rendered(workload(template=copy.deepcopy(template)), subject, rule)
+    assert pod_spec(stored)["containers"][0]["env"] == whole
+    assert rendered(stored, subject, rule, operation="UPDATE", old=stored) == stored
+
+
+def test_a_drifted_workload_with_the_template_of_a_new_one_is_rendered() -> None:
+    """Its annotations say that it is rendered; the checks of both forms must not be confused."""
+    rule = overrider(entry("*", items=[image("nginx", "x:1")]))
+    store, plans = store_of(SUBJECT, rule), PlanCache()
+    new = make_workload()
+    for _ in range(6):
+        answer = mutate_workload(request(new), store=store, plans=plans)
+        assert images(apply(new, answer.patch))["nginx"] == "x:1"
+    drifted = apply(new, answer.patch)
+    drifted["spec"] = make_workload()["spec"]
+    for _ in range(2):
+        answer = mutate_workload(request(drifted, "UPDATE", drifted), store=store, plans=plans)
+        assert images(apply(drifted, answer.patch))["nginx"] == "x:1"
+
+
+def test_a_member_that_only_a_creation_sets_is_overridden() -> None:
+    subject = yurt_app_set(template=TEMPLATE, kind="StatefulSet")
+    rule = overrider(entry("*", patches=[patch("add", "/spec/serviceName", "mine")]))
+    document = workload(template=copy.deepcopy(TEMPLATE))
+    document["kind"] = "StatefulSet"
+    document["spec"]["template"]["metadata"]["labels"] = dict(document["metadata"]["labels"])
+    store, plans = store_of(subject, rule), PlanCache()
+    for _ in range(6):
+        answer = mutate_workload(request(document), store=store, plans=plans)
+        assert answer.allowed, answer.message
+        assert apply(document, answer.patch)["spec"]["serviceName"] == "mine"

@@ -1,0 +1,171 @@
+"""Tests of the differences between a requested and a stored workload, and of their significance."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleethook.engines.overrider.render.member_differences import (
+    ABSENT,
+    Difference,
+    find_differences,
+    fingerprint,
+    is_empty,
+)
+from tests.builders import container, workload
+from tests.hypothesis_profiles import examples
+
+POD = "/spec/template/spec"
+
+
+def deployment(**pod_spec: Any) -> dict[str, Any]:
+    made = workload()
+    made["spec"]["template"]["spec"].update(pod_spec)
+    return made
+
+
+def pointers(stored: dict[str, Any], requested: dict[str, Any], **how: Any) -> list[str]:
+    return [one.pointer for one in find_differences(stored, requested, **how)]
+
+
+def containers(**fields: Any) -> dict[str, Any]:
+    return deployment(containers=[container(**fields)])
+
+
+@pytest.mark.parametrize(
+    ("stored", "requested"),
+    [
+        ("500m", "0.5"),
+        ("1", "1000m"),
+        ("1Gi", "1024Mi"),
+        ("2", 2),
+        ("500m", 0.5),
+    ],
+)
+def test_quantities_are_compared_by_value(stored: Any, requested: Any) -> None:
+    for part in ("limits", "requests"):
+        one, other = ({"resources": {part: {"cpu": amount}}} for amount in (stored, requested))
+        assert not pointers(containers(**one), containers(**other))
+    assert not pointers(deployment(overhead={"cpu": stored}), deployment(overhead={"cpu": requested}))
+
+
+def test_other_quantities_and_strings_like_quantities_differ() -> None:
+    one, other = (containers(resources={"limits": {"cpu": cpu}}) for cpu in ("1", "2"))
+    assert pointers(one, other) == [f"{POD}/containers/0/resources/limits/cpu"]
+    one, other = (containers(env=[{"name": "HALF", "value": text}]) for text in ("500m", "0.5"))
+    assert pointers(one, other) == [f"{POD}/containers/0/env/0/value"]
+    one, other = (containers(resources={"limits": {"cpu": cpu}}) for cpu in ("much", "1"))
+    assert pointers(one, other) == [f"{POD}/containers/0/resources/limits/cpu"]
+
+
+def test_a_null_is_an_absent_member() -> None:
+    assert not pointers(deployment(), deployment(affinity=None))
+    assert not pointers(deployment(affinity=None), deployment())
+
+
+def test_elements_are_compared_by_their_merge_key() -> None:
+    injected = deployment(containers=[container("istio", "istio:1"), container(image="nginx:2.0")])
+    wanted = deployment(containers=[container("istio", "istio:1"), container(image="nginx:3.0")])
+    (found,) = find_differences(injected, wanted)
+    assert found == Difference(
+        f"{POD}/containers/1/image",
+        ("spec", "template", "spec", "containers", "[name=nginx]", "image"),
+        "nginx:3.0",
+        "nginx:2.0",
+    )
+    alone = find_differences(containers(image="nginx:2.0"), containers(image="nginx:3.0"))
+    assert alone[0].address == found.address
+    assert fingerprint(alone) == fingerprint([found])
+
+
+def test_missing_and_additional_elements_have_their_own_pointers() -> None:
+    one = deployment(containers=[container(), container("old")])
+    other = deployment(containers=[container(), container("new")])
+    assert [(each.pointer, each.requested is ABSENT, each.stored is ABSENT) for each in find_differences(one, other)] == [
+        (f"{POD}/containers/1", False, True), (f"{POD}/containers/1", True, False),
+    ]  # fmt: skip
+
+
+def test_another_order_of_elements_is_a_difference() -> None:
+    one = deployment(initContainers=[container("a"), container("b")])
+    other = deployment(initContainers=[container("b"), container("a")])
+    assert pointers(one, other) == [f"{POD}/initContainers"]
+    assert not pointers(one, other, leaves=True)
+
+
+def test_elements_with_equal_keys_are_compared_by_index() -> None:
+    ports = [{"containerPort": 53, "protocol": "TCP"}, {"containerPort": 53, "protocol": "UDP"}]
+    renamed = [ports[0], {**ports[1], "name": "dns"}]
+    assert not pointers(containers(ports=ports), containers(ports=copy.deepcopy(ports)))
+    assert pointers(containers(ports=ports), containers(ports=renamed)) == [f"{POD}/containers/0/ports/1/name"]
+
+
+def test_a_list_without_merge_key_is_compared_by_index_or_as_one_value() -> None:
+    assert pointers(containers(args=["a", "b"]), containers(args=["a", "c"])) == [f"{POD}/containers/0/args/1"]
+    assert pointers(containers(args=["a"]), containers(args=["a", "c"])) == [f"{POD}/containers/0/args"]
+
+
+def test_leaves_of_missing_objects_can_be_listed() -> None:
+    stored, wanted = deployment(), containers(env=[{"name": "A", "value": "1"}])
+    assert pointers(stored, wanted) == [f"{POD}/containers/0/env"]
+    assert pointers(stored, wanted, leaves=True) == [
+        f"{POD}/containers/0/env/0/name",
+        f"{POD}/containers/0/env/0/value",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stored", "requested", "matters"),
+    [
+        (deployment(), deployment(hostNetwork=False), False),
+        (deployment(), deployment(securityContext={}), False),
+        (deployment(), deployment(volumes=[]), False),
+        (deployment(), deployment(securityContext={"seLinuxOptions": {"level": ""}}), False),
+        (deployment(dnsPolicy="ClusterFirst"), deployment(), False),
+        (deployment(dnsPolicy="ClusterFirst"), deployment(dnsPolicy=""), False),
+        (deployment(), deployment(hostNetwrok=True), True),
+        (deployment(), deployment(securityContext={"runAsUsr": 1}), True),
+        (containers(image="theirs:1"), containers(image="ours:1"), True),
+        (deployment(containers=[container(), container("back")]), deployment(), True),
+    ],
+)
+def test_defaults_and_empty_values_do_not_matter(stored: Any, requested: Any, matters: bool) -> None:
+    (found,) = find_differences(stored, requested)
+    assert found.insignificant is not matters
+
+
+def test_values_that_go_omits_are_empty() -> None:
+    assert all(map(is_empty, (None, False, 0, "", [], {}, {"a": {"b": ""}}, [{}])))
+    assert not any(map(is_empty, (True, 1, "x", ["x"], {"a": 1})))
+
+
+def test_different_differences_have_different_fingerprints() -> None:
+    base = Difference("/a", ("a",), 1, 2)
+    others = [base._replace(address=("b",)), base._replace(requested=3), base._replace(stored=3)]
+    others += [base._replace(stored=ABSENT), base._replace(requested=ABSENT), base._replace(stored=None)]
+    assert len({fingerprint([one]) for one in [base, *others]}) == 7
+    assert fingerprint([base, others[0]]) == fingerprint([others[0], base])
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "a", "b"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: without_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
+
+
+@settings(max_examples=examples(300))
+@given(st.dictionaries(st.sampled_from("abc"), JSON), st.dictionaries(st.sampled_from("abc"), JSON), st.booleans())
+def test_equal_objects_have_no_difference_and_others_have_one(stored: Any, requested: Any, leaves: bool) -> None:
+    found = find_differences(stored, requested, leaves=leaves)
+    if not leaves:
+        assert bool(found) is (without_nulls(stored) != without_nulls(requested))
+    assert not find_differences(requested, copy.deepcopy(requested), leaves=leaves)

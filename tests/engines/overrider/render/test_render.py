@@ -1,0 +1,202 @@
+"""Rendering: members that survive, repeated renders, and undo."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
+from tests.builders import (
+    NEW_IMAGE,
+    container,
+    entry,
+    image,
+    images,
+    is_unchanged,
+    overrider,
+    patch,
+    pod_spec,
+    pod_template,
+    rendered,
+    review,
+    workload,
+    yurt_app_set,
+)
+
+
+def test_an_addition_to_a_list_that_the_template_lacks_keeps_elements_of_other_writers() -> None:
+    rule = overrider(entry("*", patches=[patch("add", "/spec/template/spec/volumes/-", {"name": "mine"})]))
+    living = workload()
+    pod_spec(living)["volumes"] = [{"name": "theirs"}]
+    first = rendered(living, yurt_app_set(), rule)
+    assert {volume["name"] for volume in pod_spec(first)["volumes"]} == {"theirs", "mine"}
+    again = rendered(first, yurt_app_set(), rule, operation="UPDATE", old=first)
+    assert again == first
+
+
+@pytest.mark.parametrize(
+    ("operations", "text"),
+    [
+        ([patch("replace", "/spec/replicas", "three")], "/spec/replicas: must be an integer"),
+        ([patch("add", "/metadata/labels/n", 1)], "/metadata/labels/n: must be a string"),
+        ([patch("add", "/spec/template/spec/containers/-", container())], 'containers/0 has the same name "nginx"'),
+        ([patch("replace", "/spec/selector", {})], "/spec/selector identifies"),
+        ([patch("replace", "/metadata/ownerReferences", [])], "/metadata/ownerReferences identifies"),
+        ([patch("replace", "/metadata/labels", {})], "/metadata/labels/apps.openyurt.io~1pool-name identifies"),
+        ([patch("remove", "/spec/template/metadata/labels")], "/spec/template/metadata/labels/app identifies"),
+    ],
+)
+def test_invalid_or_protected_changes_are_denied(operations: Any, text: str) -> None:
+    answer = review(workload(), yurt_app_set(), overrider(entry("*", patches=operations)))
+    assert not answer.allowed
+    assert text in answer.message
+
+
+def test_the_template_is_applied_when_an_overrider_matches() -> None:
+    template = pod_template(containers=[container(image="nginx:1.1", env=[{"name": "E", "value": "1"}])])
+    subject = yurt_app_set(template=template, minReadySeconds=5)
+    result = rendered(workload(), subject, overrider(entry("*", items=[{"replicas": 4}])))
+    assert result["spec"]["minReadySeconds"] == 5
+    assert pod_spec(result)["containers"] == [container(image="nginx:1.1", env=[{"name": "E", "value": "1"}])]
+
+
+def test_members_that_the_template_does_not_name_survive() -> None:
+    living = workload(paused=True, progressDeadlineSeconds=77)
+    living["metadata"]["annotations"]["other.example.com/seen"] = "yes"
+    living["spec"]["template"]["metadata"]["annotations"] = {"kubectl.kubernetes.io/restartedAt": "now"}
+    pod_spec(living)["containers"][0]["imagePullPolicy"] = "Always"
+    pod_spec(living)["containers"].append(container("sidecar"))
+    pod_spec(living)["terminationGracePeriodSeconds"] = 30
+    result = rendered(living, yurt_app_set(), NEW_IMAGE, operation="UPDATE", old=living)
+    expected = copy.deepcopy(living)
+    pod_spec(expected)["containers"][0]["image"] = "nginx:2.0"
+    for key in (RENDERED_ANNOTATION, UNDO_ANNOTATION):
+        if key in result["metadata"]["annotations"]:
+            expected["metadata"]["annotations"][key] = result["metadata"]["annotations"][key]
+    assert result == expected
+
+
+def test_replicas_that_an_autoscaler_set_survive_an_update_and_the_pools_are_set_on_create() -> None:
+    scaled = workload(replicas=7)
+    assert rendered(scaled, yurt_app_set(), NEW_IMAGE, operation="UPDATE", old=scaled)["spec"]["replicas"] == 7
+    assert rendered(scaled, yurt_app_set(), NEW_IMAGE)["spec"]["replicas"] == 2
+
+
+def test_containers_of_the_template_precede_those_of_other_webhooks() -> None:
+    living = workload()
+    pod_spec(living)["containers"].insert(0, container("sidecar", "s"))
+    rule = overrider(entry("*", patches=[patch("replace", "/spec/template/spec/containers/0/image", "nginx:9")]))
+    assert images(rendered(living, yurt_app_set(), rule)) == {"nginx": "nginx:9", "sidecar": "s"}
+
+
+def test_immutable_members_are_left_alone_on_update() -> None:
+    living = workload("StatefulSet", serviceName="old")
+    subject = yurt_app_set(kind="StatefulSet", serviceName="new")
+    assert rendered(living, subject, NEW_IMAGE, operation="UPDATE", old=living)["spec"]["serviceName"] == "old"
+    assert rendered(living, subject, NEW_IMAGE)["spec"]["serviceName"] == "new"
+
+
+def test_a_statefulset_is_rendered_from_the_statefulset_template() -> None:
+    subject = yurt_app_set(kind="StatefulSet")
+    assert images(rendered(workload("StatefulSet"), subject, NEW_IMAGE)) == {"nginx": "nginx:2.0"}
+
+
+def test_a_workload_kind_the_subject_has_no_template_for_is_a_warning() -> None:
+    answer = review(workload("StatefulSet"), yurt_app_set(), NEW_IMAGE)
+    assert is_unchanged(answer)
+    assert "has no spec.workloadTemplate.statefulSetTemplate" in answer.warnings[0]
+
+
+APPENDING = overrider(
+    entry(
+        "*",
+        items=[{"replicas": 5}],
+        patches=[
+            patch("add", "/spec/template/spec/volumes", [{"name": "mine", "emptyDir": {}}]),
+            patch("add", "/spec/template/spec/containers/0/args", ["a"]),
+            patch("add", "/spec/template/spec/containers/0/args/-", "b"),
+            patch("add", "/spec/template/spec/containers/0/env", [{"name": "P", "value": "{{nodepool}}"}]),
+            patch("add", "/spec/template/spec/nodeSelector", {"z": "1"}),
+            patch("add", "/spec/template/spec/tolerations", [{"key": "t"}]),
+            patch("replace", "/spec/template/spec/containers/0/image", "nginx:9"),
+        ],
+    )
+)
+
+
+def test_rendering_again_changes_nothing() -> None:
+    first = rendered(workload(), yurt_app_set(), APPENDING)
+    assert is_unchanged(review(first, yurt_app_set(), APPENDING, operation="UPDATE", old=first))
+
+
+def test_defaults_that_the_apiserver_added_do_not_make_a_second_render_differ() -> None:
+    first = rendered(workload(), yurt_app_set(), APPENDING)
+    pod_spec(first)["containers"][0]["terminationMessagePath"] = "/dev/termination-log"
+    pod_spec(first)["volumes"][0]["emptyDir"]["sizeLimit"] = "1Gi"
+    pod_spec(first)["restartPolicy"] = "Always"
+    assert rendered(first, yurt_app_set(), APPENDING, operation="UPDATE", old=first) == first
+
+
+def test_deleting_the_overrider_restores_the_workload() -> None:
+    first = rendered(workload(), yurt_app_set(), APPENDING)
+    assert rendered(first, yurt_app_set(), operation="UPDATE", old=first) == workload()
+
+
+def test_excluding_the_pool_restores_the_workload() -> None:
+    first = rendered(workload(), yurt_app_set(), APPENDING)
+    excluded = copy.deepcopy(APPENDING)
+    excluded["entries"][0]["pools"].append("-hangzhou")
+    assert rendered(first, yurt_app_set(), excluded, operation="UPDATE", old=first) == workload()
+
+
+def test_undo_keeps_members_of_other_writers() -> None:
+    first = rendered(workload(), yurt_app_set(), APPENDING)
+    pod_spec(first)["volumes"].append({"name": "theirs"})
+    pod_spec(first)["nodeSelector"]["theirs"] = "1"
+    first["metadata"]["annotations"]["theirs"] = "1"
+    reverted = rendered(first, yurt_app_set(), operation="UPDATE", old=first)
+    assert pod_spec(reverted)["volumes"] == [{"name": "theirs"}]
+    assert pod_spec(reverted)["nodeSelector"] == {"theirs": "1"}
+    assert reverted["metadata"]["annotations"] == {"apps.openyurt.io/patch": "", "theirs": "1"}
+
+
+def test_a_changed_overrider_replaces_earlier_additions() -> None:
+    first = rendered(workload(), yurt_app_set(), APPENDING)
+    second = overrider(entry("*", patches=[patch("add", "/spec/template/spec/volumes", [{"name": "other"}])]))
+    result = rendered(first, yurt_app_set(), second, operation="UPDATE", old=first)
+    assert pod_spec(result) == {"containers": [container()], "volumes": [{"name": "other"}]}
+    assert result["spec"]["replicas"] == 2
+
+
+def test_the_memory_of_a_render_is_found_on_the_stored_object_when_a_client_lost_it() -> None:
+    first = rendered(workload(), yurt_app_set(), APPENDING)
+    stripped = copy.deepcopy(first)
+    for key in (RENDERED_ANNOTATION, UNDO_ANNOTATION):
+        del stripped["metadata"]["annotations"][key]
+    assert rendered(stripped, yurt_app_set(), APPENDING, operation="UPDATE", old=first) == first
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "7", '{"spec":[]}', '{"spec":{"template":null}}', '{"metadata":{"name":null}}']
+)
+def test_a_tampered_undo_annotation_cannot_remove_identity(text: str) -> None:
+    first = rendered(workload(), yurt_app_set(), NEW_IMAGE)
+    first["metadata"]["annotations"][UNDO_ANNOTATION] = text
+    result = rendered(first, yurt_app_set(), NEW_IMAGE, operation="UPDATE", old=first)
+    assert images(result) == {"nginx": "nginx:2.0"}
+    assert result["metadata"]["name"] == first["metadata"]["name"]
+
+
+def test_the_hash_changes_only_with_the_rendered_workload() -> None:
+    def digest(*objects: dict[str, Any]) -> str:
+        return str(rendered(workload(), *objects)["metadata"]["annotations"][RENDERED_ANNOTATION])
+
+    base = digest(yurt_app_set(), NEW_IMAGE)
+    elsewhere = overrider(*NEW_IMAGE["entries"], entry("beijing", items=[{"replicas": 1}]))
+    assert digest(yurt_app_set(), elsewhere) == base
+    in_two = overrider(
+        entry("hangzhou", items=NEW_IMAGE["entries"][0]["items"]), entry("beijing", items=[{"replicas": 1}])
+    )
+    assert digest(yurt_app_set(), in_two) == base
+    assert digest(yurt_app_set(), overrider(entry("*", items=[image("nginx", "nginx:3")]))) != base
+    assert digest(yurt_app_set(minReadySeconds=1), NEW_IMAGE) != base

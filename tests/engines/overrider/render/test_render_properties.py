@@ -1,0 +1,387 @@
+"""Properties of `fleethook render` for any subject and overrider.
+
+It never crashes, its changes are all the differences between template and result, and each change names an entry that
+made it. Places are compared by the names of list elements, never by their index.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps
+from fleethook.engines.overrider.entries.pool_exclusion import PoolSelector
+from fleethook.engines.overrider.plan.plan import as_stored, patch_pool, place_template, run_traced
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.preview.preview import Cell, Change, Preview, cells, count_changes, preview
+from fleethook.engines.overrider.rules.validation import check_overrider
+from fleethook.engines.overrider.template.template import build_template
+from fleethook.patch import format_pointer, parse_pointer
+from tests.builders import overrider, store_of, yurt_app_set
+from tests.hypothesis_profiles import examples
+
+SPEC: Final = "/spec/template/spec"
+POOLS: Final = ("hangzhou", "beijing", "jinan")
+NAMES: Final = ("app", "side", "init", "extra")
+Path = tuple[str, ...]
+# The lists whose elements have names, and the members that make the name (k8s.io/api: listType=map).
+KEYS: Final[dict[str, dict[str, Any]]] = {
+    "containers": {"name": None},
+    "initContainers": {"name": None},
+    "env": {"name": None},
+    "volumes": {"name": None},
+    "volumeMounts": {"mountPath": None},
+    "ports": {"containerPort": None, "protocol": "TCP"},
+    "tolerations": {"key": "", "operator": "Equal", "value": "", "effect": ""},
+    "ownerReferences": {"uid": None},
+}
+
+# Subjects.
+
+TEXTS: Final = st.sampled_from(["a", "b", "{{nodepool}}", "x-{{nodepool}}"])
+PLAIN: Final = st.sampled_from(["a", "b", "c"])
+IMAGES: Final = st.sampled_from(["nginx:1", "nginx:2", "registry.example.org/{{nodepool}}/app:1"])
+MAPS: Final = st.dictionaries(st.sampled_from(["disk", "zone", "note"]), PLAIN, max_size=3)
+ENV: Final = st.builds(lambda name, value: {"name": name, "value": value}, st.sampled_from("ABC"), TEXTS)
+PORT: Final = st.builds(
+    lambda port, protocol: {"containerPort": port, **({"protocol": protocol} if protocol else {})},
+    st.sampled_from([53, 80]),
+    st.sampled_from(["", "TCP", "UDP"]),
+)
+MOUNT: Final = st.builds(
+    lambda name, path: {"name": name, "mountPath": path}, st.sampled_from(["data", "conf"]), st.sampled_from(["/d", "/c"])
+)  # fmt: skip
+VOLUME: Final = st.builds(
+    lambda name, source: {"name": name, **source},
+    st.sampled_from(["data", "conf", "tmp"]),
+    st.sampled_from([{"emptyDir": {}}, {"hostPath": {"path": "/{{nodepool}}"}}, {"configMap": {"name": "c"}}]),
+)
+TOLERATION: Final = st.builds(
+    lambda key, effect: {"key": key, "operator": "Exists", "effect": effect},
+    st.sampled_from(["gpu", "edge"]),
+    st.sampled_from(["NoSchedule", "NoExecute"]),
+)
+
+
+def unique(element: st.SearchStrategy[Any], member: str, *, most: int = 2) -> st.SearchStrategy[list[Any]]:
+    keys = KEYS[member]
+    return st.lists(element, max_size=most, unique_by=lambda one: tuple(one.get(key, keys[key]) for key in keys))
+
+
+def optional(**members: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({}, optional=members)
+
+
+CONTAINER_REST: Final = optional(
+    args=st.lists(PLAIN, max_size=2),
+    env=unique(ENV, "env"),
+    ports=unique(PORT, "ports"),
+    volumeMounts=unique(MOUNT, "volumeMounts"),
+    resources=optional(limits=st.just({"cpu": "1", "memory": "1Gi"})),
+    workingDir=PLAIN,
+)
+
+
+def container(name: str) -> st.SearchStrategy[dict[str, Any]]:
+    return st.builds(lambda image, rest: {"name": name, "image": image, **rest}, IMAGES, CONTAINER_REST)
+
+
+@st.composite
+def pod_specs(draw: st.DrawFn) -> dict[str, Any]:
+    containers = draw(st.permutations([draw(container(name)) for name in ("app", "side")]))
+    rest = optional(
+        initContainers=container("init").map(lambda one: [one]),
+        volumes=unique(VOLUME, "volumes"),
+        nodeSelector=MAPS,
+        tolerations=unique(TOLERATION, "tolerations"),
+        hostNetwork=st.booleans(),
+        terminationGracePeriodSeconds=st.integers(0, 60),
+        securityContext=st.just({"runAsUser": 1}),
+    )
+    return {"containers": containers[: draw(st.integers(1, 2))], **draw(rest)}
+
+
+@st.composite
+def subjects(draw: st.DrawFn) -> dict[str, Any]:
+    pod_spec = draw(pod_specs())
+    kind = draw(st.sampled_from(["Deployment", "StatefulSet"]))
+    extra = [draw(container(name)) for name in draw(st.lists(st.sampled_from(NAMES), max_size=2, unique=True))]
+    for one in extra:
+        # A strategic merge uses only containerPort as its key, and merges the TCP port and the UDP port of a number.
+        one.pop("ports", None)
+    patches = st.sampled_from([None, {"spec": {"template": {"spec": {"containers": extra}}}}])
+    pools = []
+    for name in draw(st.lists(st.sampled_from(POOLS), min_size=1, max_size=3, unique=True)):
+        patch = draw(patches)
+        pools.append({"name": name, "replicas": draw(st.integers(0, 3)), **({"patch": patch} if patch else {})})
+    metadata = {"labels": {"app": "demo"}, "annotations": draw(MAPS)}
+    return yurt_app_set(pools=pools, kind=kind, template={"metadata": metadata, "spec": pod_spec})
+
+
+# Overriders: items and patches that have an effect in most subjects.
+
+ITEMS: Final = st.one_of(
+    st.builds(lambda name, claim: {"image": {"containerName": name, "imageClaim": claim}}, st.sampled_from(NAMES), IMAGES),
+    st.integers(0, 5).map(lambda count: {"replicas": count}),
+    st.builds(lambda name, env: {"env": {"containerName": name, "env": env}}, st.sampled_from(NAMES), unique(ENV, "env")),
+    st.builds(lambda name, args: {"args": {"containerName": name, "args": args}}, st.sampled_from(NAMES), st.lists(TEXTS, max_size=2)),
+    st.just({"resources": {"containerName": "app", "resources": {"limits": {"cpu": "2", "memory": None}}}}),
+    st.builds(lambda name, mounts: {"volumeMounts": {"containerName": name, "volumeMounts": mounts}}, st.sampled_from(NAMES), unique(MOUNT, "volumeMounts")),
+    unique(VOLUME, "volumes").map(lambda made: {"volumes": made}),
+    unique(TOLERATION, "tolerations").map(lambda made: {"tolerations": made}),
+    st.dictionaries(st.sampled_from(["disk", "zone", "note"]), PLAIN | st.none(), max_size=2).flatmap(
+        lambda made: st.sampled_from([{member: made} for member in ("nodeSelector", "annotations", "labels")])
+    ),
+)  # fmt: skip
+ELEMENTS: Final = st.sampled_from(["0", "1", "2", "[name=app]", "[name=side]", "[name=extra]"])
+MEMBERS: Final[dict[str, st.SearchStrategy[Any]]] = {
+    "image": IMAGES,
+    "workingDir": TEXTS,
+    "args": st.lists(TEXTS, max_size=2),
+    "args/-": TEXTS,
+    "args/0": TEXTS,
+    "env": unique(ENV, "env"),
+    "env/-": ENV,
+    "env/0": ENV,
+    "env/[name=A]": ENV.map(lambda one: {**one, "name": "A"}),
+    "env/[name=A]/value": TEXTS,
+    "env/1/value": TEXTS,
+    "ports": unique(PORT, "ports"),
+    "ports/[containerPort=53,protocol=UDP]": st.just({"containerPort": 53, "protocol": "UDP", "name": "dns"}),
+    "resources/limits/cpu": st.just("3"),
+    "volumeMounts/-": MOUNT,
+}
+IN_CONTAINER: Final = st.builds(
+    lambda lists, element, member: (f"{SPEC}/{lists}/{element}/{member[0]}", member[1]),
+    st.sampled_from(["containers", "containers", "initContainers"]),
+    ELEMENTS,
+    st.sampled_from(sorted(MEMBERS)).flatmap(lambda member: st.tuples(st.just(member), MEMBERS[member])),
+)
+IN_POD: Final = st.one_of(
+    st.tuples(st.sampled_from([f"{SPEC}/containers/{where}" for where in ("-", "0", "1", "[name=extra]")]), container("extra")),
+    st.tuples(st.just(f"{SPEC}/containers/[name=side]"), container("side")),
+    st.tuples(st.sampled_from([f"{SPEC}/volumes/{where}" for where in ("-", "0", "1")]), VOLUME),
+    st.tuples(st.just(f"{SPEC}/volumes/[name=data]"), VOLUME.map(lambda one: {**one, "name": "data"})),
+    st.tuples(st.just(f"{SPEC}/volumes"), unique(VOLUME, "volumes")),
+    st.tuples(st.sampled_from([f"{SPEC}/tolerations/-", f"{SPEC}/tolerations/0"]), TOLERATION),
+    st.tuples(st.just(f"{SPEC}/nodeSelector"), MAPS),
+    st.tuples(st.just(f"{SPEC}/nodeSelector/zone"), PLAIN),
+    st.tuples(st.sampled_from(["/metadata/annotations/note", "/spec/template/metadata/annotations/note"]), TEXTS),
+    st.tuples(st.just("/metadata/annotations"), MAPS),
+    st.tuples(st.just("/spec/replicas"), st.integers(0, 5)),
+    st.tuples(st.just("/spec/minReadySeconds"), st.integers(0, 5)),
+    st.tuples(st.just(f"{SPEC}/securityContext/runAsUser"), st.integers(1, 3)),
+    st.tuples(st.just(f"{SPEC}/dnsPolicy"), st.just("Default")),
+)  # fmt: skip
+
+
+def patch_of(operation: str, place: tuple[str, Any]) -> dict[str, Any]:
+    path, value = place
+    if path.endswith("/-"):
+        operation = "add"
+    return {"operation": operation, "path": path, **({} if operation == "remove" else {"value": value})}
+
+
+PATCHES: Final = st.builds(patch_of, st.sampled_from(["add", "add", "replace", "remove"]), IN_CONTAINER | IN_POD)
+SELECTORS: Final = st.sampled_from([["*"], ["*", "-beijing"], ["hangzhou", "jinan"], []])
+ENTRIES: Final = st.builds(
+    lambda pools, items, patches: {"pools": pools, "items": items, "patches": patches},
+    SELECTORS,
+    st.lists(ITEMS, min_size=1, max_size=3),
+    st.lists(PATCHES, max_size=2),
+)
+RULES: Final = st.lists(ENTRIES, min_size=1, max_size=3).map(lambda entries: overrider(*entries))
+
+# Places by name.
+
+
+def identity(member: str, element: Any) -> str | None:
+    """`[name=app]`, None if the elements of the list have no names."""
+    if member not in KEYS or not isinstance(element, dict):
+        return None
+    return "[" + ",".join(f"{key}={element.get(key, default)}" for key, default in KEYS[member].items()) + "]"
+
+
+def flat(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every scalar, empty object, empty list and unnamed list, by its path with names."""
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from flat(inner, (*path, name))
+    elif isinstance(value, list) and value and (names := [identity(path[-1], one) for one in value])[0] is not None:
+        assert len(set(names)) == len(names), f"{path} has two elements of one name: {names}"
+        for name, inner in zip(names, value, strict=True):
+            yield from flat(inner, (*path, str(name)))
+    else:
+        yield path, value
+
+
+def place_of(change: Change, bare: Any, result: Any) -> Path:
+    """The path of a change with names; indexes are those of the result, or of the template for removed elements."""
+    named: list[str] = []
+    before, after = bare, result
+    for token in parse_pointer(change.path):
+        if not isinstance(before, list) and not isinstance(after, list):
+            named.append(token)
+            before, after = (one.get(token) if isinstance(one, dict) else None for one in (before, after))
+            continue
+        at_end = len(named) == len(parse_pointer(change.path)) - 1
+        elements = before if change.after is None and at_end else after
+        element = elements[int(token)]
+        name = identity(named[-1], element)
+        assert name is not None
+        before, after = (element_of(one, named[-1], name) for one in (before, after))
+        named.append(name)
+    return tuple(named)
+
+
+def element_of(elements: Any, member: str, name: str) -> Any:
+    return next((one for one in elements or () if identity(member, one) == name), None)
+
+
+def at(document: Any, place: Path) -> Any:
+    for number, token in enumerate(place):
+        if isinstance(document, list):
+            document = element_of(document, place[number - 1], token)
+        else:
+            document = document.get(token) if isinstance(document, dict) else None
+    return document
+
+
+def compact(value: Any, member: str = "") -> Any:
+    """The value without empty lists and maps, which mean the same as absent ones, and with sorted named elements."""
+    if isinstance(value, dict):
+        kept = {name: compact(inner, name) for name, inner in value.items()}
+        return {name: inner for name, inner in kept.items() if inner not in ([], {}) or name == "emptyDir"}
+    if not isinstance(value, list):
+        return value
+    elements = [compact(inner) for inner in value]
+    return sorted(elements, key=lambda one: str(identity(member, one))) if member in KEYS else elements
+
+
+def target(path: str, document: Any) -> Path:
+    """The named place that the path of a patch selects, without the last token if that is new."""
+    named: list[str] = []
+    for token in parse_pointer(path):
+        if not isinstance(document, list):
+            named.append(token)
+            document = document.get(token) if isinstance(document, dict) else None
+            continue
+        wanted = dict(pair.split("=") for pair in token[1:-1].split(",")) if token.startswith("[") else {}
+        found = [
+            one
+            for number, one in enumerate(document)
+            if (wanted and all(str(one.get(key)) == text for key, text in wanted.items())) or str(number) == token
+        ]
+        if not found:
+            break
+        document = found[0]
+        named.append(identity(named[-1], document) or token)
+    return tuple(named)
+
+
+# The properties.
+
+
+def stored_template(cell: Cell, plans: PlanCache, store: Any) -> Any:
+    """The stored form of the workload of the template without an overrider."""
+    group_kind, document, cluster = cell.subject
+    return plans.plan(
+        group_kind, document, None, kind=cell.kind, pool=cell.pool, cluster=cluster, store=store
+    ).full.bare
+
+
+def written_template(cell: Cell) -> Any:
+    """The workload of the template without an overrider, in the written form to which entries apply."""
+    group_kind, document, _ = cell.subject
+    template = build_template(group_kind, document, kind=cell.kind, pool=cell.pool, node_pool=None)
+    return patch_pool(place_template(group_kind, document, template, kind=cell.kind, pool=cell.pool), template)
+
+
+def check_changes(shown: Preview, bare: Any) -> None:
+    """Check that the changes are exactly the differences between template and result."""
+    places = [place_of(change, bare, shown.workload) for change in shown.changes]
+    for change, place in zip(shown.changes, places, strict=True):
+        assert at(bare, place) == change.before, (change, place)
+        made = at(shown.workload, place)
+        # A zero value that the template writes may stay where a replaced object lacks it: the API stores both alike.
+        assert made == change.after or (change.after is None and made in ({}, "", 0)), (change, place)
+        assert change.before != change.after
+    own = ("metadata", "annotations")
+    before, after = (
+        {(place, repr(value)) for place, value in flat(compact(document))} for document in (bare, shown.workload)
+    )
+    for place, value in before ^ after:
+        if place[:2] == own and len(place) == 3 and place[2].startswith("fleethook.io/"):
+            continue
+        # A container with members is no leaf, so an object that becomes empty is a difference of its own.
+        shared = [one for one in places if place[: len(one)] == one or one[: len(place)] == place]
+        assert shared, f"{format_pointer(place)} ({value}) differs and no change shows it"
+
+
+def check_source(change: Change, shown: Preview, cell: Cell, bare: Any, rule: dict[str, Any]) -> None:
+    """Check that the entry exists, applies to the node pool, and is the last one to write to the place."""
+    found = re.fullmatch(r"entries\[(\d+)\]\.(items|patches)\[(\d+)\]", change.source)
+    assert found, change
+    number, member, position = int(found[1]), found[2], int(found[3])
+    entry = rule["entries"][number]
+    assert PoolSelector(entry).selects(shown.pool)
+    assert position < len(entry[member])
+    place = place_of(change, bare, shown.workload)
+    states = []
+    for last in (position, position + 1):
+        kept = {**entry, member: entry[member][:last]}
+        if member == "items":
+            kept["patches"] = []
+        steps = compile_steps([*rule["entries"][:number], kept], shown.pool)
+        states.append(run_traced(written_template(cell), steps).rendered)
+    before, after = (at(state, place) for state in states)
+    message = f"{change.source} does not touch {change.path}"
+    assert before != after or writes(entry[member][position], place, states[0], shown.pool), message
+    assert part(as_stored(states[1]), place) == part(shown.workload, place), f"{change} changes again"
+
+
+def part(document: Any, place: Path) -> Any:
+    """The member at a place in compact form; an absent one equals an empty one."""
+    value = at(document, place)
+    return {} if value is None else compact({place[-1]: value})
+
+
+def writes(step: dict[str, Any], place: Path, document: Any, pool: str) -> bool:
+    """Whether an item or patch writes to a place, even if it writes the present value."""
+    for member in ("image", "env"):
+        if member in step:
+            return f"[name={step[member]['containerName']}]" in place and member in place
+    path = str(step.get("path", "/spec/replicas" if "replicas" in step else "")).replace("{{nodepool}}", pool)
+    written = target(path, document)
+    return bool(path) and place[: len(written)] == written
+
+
+@settings(max_examples=examples(150))
+@given(subjects(), RULES)
+def test_render_shows_each_change_and_its_source(subject: dict[str, Any], rule: dict[str, Any]) -> None:
+    store = store_of(subject, rule)
+    found = check_overrider(rule, cluster="", namespace="default", store=store)
+    refused = [one for one in found if one.level == "error"]
+    plans = PlanCache()
+    failed: list[tuple[Cell, RenderError]] = []
+    for cell in cells(store, [""]):
+        try:
+            shown = preview(cell, store, plans)
+        except RenderError as error:
+            failed.append((cell, error))
+            with pytest.raises(RenderError):
+                count_changes(cell, store, plans)
+            continue
+        bare = stored_template(cell, plans, store)
+        check_changes(shown, bare)
+        assert count_changes(cell, store, plans) == len(shown.changes)
+        for change in shown.changes:
+            check_source(change, shown, cell, bare, rule)
+        event("changed" if shown.changes else "as the template")
+    for cell, failure in failed:
+        assert any(one.field == failure.field and cell.pool in one.message for one in refused)
+    assert bool(refused) == bool(failed), "admission and render disagree"
+    event("refused" if refused else "admitted")

@@ -1,0 +1,445 @@
+"""Members that other writers add to a workload survive an overrider and its deletion."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from fleethook.engines.overrider.admission.overrider_admission import validate_overrider
+from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.plan.plan import Plan, compile_plan
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.preview.preview import cells, preview
+from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
+from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.patch import apply, identical, parse_pointer
+from tests.builders import (
+    container,
+    entry,
+    image,
+    overrider,
+    patch,
+    pod_spec,
+    pod_template,
+    pool,
+    rendered,
+    request,
+    review,
+    store_of,
+    workload,
+    yurt_app_set,
+)
+from tests.engines.overrider.worlds import (
+    EXAMPLES,
+    OVERRIDERS,
+    SPEC,
+    SUBJECTS,
+    Foreign,
+    can_exist,
+    foreign_parts,
+    stored_by_owner,
+)
+
+PROPERTY = settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+
+
+def plan_of(subject: Any, rule: Any) -> Plan:
+    try:
+        plan = compile_plan(YURT_APP_SET, subject, rule, kind="Deployment", pool="hangzhou", node_pool=None)
+    except (RenderError, SubjectError):
+        assume(condition=False)
+        raise
+    assume(can_exist(plan.bare))
+    return plan
+
+
+def remove_own_annotations(document: dict[str, Any]) -> dict[str, Any]:
+    made = copy.deepcopy(document)
+    for name in (RENDERED_ANNOTATION, UNDO_ANNOTATION):
+        made["metadata"]["annotations"].pop(name, None)
+    return made
+
+
+@PROPERTY
+@given(SUBJECTS, OVERRIDERS, st.data())
+def test_foreign_members_survive_an_overrider_and_its_deletion(subject: Any, rule: Any, data: Any) -> None:
+    plan = plan_of(subject, rule)
+    before = stored_by_owner(plan.bare)
+    Foreign(data.draw).add(before)
+    answer = review(before, subject, rule, operation="UPDATE", old=before)
+    assert answer.allowed, answer.message
+    first = apply(before, answer.patch)
+    removed = {leaf.tokens for leaf in plan.sources}
+    kept = [part for part in foreign_parts(first) if part[0].count("/") <= 5]
+    assert [part for part in foreign_parts(before) if part[0].count("/") <= 5] == kept, removed
+    again = rendered(first, subject, rule, operation="UPDATE", old=first)
+    assert identical(again, first)
+    back = rendered(first, subject, operation="UPDATE", old=first)
+    # If the overrider removes a container, the additions of other writers to it are lost, also after it is restored.
+    if {part[0] for part in foreign_parts(first)} == {part[0] for part in foreign_parts(before)}:
+        back["spec"]["replicas"] = before["spec"]["replicas"]
+        assert_same_workload(back, before)
+
+
+def assert_same_workload(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Assert equality, apart from the position of restored elements among foreign ones."""
+    assert index_by_name(found) == index_by_name(expected)
+    assert foreign_parts(found) == foreign_parts(expected)
+
+
+@PROPERTY
+@given(SUBJECTS, OVERRIDERS)
+def test_preview_admission_and_validation_agree(subject: Any, rule: Any) -> None:
+    store = store_of(subject, rule)
+    verdict = validate_overrider(request(rule), store=store_of(subject))
+    (cell,) = cells(store, [""])
+    try:
+        shown = preview(cell, store, PlanCache())
+    except (RenderError, SubjectError):
+        shown = None
+    bare = stored_by_owner(plan_of(subject, None).bare)
+    answer = review(bare, subject, rule)
+    if shown is None:
+        assert not answer.allowed or answer.warnings
+        return
+    assert answer.allowed, answer.message
+    created = apply(bare, answer.patch)
+    assert identical(created["spec"], {"replicas": 1, **shown.workload["spec"]})
+    assert created["metadata"]["annotations"] == shown.workload["metadata"]["annotations"]
+    updated = rendered(bare, subject, rule, operation="UPDATE", old=bare)
+    for document in (created, updated):
+        document["spec"].pop("replicas", None)
+    assert identical(updated["spec"], created["spec"])
+    assert verdict.allowed or verdict.causes
+
+
+@PROPERTY
+@given(SUBJECTS, OVERRIDERS)
+def test_each_change_is_named_after_an_entry_that_is_there(subject: Any, rule: Any) -> None:
+    store = store_of(subject, rule)
+    (cell,) = cells(store, [""])
+    try:
+        shown = preview(cell, store, PlanCache())
+    except (RenderError, SubjectError):
+        return
+    for change in shown.changes:
+        number, _, rest = change.source.removeprefix("entries[").partition("]")
+        member, _, index = rest.removeprefix(".").partition("[")
+        assert rule["entries"][int(number)][member][int(index.rstrip("]"))], change
+
+
+@PROPERTY
+@given(SUBJECTS, OVERRIDERS, OVERRIDERS, st.data())
+def test_an_edited_overrider_removes_all_earlier_changes(subject: Any, first: Any, second: Any, data: Any) -> None:
+    plan_of(subject, first)
+    plan = plan_of(subject, second)
+    before = stored_by_owner(plan.bare)
+    Foreign(data.draw).add(before)
+    once = rendered(before, subject, first, operation="UPDATE", old=before)
+    edited = rendered(once, subject, second, operation="UPDATE", old=once)
+    fresh = rendered(before, subject, second, operation="UPDATE", old=before)
+    if {part[0] for part in foreign_parts(once)} == {part[0] for part in foreign_parts(before)}:
+        for document in (edited, fresh):
+            document["spec"].pop("replicas", None)
+        assert index_by_name(remove_own_annotations(edited)) == index_by_name(remove_own_annotations(fresh))
+
+
+_IDENTIFYING = {"name", "containerPort", "protocol", "key", "effect", "operator"}
+
+
+def edit_like_a_user(document: dict[str, Any], draw: Any) -> None:
+    """Set, remove or add a member of the pods at a random place."""
+    places: list[tuple[Any, Any]] = []
+    pending: list[Any] = [document["spec"]["template"]["spec"], document["spec"]["template"]["metadata"]["labels"]]
+    while pending:
+        value = pending.pop()
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            if key not in _IDENTIFYING:
+                places.append((value, key))
+            if isinstance(inner, (dict, list)):
+                pending.append(inner)
+    value, key = draw(st.sampled_from(places))
+    if isinstance(value[key], str) and draw(st.booleans()):
+        value[key] = "theirs"
+    elif isinstance(value[key], dict) and draw(st.booleans()):
+        value[key]["theirs"] = "1"
+    elif not (isinstance(value, list) and len(value) == 1) and key != "containers":
+        del value[key]
+
+
+def list_leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Return the values of a document by their place, with the elements of lists by name."""
+    if isinstance(value, dict) and value:
+        return {
+            place: leaf for name, inner in value.items() for place, leaf in list_leaves(inner, (*path, name)).items()
+        }
+    if isinstance(value, list) and value and all(isinstance(one, dict) and "name" in one for one in value):
+        made = {f"[name={one['name']}]": one for one in value}
+        return {
+            place: leaf for name, inner in made.items() for place, leaf in list_leaves(inner, (*path, name)).items()
+        }
+    return {} if value in ({}, []) else {path: value}
+
+
+@PROPERTY
+@given(SUBJECTS, OVERRIDERS, st.data())
+def test_each_edit_that_a_review_replaces_is_a_warning_and_no_other(subject: Any, rule: Any, data: Any) -> None:
+    plan = plan_of(subject, rule)
+    assume(plan.steps)
+    written = stored_by_owner(plan.bare)
+    stored = rendered(written, subject, rule, operation="UPDATE", old=written)
+    asked = copy.deepcopy(stored)
+    for _ in range(data.draw(st.integers(1, 3))):
+        edit_like_a_user(asked, data.draw)
+    answer = review(asked, subject, rule, operation="UPDATE", old=stored)
+    assume(answer.allowed and not any("more values" in one for one in answer.warnings))
+    before, wanted, made = (list_leaves(one["spec"], ("spec",)) for one in (stored, asked, apply(asked, answer.patch)))
+    lost = {place for place in {*before, *wanted, *made} if before.get(place) != wanted.get(place) != made.get(place)}
+    warned = [tuple(parse_pointer(one.partition(": ")[0])) for one in answer.warnings if one.startswith("/spec/")]
+    template = list_leaves(plan.base["spec"], ("spec",))
+    # A write of the template's value counts as a write of OpenYurt's controller.
+    clear = {place for place in lost if wanted.get(place) != template.get(place)}
+    assert [one for one in clear if not any(is_around(place, one) for place in warned)] == []
+    assert [place for place in warned if not any(is_around(place, one) for one in lost)] == []
+
+
+def is_around(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    shared = min(len(one), len(other))
+    return one[:shared] == other[:shared]
+
+
+@PROPERTY
+@given(SUBJECTS, OVERRIDERS)
+def test_a_write_of_the_owner_is_no_edit(subject: Any, rule: Any) -> None:
+    plan = plan_of(subject, rule)
+    written = stored_by_owner(plan.bare)
+    stored = rendered(written, subject, rule, operation="UPDATE", old=written)
+    written["metadata"]["annotations"] |= stored["metadata"]["annotations"]
+    answer = review(written, subject, rule, operation="UPDATE", old=stored)
+    assert [one for one in answer.warnings if one.startswith("/")] == []
+
+
+def index_by_name(value: Any) -> Any:
+    """Index lists of named elements by name, because the second overrider may add an element at another position."""
+    if isinstance(value, dict):
+        return {name: index_by_name(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return sorted((index_by_name(inner) for inner in value), key=str)
+    return value
+
+
+# Examples of these properties.
+
+ISTIO = container("istio-proxy", "istio:1")
+NGINX = pod_template(containers=[container("nginx", "nginx:1")])
+
+
+def with_sidecar(position: int = 1) -> dict[str, Any]:
+    document = workload(template=copy.deepcopy(NGINX))
+    document["spec"]["template"]["metadata"]["labels"] = dict(document["metadata"]["labels"])
+    pod_spec(document)["containers"].insert(position, copy.deepcopy(ISTIO))
+    return document
+
+
+def test_an_index_never_selects_a_container_of_another_webhook() -> None:
+    rule = overrider(
+        entry(
+            "*",
+            patches=[
+                patch("add", f"{SPEC}/containers/-", container("side", "side:1")),
+                patch("replace", f"{SPEC}/containers/1/image", "side:2"),
+            ],
+        )
+    )
+    result = rendered(with_sidecar(), yurt_app_set(template=NGINX), rule, operation="UPDATE", old=with_sidecar())
+    found = {made["name"]: made["image"] for made in pod_spec(result)["containers"]}
+    assert found == {"nginx": "nginx:1", "istio-proxy": "istio:1", "side": "side:2"}
+
+
+@pytest.mark.parametrize(
+    "operation", [patch("replace", f"{SPEC}/containers/1/image", "x"), patch("remove", f"{SPEC}/containers/1")]
+)
+def test_an_index_beyond_the_template_is_refused_and_the_name_suggested(operation: Any) -> None:
+    answer = review(with_sidecar(), yurt_app_set(template=NGINX), overrider(entry("*", patches=[operation])))
+    assert not answer.allowed
+    assert "index 1 is out of range" in answer.message
+    assert "[name=nginx]" in answer.message
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_adding_a_container_with_the_name_of_a_foreign_one_is_an_error(position: int) -> None:
+    rule = overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/-", container("istio-proxy", "mine:1"))]))
+    answer = review(with_sidecar(position), yurt_app_set(template=NGINX), rule)
+    assert not answer.allowed
+    assert "entries[0].patches[0]: the workload already has a container 'istio-proxy'" in answer.message
+
+
+def test_a_replaced_value_is_restored() -> None:
+    living = with_sidecar()
+    pod_spec(living)["containers"][0]["env"] = [{"name": "MODE", "value": "theirs"}]
+    path = f"{SPEC}/containers/[name=nginx]/env/[name=MODE]"
+    rule = overrider(entry("*", patches=[patch("add", path, {"value": "ours"})]))
+    subject = yurt_app_set(template=NGINX)
+    first = rendered(living, subject, rule, operation="UPDATE", old=living)
+    assert pod_spec(first)["containers"][0]["env"] == [{"name": "MODE", "value": "ours"}]
+    assert rendered(first, subject, operation="UPDATE", old=first) == living
+
+
+def test_a_member_that_an_edited_overrider_no_longer_adds_is_removed() -> None:
+    subject, living = yurt_app_set(template=NGINX), with_sidecar()
+    side = container("side", "side:1", workingDir="/w", env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}])
+    first = rendered(living, subject, make_adding_rule(side), operation="UPDATE", old=living)
+    edited = make_adding_rule(container("side", "side:1", env=[{"name": "B", "value": "2"}]))
+    second = rendered(first, subject, edited, operation="UPDATE", old=first)
+    (found,) = [one for one in pod_spec(second)["containers"] if one["name"] == "side"]
+    assert found == container("side", "side:1", env=[{"name": "B", "value": "2"}])
+    assert rendered(second, subject, operation="UPDATE", old=second) == living
+
+
+def test_undo_removes_an_added_container_with_its_edited_values() -> None:
+    subject, living = yurt_app_set(template=NGINX), with_sidecar()
+    rule = make_adding_rule(container("side", "side:1"))
+    first = rendered(living, subject, rule, operation="UPDATE", old=living)
+    changed = copy.deepcopy(first)
+    next(one for one in pod_spec(changed)["containers"] if one["name"] == "side")["image"] = "theirs:1"
+    again = rendered(changed, subject, rule, operation="UPDATE", old=first)
+    assert again == first
+    assert rendered(again, subject, operation="UPDATE", old=again) == living
+
+
+def make_adding_rule(made: dict[str, Any]) -> dict[str, Any]:
+    return overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/-", made)]))
+
+
+def test_a_user_s_value_is_replaced_with_a_warning_and_restored_later() -> None:
+    subject, living = yurt_app_set(template=NGINX), with_sidecar()
+    rule = overrider(entry("*", items=[image("nginx", "ours:1")]))
+    first = rendered(living, subject, rule, operation="UPDATE", old=living)
+    edited = copy.deepcopy(first)
+    pod_spec(edited)["containers"][0]["image"] = "theirs:1"
+    answer = review(edited, subject, rule, operation="UPDATE", old=first)
+    (warning,) = answer.warnings
+    assert warning == (
+        '/spec/template/spec/containers/[name=nginx]/image: "theirs:1" is replaced by "ours:1", which YurtAppOverrider '
+        "demo1 sets in entries[0].items[0]; edit the overrider to change it"
+    )
+    assert rendered(edited, subject, rule, operation="UPDATE", old=first) == first
+
+
+def test_values_of_the_owners_controller_are_replaced_without_a_warning() -> None:
+    subject, living = yurt_app_set(template=NGINX), with_sidecar()
+    rule = overrider(entry("*", items=[image("nginx", "ours:1")]))
+    first = rendered(living, subject, rule, operation="UPDATE", old=living)
+    written = copy.deepcopy(first)
+    pod_spec(written)["containers"][0]["image"] = "nginx:1"
+    assert review(written, subject, rule, operation="UPDATE", old=first).warnings == ()
+
+
+def test_the_next_render_removes_a_member_that_a_stale_template_restored() -> None:
+    old = yurt_app_set(template=pod_template(containers=[container("nginx", "nginx:1", args=["old"])]))
+    new = yurt_app_set(template=NGINX)
+    rule = overrider(entry("*", items=[{"replicas": 5}]))
+    written = with_sidecar()
+    stale = rendered(written, old, rule, operation="UPDATE", old=written)
+    assert pod_spec(stale)["containers"][0]["args"] == ["old"]
+    fresh = rendered(stale, new, rule, operation="UPDATE", old=stale)
+    assert "args" not in pod_spec(fresh)["containers"][0]
+    assert "args" not in pod_spec(rendered(stale, new, operation="UPDATE", old=stale))["containers"][0]
+
+
+# fleethook's own annotations.
+
+PAIR = [image("nginx", "ours:1")]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        patch("add", "/metadata/annotations", {"a": "b"}),
+        patch("add", "/metadata/annotations/a", "b"),
+        patch("add", "/spec/template/metadata/annotations", {"a": "b"}),
+    ],
+)
+def test_the_undo_survives_patches_of_the_annotations(operation: Any) -> None:
+    subject, living = yurt_app_set(template=NGINX), with_sidecar()
+    side = patch("add", f"{SPEC}/containers/-", container("side", "side:1"))
+    rule = overrider(entry("*", items=PAIR, patches=[operation, side]))
+    first = rendered(living, subject, rule, operation="UPDATE", old=living)
+    assert {RENDERED_ANNOTATION, UNDO_ANNOTATION} <= first["metadata"]["annotations"].keys()
+    labelled = copy.deepcopy(first)
+    labelled["metadata"]["labels"]["team"] = "a"
+    again = rendered(labelled, subject, rule, operation="UPDATE", old=first)
+    assert again == labelled
+    back = rendered(again, subject, operation="UPDATE", old=again)
+    assert back["spec"] == living["spec"]
+    assert back["metadata"]["annotations"] == living["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        patch("add", "/metadata/annotations/fleethook.io~1undo", "{}"),
+        patch("add", "/metadata/annotations", {"fleethook.io/rendered": "x"}),
+        patch("add", "/metadata/labels/fleethook.io~1x", "x"),
+        patch("add", "/spec/template/metadata/annotations/fleethook.io~1x", "x"),
+        patch("add", "/metadata", {"annotations": {"fleethook.io/rendered": "x"}}),
+    ],
+)
+def test_no_patch_writes_annotations_of_fleethook(operation: Any) -> None:
+    answer = review(with_sidecar(), yurt_app_set(template=NGINX), overrider(entry("*", patches=[operation])))
+    assert not answer.allowed
+    assert "belongs to fleethook" in answer.message or "cannot be overridden" in answer.message
+
+
+def test_neither_template_nor_pool_patch_forges_annotations_of_fleethook() -> None:
+    forged = {
+        "metadata": {"annotations": {"fleethook.io/undo": '{"spec":{"paused":null}}', "fleethook.io/rendered": "x"}}
+    }
+    subject = yurt_app_set(template=NGINX, pools=[pool("hangzhou", patch=forged)])
+    subject["spec"]["workloadTemplate"]["deploymentTemplate"]["metadata"]["annotations"] = forged["metadata"][
+        "annotations"
+    ]
+    written = with_sidecar()
+    written["spec"]["paused"] = True
+    written["metadata"]["annotations"] |= forged["metadata"]["annotations"]
+    bare = rendered(written, subject)
+    assert not {RENDERED_ANNOTATION, UNDO_ANNOTATION} & bare["metadata"]["annotations"].keys()
+    result = rendered(written, subject, overrider(entry("*", items=PAIR)))
+    assert result["spec"]["paused"] is True
+    assert result["metadata"]["annotations"][RENDERED_ANNOTATION] != "x"
+
+
+def test_ports_that_share_a_number_are_two_ports() -> None:
+    ports = [{"containerPort": 53, "protocol": "TCP"}, {"containerPort": 53, "protocol": "UDP"}]
+    template = pod_template(containers=[container("nginx", "nginx:1", ports=ports)])
+    living = workload(template=copy.deepcopy(template))
+    living["spec"]["template"]["metadata"]["labels"] = dict(living["metadata"]["labels"])
+    pod_spec(living)["containers"][0]["ports"].insert(1, {"containerPort": 9, "protocol": "TCP"})
+    path = f"{SPEC}/containers/[name=nginx]/ports/[containerPort=53,protocol=UDP]/name"
+    rule = overrider(entry("*", patches=[patch("add", path, "dns")]))
+    result = rendered(living, yurt_app_set(template=template), rule, operation="UPDATE", old=living)
+    assert pod_spec(result)["containers"][0]["ports"] == [
+        {"containerPort": 53, "protocol": "TCP"},
+        {"containerPort": 9, "protocol": "TCP"},
+        {"containerPort": 53, "protocol": "UDP", "name": "dns"},
+    ]
+
+
+def test_node_affinity_that_an_overrider_sets_is_not_added_to_at_the_next_render() -> None:
+    pods = {"matchExpressions": [{"key": "apps.openyurt.io/nodepool", "operator": "In", "values": ["hangzhou"]}]}
+    subject = yurt_app_set(template=NGINX, pools=[pool("hangzhou", nodeSelectorTerm=pods)])
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    fields = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+    own = {"nodeAffinity": {required: {"nodeSelectorTerms": [fields]}}}
+    rule = overrider(entry("*", patches=[patch("add", f"{SPEC}/affinity", own)]))
+    living = with_sidecar()
+    pod_spec(living)["affinity"] = {"nodeAffinity": {required: {"nodeSelectorTerms": [pods]}}}
+    first = rendered(living, subject, rule, operation="UPDATE", old=living)
+    assert pod_spec(first)["affinity"] == own
+    edited = copy.deepcopy(first)
+    edited["metadata"]["labels"]["team"] = "a"
+    assert rendered(edited, subject, rule, operation="UPDATE", old=first) == edited
+    assert pod_spec(rendered(first, subject, operation="UPDATE", old=first)) == pod_spec(living)

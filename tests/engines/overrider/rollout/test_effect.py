@@ -1,0 +1,156 @@
+"""The effect of a change on one workload, and the number of pods that it replaces."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from fleethook.engines.overrider.rollout.effect import Effect, classify, find_changes, subtract
+from tests.builders import container, workload
+
+
+def changed(path: str, value: Any, **fields: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a workload with these fields of its spec, and the same with a value at a path; None removes it."""
+    before = workload(**fields)
+    after = copy.deepcopy(before)
+    *parents, name = path.split("/")
+    place: Any = after
+    for token in parents:
+        place = place[int(token)] if isinstance(place, list) else place.setdefault(token, {})
+    if value is None:
+        del place[name]
+    else:
+        place[name] = value
+    return before, after
+
+
+def effect_of(before: dict[str, Any], after: dict[str, Any], kind: str = "Deployment") -> Effect:
+    return classify(kind, before, after, find_changes(before, after))
+
+
+IMAGE = "spec/template/spec/containers/0/image"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "name"),
+    [
+        (IMAGE, "nginx:2", "rolls"),
+        ("spec/template/metadata/annotations", {"a": "b"}, "rolls"),
+        ("spec/template/spec/hostNetwork", True, "rolls"),
+        ("spec/replicas", 3, "scales"),
+        ("spec/minReadySeconds", 3, "spec"),
+        ("spec/paused", True, "spec"),
+        ("metadata/labels/team", "a", "metadata"),
+        ("metadata/annotations/note", "a", "metadata"),
+        ("status/replicas", 1, "unchanged"),
+        ("metadata/generation", 2, "unchanged"),
+    ],
+)
+def test_the_strongest_change_names_the_effect(path: str, value: Any, name: str) -> None:
+    assert effect_of(*changed(path, value)).name == name
+
+
+@pytest.mark.parametrize(
+    ("path", "stored"),
+    [
+        ("spec/template/spec/containers/0/terminationMessagePath", "/dev/termination-log"),
+        ("spec/template/spec/containers/0/imagePullPolicy", "Always"),
+        ("spec/template/spec/terminationGracePeriodSeconds", 30),
+        ("spec/template/spec/securityContext", {}),
+        ("spec/template/spec/nodeSelector", {}),
+        ("spec/template/spec/tolerations", []),
+        ("spec/strategy", {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}),
+    ],
+)
+def test_a_default_that_a_write_drops_is_stored_again(path: str, stored: Any) -> None:
+    without, present = changed(path, stored)
+    assert effect_of(present, without) == Effect("unchanged", 0, (2, 2))
+
+
+def test_a_dropped_value_that_is_no_default_counts() -> None:
+    without, present = changed("spec/template/spec/terminationGracePeriodSeconds", 60)
+    assert effect_of(present, without).name == "rolls"
+
+
+def test_quantities_are_compared_by_value() -> None:
+    cpu = "spec/template/spec/containers/0/resources"
+    _, before = changed(cpu, {"limits": {"cpu": "1"}})
+    _, same = changed(cpu, {"limits": {"cpu": "1000m"}})
+    _, other = changed(cpu, {"limits": {"cpu": "1001m"}})
+    assert effect_of(before, same).name == "unchanged"
+    assert effect_of(before, other).name == "rolls"
+
+
+def test_the_order_of_variables_is_a_change_of_the_pod_template() -> None:
+    one, two = {"name": "A", "value": "1"}, {"name": "B", "value": "2"}
+    path = "spec/template/spec/containers"
+    _, before = changed(path, [container(env=[one, two])])
+    _, after = changed(path, [container(env=[two, one])])
+    assert effect_of(before, after).name == "rolls"
+
+
+def test_an_empty_node_affinity_of_openyurt_is_no_change() -> None:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
+    without, present = changed("spec/template/spec/affinity", {"nodeAffinity": required})
+    assert effect_of(present, without).name == "unchanged"
+    assert effect_of(without, present).name == "unchanged"
+
+
+def test_a_rollout_counts_the_replicas_after_it() -> None:
+    before, after = changed(IMAGE, "nginx:2")
+    after["spec"]["replicas"] = 5
+    assert effect_of(before, after)[:3] == ("rolls", 5, (2, 5))
+
+
+def test_a_workload_without_replicas_rolls_no_pods() -> None:
+    assert effect_of(*changed(IMAGE, "nginx:2", replicas=0))[:2] == ("rolls", 0)
+
+
+def test_a_paused_deployment_rolls_when_it_is_resumed() -> None:
+    effect = effect_of(*changed(IMAGE, "nginx:2", paused=True))
+    assert effect[:2] == ("rolls", 0)
+    assert effect.notes == ("the Deployment is paused: 2 pods are replaced when it is resumed",)
+
+
+def test_a_resumed_deployment_rolls_if_its_template_changed_meanwhile() -> None:
+    before, after = changed("spec/paused", False, paused=True)
+    before["status"] = after["status"] = {"replicas": 2}
+    assert effect_of(before, after)[:2] == ("rolls", 2)
+    before["status"]["updatedReplicas"] = 2
+    assert effect_of(before, after).name == "spec"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "pods", "note"),
+    [
+        ({"type": "OnDelete"}, 0, "updateStrategy is OnDelete: 4 pods are replaced as you delete them"),
+        (
+            {"type": "RollingUpdate", "rollingUpdate": {"partition": 3}},
+            1,
+            "updateStrategy has partition 3: 3 pods stay as they are",
+        ),
+        (
+            {"type": "RollingUpdate", "rollingUpdate": {"partition": 9}},
+            0,
+            "updateStrategy has partition 9: 4 pods stay as they are",
+        ),
+    ],
+)
+def test_a_statefulset_rolls_as_its_strategy_says(strategy: dict[str, Any], pods: int, note: str) -> None:
+    before, after = changed(IMAGE, "nginx:2", kind="StatefulSet", replicas=4, updateStrategy=strategy)
+    effect = effect_of(before, after, "StatefulSet")
+    assert (effect.name, effect.pods, effect.notes) == ("rolls", pods, (note,))
+
+
+def test_replicas_that_an_autoscaler_set_are_noted() -> None:
+    before, after = changed("spec/replicas", 1, replicas=7)
+    assert not effect_of(before, after).notes
+    before["metadata"]["managedFields"] = [{"subresource": "scale"}]
+    assert "an autoscaler sets them again" in effect_of(before, after).notes[0]
+
+
+def test_known_changes_are_subtracted() -> None:
+    before, after = changed(IMAGE, "nginx:2")
+    changes = find_changes(before, after)
+    assert subtract(changes, changes) == []
+    assert subtract(changes, ()) == list(changes)

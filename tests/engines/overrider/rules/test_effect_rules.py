@@ -1,0 +1,155 @@
+"""Tests of the warnings about valid overriders that have no effect in their cluster."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.engines.overrider.admission.overrider_admission import validate_overrider
+from fleethook.engines.overrider.admission.subject_admission import validate_subject
+from fleethook.engines.overrider.openyurt.owner_controller import DAEMONS_WITHOUT_CONTROLLER
+from fleethook.engines.overrider.preview.manifest_findings import check_documents
+from fleethook.engines.overrider.preview.manifest_report import ManifestReport
+from tests.builders import (
+    entry,
+    image,
+    node_pool,
+    overrider,
+    pod_template,
+    request,
+    store_of,
+    yurt_app_daemon,
+    yurt_app_set,
+)
+
+TO_2 = entry("*", items=[image("nginx", "nginx:2")])
+NEW = "apps.openyurt.io/v1beta2"
+EAST = {"region": "east"}
+
+
+def rule(kind: str, name: str) -> dict[str, Any]:
+    return overrider(TO_2, subject={"apiVersion": "apps.openyurt.io/v1alpha1", "kind": kind, "name": name})
+
+
+def beta(**spec: Any) -> dict[str, Any]:
+    """A YurtAppSet v1beta1."""
+    template = {"metadata": {"labels": {"app": "demo"}}, "spec": {"selector": {"matchLabels": {"app": "demo"}}}}
+    template["spec"]["template"] = pod_template()
+    return {
+        "apiVersion": "apps.openyurt.io/v1beta1",
+        "kind": "YurtAppSet",
+        "metadata": {"name": "demo", "namespace": "default"},
+        "spec": {"workload": {"workloadTemplate": {"deploymentTemplate": template}}, **spec},
+    }
+
+
+def in_files(*objects: dict[str, Any]) -> set[str]:
+    documents = [Document(one, "all.yaml", 1) for one in objects]
+    found = check_documents(documents, store_of(*objects))
+    assert {one.level for one in found} <= {"warning"}
+    return {one.finding.text for one in found if one.finding.code in ("no-controller", "no-pools")}
+
+
+def at_admission(document: dict[str, Any], *objects: dict[str, Any]) -> set[str]:
+    answer = validate_overrider(request(document), store=store_of(*objects))
+    assert answer.allowed
+    return {text for text in answer.warnings if text.startswith(("subject.kind", "subject.name"))}
+
+
+def test_a_daemon_beside_node_pools_of_openyurt_1_7_is_a_warning_everywhere() -> None:
+    document, daemon = rule("YurtAppDaemon", "agent"), yurt_app_daemon()
+    new, old = {**node_pool("a", EAST), "apiVersion": NEW}, node_pool("a", EAST)
+    expected = {f"subject.kind: {DAEMONS_WITHOUT_CONTROLLER}"}
+    assert at_admission(document, daemon, new) == expected
+    assert in_files(document, daemon, new) == expected
+    assert at_admission(document, daemon, old) == in_files(document, daemon, old) == set()
+    assert at_admission(rule("YurtAppSet", "demo"), yurt_app_set(), new) == set()
+
+
+def test_a_daemon_without_controller_is_a_warning_before_its_creation() -> None:
+    new = {**node_pool("a"), "apiVersion": NEW}
+    assert f"subject.kind: {DAEMONS_WITHOUT_CONTROLLER}" in at_admission(rule("YurtAppDaemon", "agent"), new)
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            {"pools": ["beijing", "hangzou"]},
+            "YurtAppSet demo has no node pool: there is no NodePool beijing, hangzou, which spec.pools names",
+        ),
+        (
+            {"nodepoolSelector": {"matchLabels": {"region": "west"}}},
+            "YurtAppSet demo has no node pool: no NodePool has the labels that spec.nodepoolSelector selects",
+        ),
+        ({"pools": ["hangzhou", "hangzou"]}, "there is no NodePool hangzou, which YurtAppSet demo names"),
+        ({"pools": ["hangzhou"]}, ""),
+        ({"nodepoolSelector": {}}, ""),
+    ],
+)
+def test_a_v1beta1_set_is_compared_with_the_node_pools_that_exist(spec: dict[str, Any], text: str) -> None:
+    objects = (rule("YurtAppSet", "demo"), beta(**spec), node_pool("hangzhou", EAST))
+    expected = {f"subject.name: {text}"} if text else set()
+    assert at_admission(*objects) == in_files(*objects) == expected
+
+
+def test_without_any_node_pool_there_is_no_finding() -> None:
+    objects = (rule("YurtAppSet", "demo"), beta(pools=["hangzhou"]))
+    assert at_admission(*objects) == in_files(*objects) == set()
+    daemon = (rule("YurtAppDaemon", "agent"), yurt_app_daemon())
+    assert at_admission(*daemon) == set()
+
+
+@pytest.mark.parametrize(
+    ("pools", "text"),
+    [([], "nothing could be rendered"), (["hangzhou"], "only the pools in spec.pools could be rendered")],
+)
+def test_files_without_node_pools_warn_about_a_selector(pools: list[str], text: str) -> None:
+    named = overrider(entry("hangzhou", "beijing", items=[image("nginx", "nginx:2")]))
+    objects = (named, beta(pools=pools, nodepoolSelector={"matchLabels": EAST}))
+    found = check_documents([Document(one, "all.yaml", 1) for one in objects], store_of(*objects))
+    assert [(one.key.group_kind.kind, one.finding.code, one.finding.text) for one in found] == [
+        ("YurtAppSet", "not-checked", f"no NodePool is known, so {text} to check this")
+    ]
+
+
+def test_a_v1alpha1_set_without_topology_and_a_daemon_that_selects_nothing_are_warnings() -> None:
+    empty = (rule("YurtAppSet", "demo"), yurt_app_set(pools=[]))
+    assert at_admission(*empty) == {"subject.name: YurtAppSet demo has no node pool: spec.topology.pools is empty"}
+    daemon = (rule("YurtAppDaemon", "agent"), yurt_app_daemon(), node_pool("a", {"region": "west"}))
+    text = "YurtAppDaemon agent has no node pool: no NodePool has the labels that spec.nodepoolSelector selects"
+    assert at_admission(*daemon) == in_files(*daemon) == {f"subject.name: {text}"}
+
+
+def test_an_edit_that_removes_the_last_node_pool_is_a_warning() -> None:
+    old, new = yurt_app_set(), yurt_app_set(pools=[])
+    store = store_of(rule("YurtAppSet", "demo"), old)
+    made = request(new, "UPDATE", old)
+    made.kind = type(made.kind)(group="apps.openyurt.io", version="v1alpha1", kind="YurtAppSet")
+    answer = validate_subject(made, store=store, policy="refuse")
+    text = "subject.name: YurtAppSet demo has no node pool: spec.topology.pools is empty"
+    assert answer.allowed
+    assert f"YurtAppOverrider default/demo1: {text}" in answer.warnings
+
+
+async def test_served_manifests_report_it_too() -> None:
+    objects = (rule("YurtAppSet", "demo"), yurt_app_set(pools=[]))
+    report = ManifestReport(store_of(*objects))
+    await report.refresh([Document(one, "all.yaml", 1) for one in objects])
+    assert "warning: YurtAppOverrider default/demo1: subject.name: YurtAppSet demo has no node pool" in report.detail()
+
+
+def test_the_documented_messages_are_those_of_the_code() -> None:
+    documented = (Path(__file__).parents[4] / "docs" / "overriders.md").read_text()
+    rows = [
+        line.split(" | ") for line in documented.splitlines() if line.startswith(("| `no-controller`", "| `no-pools`"))
+    ]
+    listed, unknown = beta(pools=["hangzhou"]), beta(pools=["beijing", "hangzou"])
+    said = {
+        *at_admission(rule("YurtAppDaemon", "agent"), yurt_app_daemon(), {**node_pool("a", EAST), "apiVersion": NEW}),
+        *at_admission(rule("YurtAppSet", "demo"), listed, node_pool("beijing")),
+        *at_admission(rule("YurtAppSet", "demo"), yurt_app_set(pools=[])),
+        *at_admission(rule("YurtAppSet", "demo"), unknown, node_pool("beijing")),
+    }
+    assert {f"{field}: {message.removesuffix(' |')}" for _, field, message in rows} == said

@@ -1,0 +1,121 @@
+"""Tests that validation answers any manifest with findings and never fails."""
+
+import copy
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.engines.overrider.admission.overrider_admission import validate_overrider
+from fleethook.engines.overrider.admission.subject_admission import validate_subject
+from fleethook.engines.overrider.preview.manifest_findings import check_documents
+from fleethook.engines.overrider.rules.validation import check_overrider
+from tests.builders import (
+    container,
+    entry,
+    image,
+    node_pool,
+    overrider,
+    patch,
+    pod_template,
+    pool,
+    request,
+    store_of,
+    yurt_app_daemon,
+    yurt_app_set,
+)
+from tests.hypothesis_profiles import examples
+
+SPEC = "/spec/template/spec"
+RULE = overrider(
+    entry(
+        "hangzhou",
+        "-beijing",
+        items=[
+            image("nginx", "nginx:{{nodepool}}"),
+            {"replicas": 3},
+            {"env": {"containerName": "nginx", "env": [{"name": "A", "value": "1"}]}},
+            {"args": {"containerName": "nginx", "args": ["a"]}},
+            {"resources": {"containerName": "nginx", "resources": {"limits": {"cpu": 1}}}},
+            {"volumeMounts": {"containerName": "nginx", "volumeMounts": [{"name": "d", "mountPath": "/d"}]}},
+            {"volumes": [{"name": "d", "emptyDir": {}}]},
+            {"tolerations": [{"key": "a", "operator": "Exists"}]},
+            {"nodeSelector": {"a": "b"}},
+            {"annotations": {"a": None}},
+            {"labels": {"a": "b"}},
+        ],
+    ),
+    entry(
+        "*",
+        patches=[
+            patch("add", "/metadata/annotations", {"a": "b"}),
+            patch("replace", f"{SPEC}/containers/[name=nginx]/image", "nginx:2"),
+            patch("add", f"{SPEC}/containers/-", {"name": "side", "image": "side:1"}),
+        ],
+    ),
+)
+SUBJECT = yurt_app_set(
+    template=pod_template(containers=[container(args=["a"])]), pools=[pool("hangzhou", patch={"spec": {}})]
+)
+DAEMON = yurt_app_daemon("demo")
+NODE_POOL = node_pool("hangzhou", {"region": "east"})
+
+VALUES = st.sampled_from(
+    [None, True, 0, -1, 1.5, "", "x", "-", "*", "{{ nodepool }}", "/a", [], [[]], [None], {}, {"": 1}, {"name": 1}, 10**30]
+)  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    found = [path] if path else []
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        found += places(one, (*path, key))
+    return found
+
+
+@st.composite
+def mutated(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
+    """The document with up to three values replaced, renamed or removed, except kind and metadata."""
+    made = copy.deepcopy(document)
+    for _ in range(draw(st.integers(1, 3))):
+        found = [path for path in places(made) if path[0] not in ("apiVersion", "kind", "metadata")]
+        if not found:
+            break
+        *parents, last = draw(st.sampled_from(found))
+        parent = made
+        for key in parents:
+            parent = parent[key]
+        change = draw(st.sampled_from(["replace", "remove", "rename"]))
+        if change == "replace":
+            parent[last] = copy.deepcopy(draw(VALUES))
+        else:
+            value = parent.pop(last)
+            if change == "rename" and isinstance(parent, dict):
+                parent[f"{last}s"] = value
+    return made
+
+
+@settings(max_examples=examples(300))
+@given(mutated(RULE), mutated(SUBJECT) | mutated(DAEMON) | st.just(SUBJECT))
+def test_no_manifest_crashes_the_validation(rule: dict[str, Any], subject: dict[str, Any]) -> None:
+    objects = (rule, subject, NODE_POOL)
+    store = store_of(*objects)
+    found = check_documents([Document(one, "f.yaml", 1) for one in objects], store)
+    for one in found:
+        assert one.finding.message
+        assert one.level in ("error", "warning")
+    answer = validate_overrider(request(rule), store=store)
+    codes = {
+        one.finding.code for one in found if one.key.group_kind.kind == "YurtAppOverrider" and one.level == "error"
+    }
+    assert answer.allowed or codes, "admission refuses what files are fine with"
+    made = request(subject)
+    made.kind = type(made.kind)("apps.openyurt.io", "v1alpha1", subject["kind"])
+    assert validate_subject(made, store=store, policy="warn").allowed
+
+
+def test_the_unchanged_overrider_is_admitted() -> None:
+    subject = yurt_app_set(pools=[pool("hangzhou"), pool("beijing")])
+    found = check_overrider(RULE, cluster="", namespace="default", store=store_of(RULE, subject))
+    assert [one.text for one in found if one.level == "error"] == []

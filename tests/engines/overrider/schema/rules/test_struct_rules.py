@@ -1,0 +1,29 @@
+"""Rules about a struct; tests/conformance/workload_rules.yaml has one row or more for each rule."""
+
+import pytest
+
+from fleethook.engines.overrider.entries.value_marks import POOL_MARK
+from fleethook.engines.overrider.schema import check_workload
+from fleethook.engines.overrider.schema.rules.struct_rules import read_quantity
+from tests.workload_rules import make_workload
+
+
+@pytest.mark.parametrize(("value", "amount"), [("1Gi", "1Gi"), (2, "2"), ("x", None), (True, None), ({}, None)])
+def test_values_that_are_no_quantity_are_ignored(value: object, amount: str | None) -> None:
+    found = read_quantity(value)
+    assert (None if found is None else str(found)) == amount
+
+
+def test_the_mark_of_a_pool_is_valid_where_a_name_is() -> None:
+    mounted = {"name": f"data-{POOL_MARK}", "emptyDir": {}}
+    row = {
+        "set": {
+            "$pod/volumes": [mounted],
+            "$app/volumeMounts": [{"name": mounted["name"], "mountPath": f"/{POOL_MARK}", "subPath": POOL_MARK}],
+            "$app/env": [{"name": f"A_{POOL_MARK}", "value": POOL_MARK}],
+            "$pod/nodeSelector": {f"example.com/{POOL_MARK}": POOL_MARK},
+            "$pod/tolerations": [{"key": POOL_MARK, "value": POOL_MARK}],
+            "/spec/template/metadata/annotations": {f"example.com/{POOL_MARK}": POOL_MARK},
+        }
+    }
+    assert check_workload(make_workload(row), "Deployment") == []

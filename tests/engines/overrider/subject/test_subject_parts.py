@@ -1,0 +1,86 @@
+"""Tests of the members of subjects of both API versions."""
+
+from typing import Any
+
+import pytest
+
+from fleethook.engines.overrider.subject.subject_parts import (
+    PoolSelection,
+    SetSelections,
+    depends_on_node_pools,
+    templates_of,
+    templates_path,
+    tweaks_of,
+    workload_kinds,
+)
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from tests.builders import node_pool, tweak, yurt_app_daemon, yurt_app_set, yurt_app_set_v1beta1
+
+EAST = {"matchLabels": {"region": "east"}}
+
+
+@pytest.mark.parametrize(
+    ("subject", "path"),
+    [
+        (yurt_app_set(), "spec.workloadTemplate"),
+        (yurt_app_daemon(), "spec.workloadTemplate"),
+        (yurt_app_set_v1beta1(), "spec.workload.workloadTemplate"),
+    ],
+)
+def test_the_templates_are_at_the_path_of_the_version(subject: dict[str, Any], path: str) -> None:
+    found = subject
+    for member in path.split("."):
+        found = found[member]
+    assert (templates_path(subject), templates_of(subject)) == (path, found)
+    assert "deploymentTemplate" in found
+
+
+def test_a_v1beta1_set_with_both_templates_has_stateful_sets() -> None:
+    both = {"statefulSetTemplate": {"spec": {}}, "deploymentTemplate": {"spec": {}}}
+    old, new = yurt_app_set(), yurt_app_set_v1beta1()
+    old["spec"]["workloadTemplate"] = new["spec"]["workload"]["workloadTemplate"] = both
+    assert workload_kinds(old) == ["Deployment", "StatefulSet"]
+    assert workload_kinds(new) == ["StatefulSet"]
+    assert workload_kinds({"spec": {"workloadTemplate": {"deploymentTemplate": {}}}}) == []
+
+
+def test_daemons_and_v1beta1_sets_depend_on_node_pools() -> None:
+    assert depends_on_node_pools(YURT_APP_DAEMON, yurt_app_daemon())
+    assert depends_on_node_pools(YURT_APP_SET, yurt_app_set_v1beta1())
+    assert not depends_on_node_pools(YURT_APP_SET, yurt_app_set())
+
+
+@pytest.mark.parametrize("tweaks", [None, "a", {"a": 1}])
+def test_tweaks_of_a_wrong_type_are_none(tweaks: Any) -> None:
+    assert tweaks_of({"spec": {"workload": {"workloadTweaks": tweaks}}}) == []
+
+
+@pytest.mark.parametrize(
+    ("selection", "names"),
+    [
+        ({"pools": ["a"]}, ["a"]),
+        ({"nodepoolSelector": EAST}, ["b"]),
+        ({"pools": ["a", 7], "nodepoolSelector": EAST}, ["a", "b"]),
+        ({"nodepoolSelector": {}}, ["a", "b"]),
+        ({"pools": "a"}, []),
+        ({}, []),
+    ],
+)
+def test_names_and_labels_select_node_pools(selection: Any, names: list[str]) -> None:
+    pools = {"a": node_pool("a"), "b": node_pool("b", {"region": "east"})}
+    chosen = PoolSelection(selection)
+    assert [name for name, one in pools.items() if chosen.selects(name, one)] == names
+
+
+def test_labels_select_no_pool_that_is_unknown() -> None:
+    assert not PoolSelection({"nodepoolSelector": {}}).selects("a", None)
+    assert PoolSelection({"pools": ["a"]}).selects("a", None)
+
+
+def test_a_pool_has_the_tweaks_that_select_it() -> None:
+    tweaks = [tweak("a", replicas=1), tweak(selector=EAST, replicas=2), tweak(selector={}, replicas=3)]
+    selections = SetSelections(yurt_app_set_v1beta1(pools=["a", "b"], tweaks=tweaks))
+    assert selections.tweaks("a", None) == (0, 2)
+    assert selections.tweaks("b", node_pool("b", {"region": "east"})) == (1, 2)
+    assert selections.selects("a", None)
+    assert not selections.selects("c", node_pool("c"))

@@ -1,0 +1,144 @@
+"""A review whose plan is not compiled pauses, and is answered from the objects of one moment."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fleethook.asgi import Fleethook, create_app
+from fleethook.cluster.store import ObjectKey, Store
+from fleethook.engines.overrider.admission.workload_admission import mutate_workload, mutate_workload_in_slices
+from fleethook.engines.overrider.plan import subject_plans
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.model.admission import AdmissionRequest, Response
+from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
+from fleethook.settings import Settings
+from fleethook.work.slices import Slice, run_at_once, run_until_pause
+from tests.asgi_client import call
+from tests.builders import entry, image, node_pool, overrider, patch, request, store_of, workload, yurt_app_set
+
+RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
+BROKEN = overrider(entry("*", patches=[patch("remove", "/spec/template/spec/nowhere")]))
+POOLS = ("hangzhou", "beijing")
+
+
+def delete_rule(store: Store) -> None:
+    store.remove(ObjectKey("", YURT_APP_OVERRIDER, "default", "demo1"))
+
+
+def delete_subject(store: Store) -> None:
+    store.remove(ObjectKey("", YURT_APP_SET, "default", "demo"))
+
+
+def put(document: dict[str, Any]) -> Callable[[Store], None]:
+    return lambda store: store.put(document)
+
+
+CHANGES: dict[str, Callable[[Store], None]] = {
+    "the overrider has another image": put(overrider(entry("*", items=[image("nginx", "nginx:3.0")]))),
+    "the overrider names the pool": put(
+        overrider(entry("*", patches=[patch("add", "/spec/template/metadata/labels/{{nodepool}}", "yes")]))
+    ),
+    "the overrider does not fit": put(BROKEN),
+    "the overrider selects no pool": put(overrider(entry("-hangzhou", items=[{"replicas": 5}]))),
+    "the overrider is deleted": delete_rule,
+    "the subject is deleted": delete_subject,
+    "the subject lists no pool": put(yurt_app_set(pools=[])),
+    "the subject has another template": put(yurt_app_set(replicas=7)),
+    "nothing that a plan depends on": put(node_pool("elsewhere")),
+}
+
+
+def make_review(operation: str = "CREATE", pool: str = "hangzhou") -> AdmissionRequest:
+    document = workload(pool=pool)
+    return request(document, operation, old=document if operation == "UPDATE" else None)
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("rule", [RULE, BROKEN], ids=["fits", "broken"])
+def test_a_change_during_any_pause_is_in_the_answer_as_a_whole(
+    change: str, operation: str, rule: dict[str, Any]
+) -> None:
+    def review(store: Store) -> Response:
+        return mutate_workload(make_review(operation), store=store, plans=PlanCache())
+
+    whole = mutate_workload_in_slices(make_review(operation), store=store_of(yurt_app_set(), rule), plans=PlanCache())
+    slices = list(whole)
+    assert len(slices) >= 3
+    for number, following in enumerate(slices):
+        store = store_of(yurt_app_set(), rule)
+        before = review(store)
+        work = mutate_workload_in_slices(make_review(operation), store=store, plans=PlanCache())
+        for _ in range(number + 1):
+            next(work)
+        CHANGES[change](store)
+        # Only rendering is left after the plan is selected.
+        assert run_at_once(work) == (before if following is Slice.PURE else review(store))
+
+
+def test_only_a_review_without_a_compiled_plan_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    compile_bare = subject_plans.compile_bare
+    monkeypatch.setattr(
+        subject_plans, "compile_bare", lambda *given, **named: compiled.append("bare") or compile_bare(*given, **named)
+    )
+    store, plans = store_of(yurt_app_set(), RULE), PlanCache()
+    first = run_until_pause(mutate_workload_in_slices(make_review(), store=store, plans=plans))
+    assert not isinstance(first, Response)
+    assert not compiled  # The first pause is before the first slice of the work.
+    for _ in first:
+        pass
+    for pool in POOLS:
+        work = run_until_pause(mutate_workload_in_slices(make_review(pool=pool), store=store, plans=plans))
+        assert isinstance(work, Response)
+    assert plans.compiled == 1
+
+
+def body(pool: str) -> bytes:
+    kind = {"group": "apps", "version": "v1", "kind": "Deployment"}
+    asked = {"uid": "u", "operation": "CREATE", "kind": kind, "namespace": "default", "object": workload(pool=pool)}
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}).encode()
+
+
+def served() -> Fleethook:
+    app = create_app(Settings(), log=None)
+    for document in (yurt_app_set(), RULE):
+        app.store.put(document)
+    return app
+
+
+async def test_concurrent_reviews_of_a_subject_compile_its_plan_once_and_let_others_in() -> None:
+    app, alone = served(), served()
+    iterations, done = 0, False
+
+    async def others() -> None:
+        nonlocal iterations
+        while not done:
+            iterations += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(others())
+    reviews = [body(pool) for pool in POOLS * 10]
+    answers = await asyncio.gather(*(call(app, "/mutate-apps-v1-deployment", one) for one in reviews))
+    done = True
+    await other
+    assert app.plans.compiled == 1
+    assert iterations >= 8
+    for one, answer in zip(reviews, answers, strict=True):
+        assert answer.body == (await call(alone, "/mutate-apps-v1-deployment", one)).body
+
+
+async def test_a_review_whose_client_goes_away_does_not_keep_others_waiting() -> None:
+    app = served()
+    first = asyncio.create_task(call(app, "/mutate-apps-v1-deployment", body("hangzhou")))
+    while not app.plans.size:
+        await asyncio.sleep(0)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    first.cancel()
+    answer = await call(app, "/mutate-apps-v1-deployment", body("beijing"))
+    assert answer.json()["response"]["patch"]
+    assert first.cancelled()
