@@ -1,4 +1,6 @@
-"""Write app/fleethook/dispatch/builtins.json: the built-in resources that share a storage, read from a kube-apiserver.
+"""Write app/fleethook/engines/dispatch/match/builtins.json.
+
+The built-in resources that share a storage, read from a kube-apiserver.
 
 ``python -m schemas.builtins`` starts the control plane of the end-to-end tests with all APIs and feature gates enabled.
 It finds the binaries as the tests do (tests/e2e/controlplane/build.py).
@@ -14,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.controlplane import build
 
-TABLE: Final = Path(__file__).parent.parent / "app" / "fleethook" / "dispatch" / "builtins.json"
+TABLE: Final = Path(__file__).parent.parent / "app" / "fleethook" / "engines" / "dispatch" / "match" / "builtins.json"
 
 Read = Callable[[str], Any]
 """Returns the decoded response to a GET of a path."""

@@ -14,22 +14,22 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fleethook import __version__
-from fleethook.api.access import ClusterAccess, is_open, log_access, needed_credentials
-from fleethook.api.annotated_dispatch import annotated_routes
-from fleethook.api.dispatch import DispatchContext
 from fleethook.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
-from fleethook.api.tokens import Tokens
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.paths import split_cluster_path
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.source import PartState, Source
-from fleethook.dispatch.credentials.reloader import Credentials
-from fleethook.dispatch.dispatcher import Dependencies
-from fleethook.dispatch.factory import build_dispatcher
-from fleethook.dispatch.limits import RequestLimits
-from fleethook.dispatch.own_endpoints import Address, OwnEndpoints, list_own_addresses
-from fleethook.dispatch.schema_owner import INDEXES as DISPATCH_INDEXES
-from fleethook.dispatch.validation.validator import ConfigurationValidator
+from fleethook.engines.dispatch.credentials.reloader import Credentials
+from fleethook.engines.dispatch.dispatcher import Dependencies
+from fleethook.engines.dispatch.factory import build_dispatcher
+from fleethook.engines.dispatch.hooks.own_endpoints import Address, OwnEndpoints, list_own_addresses
+from fleethook.engines.dispatch.owner.schema_owner import INDEXES as DISPATCH_INDEXES
+from fleethook.engines.dispatch.request_limits import RequestLimits
+from fleethook.engines.dispatch.review.access import ClusterAccess, is_open, log_access, needed_credentials
+from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
+from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext
+from fleethook.engines.dispatch.review.tokens import Tokens
+from fleethook.engines.dispatch.validation.validator import ConfigurationValidator
 from fleethook.engines.overrider.openyurt.openyurt_conflicts import OpenYurtConflicts
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.plan_warmup import PlanWarmup

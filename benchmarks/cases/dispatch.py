@@ -22,7 +22,7 @@ from benchmarks.harness.rounds import spread
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 
-MEASURED = ("app/fleethook/dispatch", "app/fleethook/outbound")
+MEASURED = ("app/fleethook/engines/dispatch", "app/fleethook/outbound")
 
 
 REQUESTS = 300

@@ -20,7 +20,7 @@ MEASURED = (
     "app/fleethook/server",
     "app/fleethook/asgi.py",
     "app/fleethook/work",
-    "app/fleethook/dispatch",
+    "app/fleethook/engines/dispatch",
     "app/fleethook/fairness",
     "app/fleethook/model",
     "app/fleethook/cluster/store",

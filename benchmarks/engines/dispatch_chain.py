@@ -19,12 +19,12 @@ from benchmarks.engines.dispatch_worlds import (
     build_review,
 )
 from benchmarks.reviews import deployment
-from fleethook.api.access import ClusterAccess
-from fleethook.api.dispatch import DispatchContext, DispatchEndpoint
 from fleethook.asgi import Fleethook, create_app
-from fleethook.dispatch.call import Deadline
-from fleethook.dispatch.dispatcher import Dispatcher
-from fleethook.dispatch.factory import build_dispatcher
+from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.dispatcher import Dispatcher
+from fleethook.engines.dispatch.factory import build_dispatcher
+from fleethook.engines.dispatch.review.access import ClusterAccess
+from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint
 from fleethook.model.admission import AdmissionReview
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.tls.trust import create_context

@@ -6,12 +6,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, RESOURCES, SIZES, Case, World, cases
-from fleethook.dispatch.audit import Audit
-from fleethook.dispatch.call import Deadline
-from fleethook.dispatch.dispatcher import Dispatcher
-from fleethook.dispatch.should_call import CallDecider
+from fleethook.engines.dispatch.call.audit import Audit
+from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.dispatcher import Dispatcher
+from fleethook.engines.dispatch.match.should_call import CallDecider
 from fleethook.lifetime import settle_garbage_collector
-from tests.dispatch.builders import request_of
+from tests.engines.dispatch.builders import request_of
 
 Found = dict[tuple[str, str, int], list[float]]
 """Microseconds by case, way and number of hooks; a value for each round."""

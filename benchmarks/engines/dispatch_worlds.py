@@ -6,17 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fleethook.cluster.store import Store
-from fleethook.dispatch.configurations import Configurations
-from fleethook.dispatch.converter import ObjectConverter
-from fleethook.dispatch.dispatcher import Dependencies, Dispatcher
-from fleethook.dispatch.hook_index import RelevantHook
-from fleethook.dispatch.hooks import EVERY
-from fleethook.dispatch.rules import match_rules
-from fleethook.dispatch.schema_owner import INDEXES
+from fleethook.engines.dispatch.convert.converter import ObjectConverter
+from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
+from fleethook.engines.dispatch.hooks.configurations import Configurations
+from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
+from fleethook.engines.dispatch.hooks.hooks import EVERY
+from fleethook.engines.dispatch.match.rules import match_rules
+from fleethook.engines.dispatch.owner.schema_owner import INDEXES
 from fleethook.outbound.client import HookClient
 from fleethook.work.fair_turns import Work
 from fleethook.work.immediate_steps import Steps
-from tests.dispatch.builders import binding, configuration, export, in_cluster, namespace, review, webhook, widget
+from tests.engines.dispatch.builders import (
+    binding,
+    configuration,
+    export,
+    in_cluster,
+    namespace,
+    review,
+    webhook,
+    widget,
+)
 
 OWNER, CONSUMER, QUIET = "ws1", "ws3", "ws9"
 SIZES = (10, 1_000, 10_000)
@@ -127,7 +136,7 @@ class Scan:
         self._hooks = [(hook, frozenset().union(*(rule.groups for rule in hook.rules))) for hook in hooks]
 
     def find(self, request: Any, kind: Any, equivalents: Any) -> Work[tuple[RelevantHook, ...]]:
-        """Return the hooks that are about a request, as `fleethook.dispatch.hook_index.HookIndex.find` does."""
+        """Return the hooks that are about a request, as `fleethook.engines.dispatch.hooks.hook_index.HookIndex.find` does."""
         yield from ()  # No other task waits in the benchmark, so there are no pauses.
         groups = {EVERY, request.resource.group, *(one.resource.group for one in equivalents)}
         return tuple(
@@ -139,7 +148,7 @@ class Scan:
 
 
 class Scanned:
-    """The same hooks for every cluster, in the place of `fleethook.dispatch.configurations.Configurations`."""
+    """The same hooks for every cluster, in the place of `fleethook.engines.dispatch.hooks.configurations.Configurations`."""
 
     def __init__(self, hooks: Sequence[Any]) -> None:
         self._scan = Scan(hooks)

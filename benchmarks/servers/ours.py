@@ -33,7 +33,7 @@ from fleethook.server.reviews.recording import RecordReview
 from fleethook.settings import Settings
 from fleethook.tracing.otlp import start_otlp
 from fleethook.tracing.spans import StartTrace
-from tests.dispatch.builders import configuration
+from tests.engines.dispatch.builders import configuration
 
 _NUMBERED = "the-name-of-one-of-them"
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from docsite.reference.tables import render_page, render_table
-from fleethook.dispatch.lint.codes import CODES, MEANINGS
+from fleethook.engines.dispatch.lint.codes import CODES, MEANINGS
 from fleethook.engines.overrider.rules.finding import ERROR_MEANINGS, WARNINGS
 
 _INTRODUCTION: Final = (

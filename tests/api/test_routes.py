@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from fleethook.api.dispatch import DispatchContext
 from fleethook.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
 from fleethook.cluster.registration import paths
 from fleethook.cluster.store import Store
+from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.interpret.chain import Chain

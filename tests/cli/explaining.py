@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from tests.cli.commands import invoke
-from tests.dispatch.builders import binding, configuration, export
+from tests.engines.dispatch.builders import binding, configuration, export
 from tests.serving import EXAMPLES
 
 EXAMPLE = ("--request", str(EXAMPLES / "kcp-widgets" / "testdata" / "widget.yaml"), "-f", str(EXAMPLES))

@@ -8,7 +8,7 @@ import pytest
 from fleethook.cluster.kubernetes.identity import EVERY_SHARD
 from fleethook.cluster.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, NAMESPACES
 from tests.cli.commands import Result, invoke
-from tests.dispatch.builders import logical_cluster
+from tests.engines.dispatch.builders import logical_cluster
 from tests.kcp_paths import Kcp, kcp_paths
 
 SHARDS = "/apis/core.kcp.io/v1alpha1/shards"

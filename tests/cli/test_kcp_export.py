@@ -10,7 +10,16 @@ from fleethook.cluster.kubernetes.resources import APIBINDINGS, APIEXPORTS, KCP
 from tests.cli.commands import Result, invoke
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster
-from tests.dispatch.builders import WIDGETS, binding, configuration, export, in_cluster, namespace, webhook, widget
+from tests.engines.dispatch.builders import (
+    WIDGETS,
+    binding,
+    configuration,
+    export,
+    in_cluster,
+    namespace,
+    webhook,
+    widget,
+)
 
 WORKSPACE = "/clusters/root:provider"
 CONSUMERS = "/services/apiexport/p/widgets/clusters/*"

@@ -10,7 +10,7 @@ from tests.builders import entry, image, overrider, yurt_app_set
 from tests.cli.commands import invoke
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster
-from tests.dispatch.builders import configuration, definition, webhook
+from tests.engines.dispatch.builders import configuration, definition, webhook
 from tests.serving import EXAMPLES
 
 WriteManifests = Callable[..., str]

@@ -8,8 +8,8 @@ from fleethook.cluster.kubernetes.resources import DISPATCHING, INTERPRETING, KC
 from fleethook.settings import Settings
 from tests.cli.commands import run_command
 from tests.cli.test_serve_kcp import kcp, make_list_item
-from tests.dispatch.builders import binding, configuration, export, review, webhook
-from tests.dispatch.webhook_server import deny, webhooks
+from tests.engines.dispatch.builders import binding, configuration, export, review, webhook
+from tests.engines.dispatch.webhook_server import deny, webhooks
 from tests.kcp_paths import Kcp
 from tests.recordings.recordings import write
 from tests.recordings.replaying import recording

@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.cluster.kubernetes.identity import EVERY_SHARD
 from fleethook.cluster.kubernetes.resources import APIBINDINGS, APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
-from tests.dispatch.builders import (
+from tests.engines.dispatch.builders import (
     binding,
     configuration,
     export,

@@ -12,7 +12,7 @@ from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from tests.builders import entry, image, overrider, yurt_app_set
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster
-from tests.dispatch.builders import binding, definition
+from tests.engines.dispatch.builders import binding, definition
 
 ALPHA = "/apis/apps.openyurt.io/v1alpha1"
 FILE, CONFIG = Path("a.yaml"), Path("config")

@@ -5,9 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.api.request_plan import InputDocument, Operation, RequestOptions, find_problem, plan_request
+from fleethook.engines.dispatch.review.request_plan import (
+    InputDocument,
+    Operation,
+    RequestOptions,
+    find_problem,
+    plan_request,
+)
 from tests.conformance.admission_requests import describe_review, load
-from tests.dispatch.builders import store_of
+from tests.engines.dispatch.builders import store_of
 
 CASES = load("default")
 

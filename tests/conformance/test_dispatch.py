@@ -13,30 +13,39 @@ from typing import Any, ClassVar
 import pytest
 from aiohttp import web
 
-from fleethook.dispatch.attributes import build_attributes, restore_annotation
-from fleethook.dispatch.audit import Audit
-from fleethook.dispatch.call import Deadline, WebhookCaller
-from fleethook.dispatch.cel.compiler import Compiler
-from fleethook.dispatch.condition_evaluator import ConditionEvaluator
-from fleethook.dispatch.errors import StatusError
-from fleethook.dispatch.factory import build_dispatcher
-from fleethook.dispatch.hook_index import HookIndex
-from fleethook.dispatch.hooks import compile_hooks
-from fleethook.dispatch.limits import RequestLimits
-from fleethook.dispatch.match import NamespaceLabels, build_rule_attributes, read_labels
-from fleethook.dispatch.mutating_phase import MutatingPhase
-from fleethook.dispatch.patching import Patcher
-from fleethook.dispatch.schema_owner import find_owner
-from fleethook.dispatch.should_call import RequestContext
-from fleethook.dispatch.validating_phase import run_validating_phase
+from fleethook.engines.dispatch.call.audit import Audit
+from fleethook.engines.dispatch.call.call import Deadline, WebhookCaller
+from fleethook.engines.dispatch.call.mutating_phase import MutatingPhase
+from fleethook.engines.dispatch.call.patching import Patcher
+from fleethook.engines.dispatch.call.validating_phase import run_validating_phase
+from fleethook.engines.dispatch.dispatch_errors import StatusError
+from fleethook.engines.dispatch.factory import build_dispatcher
+from fleethook.engines.dispatch.hooks.hook_index import HookIndex
+from fleethook.engines.dispatch.hooks.hooks import compile_hooks
+from fleethook.engines.dispatch.match.attributes import build_attributes, restore_annotation
+from fleethook.engines.dispatch.match.condition_compiler import Compiler
+from fleethook.engines.dispatch.match.condition_evaluator import ConditionEvaluator
+from fleethook.engines.dispatch.match.match import NamespaceLabels, build_rule_attributes, read_labels
+from fleethook.engines.dispatch.match.should_call import RequestContext
+from fleethook.engines.dispatch.owner.schema_owner import find_owner
+from fleethook.engines.dispatch.request_limits import RequestLimits
 from fleethook.model.gvk import parse_api_version
 from fleethook.outbound.client import HookClient
 from fleethook.server.reviews.deadline import find_budget
 from fleethook.work.fair_turns import Turns
 from fleethook.work.worker import Worker
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
-from tests.dispatch.builders import binding, configuration, definition, export, request_of, review, store_of, webhook
-from tests.dispatch.webhook_server import Webhooks, allow, webhooks
+from tests.engines.dispatch.builders import (
+    binding,
+    configuration,
+    definition,
+    export,
+    request_of,
+    review,
+    store_of,
+    webhook,
+)
+from tests.engines.dispatch.webhook_server import Webhooks, allow, webhooks
 from tests.waiting import NET
 
 # --- Complete phases, against webhooks that answer over TLS --------------------------------------------------------------
@@ -267,7 +276,7 @@ async def test_reinvocation(case: dict[str, Any], server: Webhooks, client: Hook
 
 @cases("kcp_owner_resolution")
 def test_owner_resolution(case: dict[str, Any]) -> None:
-    """By kcp's own rules; tests/dispatch/test_schema_owner.py has the cases that fleethook refuses."""
+    """By kcp's own rules; tests/engines/dispatch/owner/test_schema_owner.py has the cases that fleethook refuses."""
     documents = []
     for one in case["bindings"]:
         made = binding(case["consumer"], "", name=one["name"])

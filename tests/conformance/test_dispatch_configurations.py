@@ -8,8 +8,8 @@ import yaml
 
 from fleethook.cel.cel_errors import ExpressionError
 from fleethook.cel.program import compile_condition
-from fleethook.dispatch.defaults import MUTATING, VALIDATING, set_defaults
-from fleethook.dispatch.validation.configuration import configuration_problems
+from fleethook.engines.dispatch.hooks.hook_defaults import MUTATING, VALIDATING, set_defaults
+from fleethook.engines.dispatch.validation.configuration import configuration_problems
 
 _DATA: Final = yaml.safe_load((Path(__file__).parent / "dispatch_configurations.yaml").read_text())
 _TEXTS: Final = {

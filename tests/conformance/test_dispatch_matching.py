@@ -8,19 +8,24 @@ from typing import Any
 
 import pytest
 
-from fleethook.dispatch.admission_review import ReviewError, build_review, choose_review_version, parse_response
-from fleethook.dispatch.attributes import build_attributes
-from fleethook.dispatch.audit import Audit
-from fleethook.dispatch.client_warnings import limit_warnings
-from fleethook.dispatch.equivalent_resources import Equivalent
-from fleethook.dispatch.errors import denial
-from fleethook.dispatch.hooks import compile_hooks
-from fleethook.dispatch.match import NamespaceLabels, match_namespace, match_object
-from fleethook.dispatch.rules import Invocation, RuleAttributes, compare_fields, match_rules
+from fleethook.engines.dispatch.call.admission_review import (
+    ReviewError,
+    build_review,
+    choose_review_version,
+    parse_response,
+)
+from fleethook.engines.dispatch.call.audit import Audit
+from fleethook.engines.dispatch.call.client_warnings import limit_warnings
+from fleethook.engines.dispatch.dispatch_errors import denial
+from fleethook.engines.dispatch.hooks.hooks import compile_hooks
+from fleethook.engines.dispatch.match.attributes import build_attributes
+from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
+from fleethook.engines.dispatch.match.match import NamespaceLabels, match_namespace, match_object
+from fleethook.engines.dispatch.match.rules import Invocation, RuleAttributes, compare_fields, match_rules
 from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
-from tests.dispatch.builders import request_of
+from tests.engines.dispatch.builders import request_of
 
 # --- Predicates ---------------------------------------------------------------------------------------------------
 

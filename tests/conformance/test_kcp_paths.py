@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from fleethook.cluster.kubernetes.resources import APIBINDINGS, APIEXPORTS, DISPATCHING
-from tests.dispatch.builders import namespace, workspace
+from tests.engines.dispatch.builders import namespace, workspace
 from tests.kcp_paths import IDENTITY, Kcp
 
 FACTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").with_stem("kcp_paths").read_text())["requests"]

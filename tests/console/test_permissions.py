@@ -8,7 +8,7 @@ from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET
 from tests.builders import yurt_app_set
 from tests.console.visits import console_of, visit
-from tests.dispatch.builders import binding
+from tests.engines.dispatch.builders import binding
 
 
 class Restricted:

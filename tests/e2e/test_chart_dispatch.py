@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from fleethook.settings import Settings
-from tests.dispatch.builders import configuration, review, webhook, widget
 from tests.e2e.chart import (
     CHART,
     DISPATCH_ALONE,
@@ -33,6 +32,7 @@ from tests.e2e.chart import (
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.dispatch_callers import Caller
 from tests.e2e.fleet import RBAC, WEBHOOKS
+from tests.engines.dispatch.builders import configuration, review, webhook, widget
 from tests.serving import Server
 from tests.waiting import wait_for
 

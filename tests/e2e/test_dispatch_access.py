@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.dispatch.builders import configuration, review, webhook
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.dispatch_callers import ROUTES, Caller
 from tests.e2e.fleet import NAMESPACE, WEBHOOKS, is_ready, service_account
+from tests.engines.dispatch.builders import configuration, review, webhook
 from tests.serving import Server, serving
 from tests.waiting import wait_for
 

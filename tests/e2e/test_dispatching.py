@@ -12,10 +12,19 @@ from typing import Any
 
 import pytest
 
-from tests.dispatch.builders import WIDGETS, binding, configuration, export, logical_cluster, review, webhook, widget
-from tests.dispatch.webhook_server import Webhooks, allow, deny, webhooks
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 from tests.e2e.fleet import is_ready, service_account
+from tests.engines.dispatch.builders import (
+    WIDGETS,
+    binding,
+    configuration,
+    export,
+    logical_cluster,
+    review,
+    webhook,
+    widget,
+)
+from tests.engines.dispatch.webhook_server import Webhooks, allow, deny, webhooks
 from tests.serving import Server, serving
 from tests.waiting import NET, wait_for
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.dispatch.builders import WIDGETS, binding, configuration, export, review, webhook, widget
-from tests.dispatch.webhook_server import Call, Webhooks, allow, webhooks
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.replays import Recording, ask, copy_records, describe, find_changed, run_replay
+from tests.engines.dispatch.builders import WIDGETS, binding, configuration, export, review, webhook, widget
+from tests.engines.dispatch.webhook_server import Call, Webhooks, allow, webhooks
 from tests.serving import Server
 from tests.waiting import wait_for
 

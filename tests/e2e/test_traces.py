@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.dispatch.builders import configuration, logical_cluster, webhook
-from tests.dispatch.webhook_server import Webhooks, allow, webhooks
 from tests.e2e.cluster import Api, ControlPlane, control_plane
 from tests.e2e.conftest import new_namespace
+from tests.engines.dispatch.builders import configuration, logical_cluster, webhook
+from tests.engines.dispatch.webhook_server import Webhooks, allow, webhooks
 from tests.serving import Server, serving
 from tests.tracing.collector import Collector, ReceivedSpan, collecting
 from tests.waiting import wait_for

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.dispatch.webhook_server import Webhooks, allow, deny, patch, webhooks
 from tests.e2e.chart import define
 from tests.e2e.cluster import CRDS, Api, ControlPlane
 from tests.e2e.fleet import RBAC, is_ready, service_account
+from tests.engines.dispatch.webhook_server import Webhooks, allow, deny, patch, webhooks
 from tests.serving import ROOT, Server, serving
 from tests.waiting import NET, wait_for
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.dispatch.builders import WIDGETS, binding, configuration, export, in_cluster, review, webhook, widget
+from tests.engines.dispatch.builders import WIDGETS, binding, configuration, export, in_cluster, review, webhook, widget
 from tests.serving import ROOT, Server, serving, started
 
 RESOURCE = "widgets.example.org"

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.store import Store
-from fleethook.dispatch.hooks import Phase
+from fleethook.engines.dispatch.hooks.hooks import Phase
 from fleethook.outbound.client import HookClient
-from tests.dispatch.builders import configuration, review, store_of, webhook, widget
-from tests.dispatch.conftest import Front
+from tests.engines.dispatch.builders import configuration, review, store_of, webhook, widget
+from tests.engines.dispatch.conftest import Front
 from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close, run_raw_hook
 
 PHASES: tuple[Phase, ...] = ("mutating", "validating")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.dispatch.builders import WIDGETS, configuration, webhook
+from tests.engines.dispatch.builders import WIDGETS, configuration, webhook
 from tests.faults.tenants import ATTACKER, TenantReport, TenantServer, check_victim, request, run_tenant_server
 
 _GADGETS: Final = {**WIDGETS, "resources": ["gadgets"]}

@@ -9,9 +9,9 @@ import pytest
 
 from fleethook.cel.access_check import AccessDecision, AccessQuestion
 from fleethook.cluster.store import Store
-from fleethook.dispatch.call_trace import ACCESS_REVIEW, encode_failure, name_question
-from fleethook.dispatch.dispatcher import NAMESPACE, Dependencies
-from fleethook.dispatch.errors import StatusError, too_many_requests
+from fleethook.engines.dispatch.call.call_trace import ACCESS_REVIEW, encode_failure, name_question
+from fleethook.engines.dispatch.dispatch_errors import StatusError, too_many_requests
+from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies
 from fleethook.recordings.format import Call
 from fleethook.recordings.replay.recorded_calls import CallName, ReviewCalls, current_calls, find_current
 from fleethook.records.recorded_answers import answer_from_records

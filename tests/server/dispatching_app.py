@@ -5,7 +5,7 @@ from typing import Any
 
 from fleethook.asgi import Fleethook
 from fleethook.server.logs.logs import LogSink
-from tests.dispatch.builders import (
+from tests.engines.dispatch.builders import (
     WIDGETS,
     binding,
     configuration,

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.api import dispatch
 from fleethook.api import interpret as interpret_endpoint
 from fleethook.api.interpret import InterpretEndpoint
 from fleethook.asgi import Fleethook, create_app
 from fleethook.cluster.registration import paths
+from fleethook.engines.dispatch.review import dispatch_endpoint
 from fleethook.engines.overrider.admission import dry_run, subject_admission
 from fleethook.engines.overrider.render import render as overrider_render
 from fleethook.engines.overrider.rules import validation
@@ -28,9 +28,9 @@ from fleethook.settings import Settings
 from fleethook.work.slices import Slice, Sliced
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, pool, workload, yurt_app_set
-from tests.dispatch.builders import configuration, definition, webhook, widget
-from tests.dispatch.builders import review as asked
-from tests.dispatch.webhook_server import deny, webhooks
+from tests.engines.dispatch.builders import configuration, definition, webhook, widget
+from tests.engines.dispatch.builders import review as asked
+from tests.engines.dispatch.webhook_server import deny, webhooks
 
 SIZES = {"small": 0, "large": MAX_ON_LOOP}
 
@@ -259,7 +259,7 @@ async def test_long_names_are_cut_in_a_log_line() -> None:
 async def test_large_reviews_are_decoded_and_answers_encoded_in_a_thread(
     monkeypatch: pytest.MonkeyPatch, size: str
 ) -> None:
-    for module, path in ((admission_endpoint, paths.MUTATE_DEPLOYMENT), (dispatch, "/clusters/ws1/validate")):
+    for module, path in ((admission_endpoint, paths.MUTATE_DEPLOYMENT), (dispatch_endpoint, "/clusters/ws1/validate")):
         noted = Noted(monkeypatch)
         for name in ("decode_review", "encode_response"):
             noted.note(module, name)

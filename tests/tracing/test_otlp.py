@@ -14,8 +14,8 @@ from fleethook.settings import Settings
 from fleethook.tracing.otlp import OTLPTracing, start_otlp
 from fleethook.tracing.spans import UnsampledSpan, enter_span
 from tests.asgi_client import call
-from tests.dispatch.builders import binding, configuration, export, review, webhook
-from tests.dispatch.webhook_server import Webhooks, allow, webhooks
+from tests.engines.dispatch.builders import binding, configuration, export, review, webhook
+from tests.engines.dispatch.webhook_server import Webhooks, allow, webhooks
 from tests.tracing.collector import Collector, collecting
 from tests.waiting import wait_for
 

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from fleethook.api.dispatch import DispatchContext, DispatchEndpoint, ExplainEndpoint
 from fleethook.api.interpret import InterpretEndpoint
 from fleethook.cluster.kubernetes.resources import DEFINITIONS
 from fleethook.cluster.registration.paths import (
@@ -35,7 +34,8 @@ from fleethook.cluster.registration.paths import (
 )
 from fleethook.cluster.store import StoreView
 from fleethook.crds.instance.admission import mutate_karmada, validate_karmada
-from fleethook.dispatch.explain import Explanation
+from fleethook.engines.dispatch.explain import Explanation
+from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
 from fleethook.engines.overrider.admission.live_admission import LiveAdmission
 from fleethook.engines.overrider.admission.overrider_admission import default_overrider, validate_overrider_in_slices
 from fleethook.engines.overrider.admission.read_your_writes import FreshReads, LiveSource, ensure_fresh_overrider

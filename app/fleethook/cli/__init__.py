@@ -48,7 +48,7 @@ COMMANDS: Final = Group(
             "Print the workload of every node pool, before you apply anything.",
         ),
         "explain": CommandSpec(
-            "fleethook.cli.explain",
+            "fleethook.engines.dispatch.commands.explain",
             "explain",
             "List the webhooks that a request is sent to, and the reason for skipping each other one.",
         ),
@@ -93,7 +93,9 @@ COMMANDS: Final = Group(
             "Remove everything that fleethook has registered with a cluster, and restore the workloads.",
         ),
         "webhook": CommandSpec(
-            "fleethook.cli.webhook", "webhook", "Test admission webhooks before they are registered."
+            "fleethook.engines.dispatch.commands.webhook",
+            "webhook",
+            "Test admission webhooks before they are registered.",
         ),
         "certs": CommandSpec("fleethook.cli.certs", "certs", "Create and show serving certificates."),
         "crds": CommandSpec(

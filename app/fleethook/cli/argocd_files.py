@@ -11,7 +11,7 @@ from fleethook.cluster.manifests.manifest_reader import decode_text
 from fleethook.cluster.manifests.yaml_lines import FieldLines
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, read_values
 from fleethook.cluster.store.store import key_of
-from fleethook.dispatch.equivalent_resources import DEFINITION
+from fleethook.engines.dispatch.match.equivalent_resources import DEFINITION
 from fleethook.interpret.argocd.checks import HealthCheck, Place, Remark, read_checks
 from fleethook.interpret.argocd.conversion import HealthTest
 from fleethook.model.gvk import GroupVersionKind, gvk_of

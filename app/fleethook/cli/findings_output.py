@@ -9,7 +9,7 @@ from msgspec import structs
 from fleethook.cli.report import ObjectRow, count_levels, describe_object
 from fleethook.cli.terminal import styled, write_error, write_styled
 from fleethook.cluster.manifests.yaml_reader import ManifestError
-from fleethook.dispatch.lint.codes import Finding as WebhookFinding
+from fleethook.engines.dispatch.lint.codes import Finding as WebhookFinding
 from fleethook.engines.overrider.preview.manifest_findings import ManifestFinding
 
 UNREADABLE_INPUT: Final = "unreadable-input"

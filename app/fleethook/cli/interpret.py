@@ -36,7 +36,7 @@ from fleethook.cli.terminal import flush, write, write_document, write_error
 from fleethook.cli.yaml_output import yaml_text
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store.store import key_of
-from fleethook.dispatch.equivalent_resources import DEFINITION
+from fleethook.engines.dispatch.match.equivalent_resources import DEFINITION
 from fleethook.interpret.chain import ChainError, Step
 from fleethook.interpret.fixtures import FixtureError, find_operation, make_question, name_results
 from fleethook.interpret.hook_configuration import CONFIGURATIONS

@@ -24,7 +24,7 @@ from fleethook.cli.sources import ClusterOptions, SourceOptions, fill_store, rea
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import key_of
-from fleethook.dispatch.schema_owner import INDEXES
+from fleethook.engines.dispatch.owner.schema_owner import INDEXES
 from fleethook.engines.overrider.preview.manifest_findings import check_documents
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 
@@ -103,7 +103,7 @@ def _check(options: SourceOptions, documents: Sequence[Document]) -> list[Row]:
         rows += check_on_server(options, documents, store, rows)
     if not any(key_of(one.object).group_kind in _LINTED for one in documents):
         return rows
-    from fleethook.dispatch.lint.lint import (  # noqa: PLC0415 - it needs CEL, and overriders do not
+    from fleethook.engines.dispatch.lint.lint import (  # noqa: PLC0415 - it needs CEL, and overriders do not
         lint as lint_webhooks,
     )
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from fleethook.cli.exit_codes import fail
 from fleethook.cluster.store import ObjectKey
-from fleethook.dispatch.rest_mapping import guess_plural
+from fleethook.engines.dispatch.match.rest_mapping import guess_plural
 from fleethook.model.gvk import GroupKind
 
 

@@ -17,7 +17,7 @@ from fleethook.cli.server_process import run_server
 from fleethook.cli.workers import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, listen
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.files import CertificateError
-from fleethook.dispatch.credentials.files import CredentialFileError
+from fleethook.engines.dispatch.credentials.files import CredentialFileError
 from fleethook.interpret.python_interpreter import LoadError
 from fleethook.server.logs.log_lines import LogLines
 from fleethook.server.logs.logs import configure_logging

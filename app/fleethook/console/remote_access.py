@@ -11,8 +11,14 @@ from typing import Final
 
 from starlette.requests import Request
 
-from fleethook.api.access import bearer_token
-from fleethook.api.token_review import (
+from fleethook.cel.access_check import AccessQuestion
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.console.access import AccessError, User
+from fleethook.console.client_certificate import find_certificate_user
+from fleethook.console.sessions import Sessions
+from fleethook.engines.dispatch.call.live_lookups import Post, build_access_review
+from fleethook.engines.dispatch.review.access import bearer_token
+from fleethook.engines.dispatch.review.token_review import (
     ACCESS_REVIEWS,
     REVIEW_SECONDS,
     TOKEN_REVIEWS,
@@ -20,12 +26,6 @@ from fleethook.api.token_review import (
     is_allowed,
     read_reviewed_user,
 )
-from fleethook.cel.access_check import AccessQuestion
-from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.console.access import AccessError, User
-from fleethook.console.client_certificate import find_certificate_user
-from fleethook.console.sessions import Sessions
-from fleethook.dispatch.live_lookups import Post, build_access_review
 from fleethook.fairness.expiring_cache import ExpiringCache
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject

@@ -48,11 +48,11 @@ class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     The members are those of `fleethook.model.asked_calls.AskedCall`. Keys and answers, by kind:
 
-    - ``webhook`` while dispatching: key ``<phase>/<configuration>/<name>/<index>`` (`fleethook.dispatch.hooks.Hook`),
-      answer
+    - ``webhook`` while dispatching: key ``<phase>/<configuration>/<name>/<index>``
+      (`fleethook.engines.dispatch.hooks.hooks.Hook`), answer
       ``{"allowed", "patch" (base64), "patchType", "status", "warnings", "auditAnnotations"}``.
-      `fleethook.dispatch.call_trace` converts both ways. ``failure`` is ``{"cutShort": bool, "reason": str}`` if the
-      call failed (the failurePolicy applies), or ``{"status": metav1.Status}`` if the request is refused.
+      `fleethook.engines.dispatch.call.call_trace` converts both ways. ``failure`` is ``{"cutShort": bool, "reason":
+      str}`` if the call failed (the failurePolicy applies), or ``{"status": metav1.Status}`` if the request is refused.
     - ``webhook`` of a CustomResourceDefinition's conversion: key ``convert/<from>/<to>``, answer the object.
     - ``webhook`` of an interpreter: key ``<operation>/<configuration>/<webhook>``, answer the members of
       `fleethook.interpret.question.Answer` that are set. ``failure`` is ``{"code": int, "ignored": bool}``.

@@ -10,15 +10,21 @@ import msgspec
 
 from fleethook.cel.access_check import AccessDecision
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.dispatch.admission_review import WebhookResponse
-from fleethook.dispatch.attributes import Attributes
-from fleethook.dispatch.call_trace import ACCESS_REVIEW, decode_failure, decode_response, name_hook, name_question
-from fleethook.dispatch.conversion_rules import ConversionError, NeedsWebhook
-from fleethook.dispatch.converter import ObjectConverter
-from fleethook.dispatch.dispatcher import NAMESPACE, Dependencies
-from fleethook.dispatch.errors import CallingError, StatusError, internal
-from fleethook.dispatch.hook_index import RelevantHook
-from fleethook.dispatch.limits import Decisions, Questions
+from fleethook.engines.dispatch.call.admission_review import WebhookResponse
+from fleethook.engines.dispatch.call.call_trace import (
+    ACCESS_REVIEW,
+    decode_failure,
+    decode_response,
+    name_hook,
+    name_question,
+)
+from fleethook.engines.dispatch.convert.conversion_rules import ConversionError, NeedsWebhook
+from fleethook.engines.dispatch.convert.converter import ObjectConverter
+from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal
+from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies
+from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
+from fleethook.engines.dispatch.match.attributes import Attributes
+from fleethook.engines.dispatch.request_limits import Decisions, Questions
 from fleethook.interpret.chain import IgnoredError
 from fleethook.interpret.hook_configuration import Hook as InterpreterHook
 from fleethook.interpret.question import Answer, Question

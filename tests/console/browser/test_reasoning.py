@@ -12,7 +12,7 @@ import yaml
 
 from tests.console.browser.conftest import has_sideways_scroll
 from tests.console.pages.reading import HOSTILE
-from tests.dispatch.builders import binding, configuration, export, webhook
+from tests.engines.dispatch.builders import binding, configuration, export, webhook
 from tests.serving import EXAMPLES
 
 PAGES = (

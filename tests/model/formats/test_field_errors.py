@@ -8,9 +8,9 @@ import pytest
 
 from fleethook.crds.instance.source_warnings import find_warnings
 from fleethook.crds.instance.validation import find_problems as karmada_problems
-from fleethook.dispatch.client_warnings import limit_warnings as warnings_to_client
-from fleethook.dispatch.validation import configuration
-from fleethook.dispatch.validation.rules import resource_problems
+from fleethook.engines.dispatch.call.client_warnings import limit_warnings as warnings_to_client
+from fleethook.engines.dispatch.validation import configuration
+from fleethook.engines.dispatch.validation.rules import resource_problems
 from fleethook.interpret.admission import refuse_problems
 from fleethook.interpret.answer_validation import validate_answer
 from fleethook.interpret.hook_validation import problems as hook_problems

@@ -1,6 +1,6 @@
 """Label selectors of any type are validated."""
 
-from tests.dispatch.validation.builders import MISTYPED, configuration, find_errors, webhook
+from tests.engines.dispatch.validation.builders import MISTYPED, configuration, find_errors, webhook
 
 
 def test_requirements_of_wrong_types_are_errors() -> None:

@@ -15,7 +15,7 @@ from fleethook.recordings.read.reader import Entry, read_entries
 from fleethook.recordings.replay.replay import Replayed, Replayer, batch
 from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, patch, workload, yurt_app_set
-from tests.dispatch.builders import (
+from tests.engines.dispatch.builders import (
     WIDGETS,
     binding,
     configuration,
@@ -26,7 +26,7 @@ from tests.dispatch.builders import (
     webhook,
     widget,
 )
-from tests.dispatch.webhook_server import Webhooks, allow, deny, label, webhooks
+from tests.engines.dispatch.webhook_server import Webhooks, allow, deny, label, webhooks
 from tests.hook_server import run_hook
 from tests.recordings.recordings import MUTATE, header, line
 from tests.recordings.replaying import Recording, kinds, recording, replay

@@ -13,8 +13,8 @@ from fleethook.server.metrics.label_limits import OTHER, ClusterNames
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
-from tests.dispatch.builders import binding, configuration, export, review, webhook
-from tests.dispatch.webhook_server import Webhooks, allow, webhooks
+from tests.engines.dispatch.builders import binding, configuration, export, review, webhook
+from tests.engines.dispatch.webhook_server import Webhooks, allow, webhooks
 from tests.waiting import NET
 
 VERBS = ("mutate", "validate", "explain")

@@ -4,7 +4,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from fleethook.cluster.store.source import PartState
-from fleethook.dispatch.hooks import compile_hooks
+from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.model.gvk import GroupKind
 from fleethook.server.metrics.metrics import (
     Metrics,
@@ -15,7 +15,7 @@ from fleethook.server.metrics.metrics import (
     store_gauges,
 )
 from fleethook.server.metrics.tallies import MULTIPROCESS
-from tests.dispatch.builders import configuration, webhook
+from tests.engines.dispatch.builders import configuration, webhook
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 

@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.asgi import Fleethook
 from fleethook.cluster.connection import Connection
-from tests.dispatch.raw_reviews import encode_review
+from tests.engines.dispatch.raw_reviews import encode_review
 from tests.server.direct_connections import NOBODY, SOMEBODY, Certificate, Outcome, ask, encode
 from tests.server.dispatching_app import AT_ONCE, BY_ASGI, NAMED, dispatching
 from tests.server.notes import Notes

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from fleethook.server.quota import FullQuotaError
 from tests.builders import workload
-from tests.dispatch.builders import configuration, review, webhook, widget
-from tests.dispatch.raw_reviews import NOT_UTF8, TOO_LARGE_NUMBERS, encode_review
+from tests.engines.dispatch.builders import configuration, review, webhook, widget
+from tests.engines.dispatch.raw_reviews import NOT_UTF8, TOO_LARGE_NUMBERS, encode_review
 from tests.hypothesis_profiles import cases, examples
 from tests.server.direct_connections import NOBODY, SOMEBODY, Certificate, Outcome, ask, encode
 from tests.server.dispatching_app import AT_ONCE, BY_ASGI, NAMED, NEVER, dispatching

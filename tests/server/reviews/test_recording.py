@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from fleethook.asgi import Fleethook, create_app
-from fleethook.dispatch.call_trace import decode_failure, decode_response
-from fleethook.dispatch.errors import CallingError, StatusError
+from fleethook.engines.dispatch.call.call_trace import decode_failure, decode_response
+from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
 from fleethook.server.reviews.recording import RecordSettingError, choose_routes
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, yurt_app_set
-from tests.dispatch.builders import configuration, definition, namespace, webhook
-from tests.dispatch.builders import review as dispatched
-from tests.dispatch.webhook_server import Webhooks, allow, deny, patch, webhooks
+from tests.engines.dispatch.builders import configuration, definition, namespace, webhook
+from tests.engines.dispatch.builders import review as dispatched
+from tests.engines.dispatch.webhook_server import Webhooks, allow, deny, patch, webhooks
 from tests.hook_server import Hook, run_hook
 from tests.interpret.lua.customization_objects import customization
 from tests.interpret.test_webhook_layer import FOO, make_configuration

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fleethook.api.dispatch import refusal
 from fleethook.asgi import create_app
-from fleethook.dispatch.errors import denial, internal, too_many_requests
+from fleethook.engines.dispatch.dispatch_errors import denial, internal, too_many_requests
+from fleethook.engines.dispatch.review.dispatch_endpoint import refusal
 from fleethook.model.admission import Response, Status, allowed, denied, errored, invalid, patched
 from fleethook.server.callers import EXTENSION, make_client_extension
 from fleethook.server.reviews.admission_endpoint import find_outcome

@@ -1,4 +1,7 @@
-"""Admission reviews that a handler of this server answers; `fleethook.api.dispatch` has those that webhooks answer."""
+"""Admission reviews that a handler of this server answers.
+
+`fleethook.engines.dispatch.review.dispatch_endpoint` has those that webhooks answer.
+"""
 
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial

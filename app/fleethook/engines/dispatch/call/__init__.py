@@ -1,0 +1,1 @@
+"""Calls webhooks, and merges their answers."""

@@ -1,0 +1,177 @@
+"""Calls one webhook (upstream: `callHook` in k8s.io/apiserver pkg/admission/plugin/webhook)."""
+
+import time
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from fleethook.engines.dispatch.call.admission_review import (
+    ReviewError,
+    WebhookResponse,
+    build_review,
+    choose_review_version,
+    parse_response,
+)
+from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal, timed_out, too_many_requests
+from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
+from fleethook.engines.dispatch.hooks.hooks import Hook
+from fleethook.engines.dispatch.match.attributes import Attributes
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.outbound.call_errors import CallError, NotCalledError, OverloadedError
+from fleethook.outbound.client import Encode, HookClient, Parties
+from fleethook.outbound.tls.credential import Credential
+from fleethook.patch import PatchError
+from fleethook.tracing.spans import child_span
+from fleethook.work.worker import Worker
+
+# The largest response, in bytes, that is decoded on the event loop: 0.5 ms.
+_SHORT_ANSWER: Final = 64 * 1024
+# The largest review, in bytes, that is encoded on the event loop: 5 ms if it consists of nested lists.
+_SMALL_REVIEW: Final = 256 * 1024
+# The sideEffects that support dry runs.
+_WITHOUT_EFFECTS: Final = ("None", "NoneOnDryRun")
+_SETTINGS: Final = {
+    "connections": "dispatch_workspace_connections",
+    "calls": "dispatch_workspace_calls",
+    "total": "dispatch_calls",
+}
+
+
+class Deadline(NamedTuple):
+    """The deadline of a request."""
+
+    at: float
+    """In seconds of the clock."""
+    clock: Callable[[], float] = time.monotonic
+
+    @property
+    def remaining(self) -> float:
+        """The remaining seconds, 0 or negative after the deadline."""
+        return self.at - self.clock()
+
+    def require_time(self) -> None:
+        """Raise StatusError after the deadline."""
+        if self.remaining <= 0:
+            raise timed_out()
+
+
+class Observe(Protocol):
+    """Observes each call of a webhook."""
+
+    def __call__(self, hook: Hook, *, outcome: str, code: int, seconds: float) -> None:
+        """Record the outcome of a call, its HTTP status (0 without) and its duration."""
+
+
+FindCredential = Callable[[Hook], Credential | None]
+"""Returns the credential for a webhook, as `fleethook.engines.dispatch.credentials.reloader.Credentials.find` does."""
+
+
+class WebhookCaller:
+    """Calls webhooks; logical clusters do not share connections."""
+
+    def __init__(self, client: HookClient, *, observe: Observe, find_credential: FindCredential | None = None) -> None:
+        """Initialize the caller.
+
+        Args:
+            client: Sends the requests.
+            observe: Observes each call.
+            find_credential: Finds the credential for a webhook; None to call without credentials.
+        """
+        self._client: Final = client
+        self._observe: Final = observe
+        self._find_credential: Final = find_credential
+        self._worker: Final = Worker()
+
+    async def call(
+        self, relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
+    ) -> WebhookResponse:
+        """Send a request to a webhook and return its response.
+
+        Args:
+            relevant: The webhook and its invocation.
+            attributes: The request, with objects of ``kind``.
+            kind: The kind that the webhook gets.
+            seconds: The time that the request can wait; the webhook's timeoutSeconds also limits the call.
+
+        Raises:
+            CallingError: The call failed, or the response is invalid.
+            StatusError: The webhook does not support the request, or this server has no capacity for the call.
+        """
+        hook = relevant.hook
+        if attributes.dry_run:
+            _check_dry_run(hook)
+        uid = str(uuid.uuid4())
+        try:
+            version = choose_review_version(hook.review_versions)
+        except ReviewError as error:
+            raise CallingError(hook.name, f"could not create admission objects: {error}") from None
+        if hook.endpoint is None:
+            raise CallingError(hook.name, f"could not get REST client: {hook.problem}")
+        review = build_review(attributes, relevant.invocation, kind=kind, version=version, uid=uid)
+        # Encoded when the call starts, so that waiting requests hold no second copy.
+        encode: Encode = partial(msgspec.json.encode, review)
+        if attributes.size > _SMALL_REVIEW:
+            encode = partial(self._worker.run, attributes.cluster, msgspec.json.encode, review)
+        facts = {"fleethook.webhook": hook.uid, "fleethook.phase": hook.phase, "fleethook.cluster": hook.cluster}
+        with child_span("call webhook", "client", facts):
+            text = await self._post(hook, encode, consumer=attributes.cluster, seconds=seconds)
+        parse = partial(parse_response, text, uid=uid, version=version, mutating=hook.phase == "mutating")
+        try:
+            if len(text) <= _SHORT_ANSWER:
+                return parse()
+            return await self._worker.run(attributes.cluster, parse)
+        except ReviewError as error:
+            raise CallingError(hook.name, f"received invalid webhook response: {error}") from None
+        except PatchError as error:
+            raise internal(f'the patch of admission webhook "{hook.name}" does not apply: {error}') from None
+
+    def is_silent(self, hook: Hook, consumer: str) -> bool:
+        """Return whether the circuit breaker of a webhook is open for a consumer."""
+        return hook.endpoint is not None and self._client.is_silent(hook.endpoint, Parties(hook.cluster, consumer))
+
+    async def _post(self, hook: Hook, encode: Encode, *, consumer: str, seconds: float) -> bytes:
+        assert hook.endpoint is not None
+        if seconds <= 0:
+            reason = f'failed to call webhook: Post "{hook.endpoint.url}": context deadline exceeded'
+            raise CallingError(hook.name, reason, cut_short=True)
+        started = time.perf_counter()
+        outcome, code = "failed", 0
+        try:
+            text = await self._client.post(
+                hook.endpoint,
+                encode,
+                seconds=hook.seconds,
+                within=seconds,
+                parties=Parties(hook.cluster, consumer),
+                # An open breaker does not skip webhooks with Ignore: only a failed call may be ignored.
+                insist=hook.fails_open,
+                credential=None if self._find_credential is None else self._find_credential(hook),
+            )
+            outcome, code = "answered", 200
+        except OverloadedError as error:
+            outcome = "refused"
+            raise too_many_requests(_describe_overload(hook, error)) from error
+        except CallError as error:
+            outcome, code = "timed out" if error.timed_out else "failed", error.code
+            if not (code or error.timed_out or isinstance(error, NotCalledError)):
+                line = f'webhook "{hook.name}" of logical cluster {hook.cluster} breaks its connections: {error.reason}'
+                self._client.failures.note(hook.cluster, f"{hook.phase} {hook.uid}", line)
+            raise CallingError(hook.name, str(error), cut_short=error.cut_short) from error
+        finally:
+            self._observe(hook, outcome=outcome, code=code, seconds=time.perf_counter() - started)
+        return text
+
+
+def _describe_overload(hook: Hook, error: OverloadedError) -> str:
+    setting = f" (setting {_SETTINGS[error.limit]})" if error.limit else ""
+    return f'admission webhook "{hook.name}" was not called: {error}{setting}; try again later'
+
+
+def _check_dry_run(hook: Hook) -> None:
+    if hook.side_effects is None:
+        raise CallingError(hook.name, "Webhook SideEffects is nil")
+    if hook.side_effects not in _WITHOUT_EFFECTS:
+        raise StatusError(400, "BadRequest", f'admission webhook "{hook.name}" does not support dry run')

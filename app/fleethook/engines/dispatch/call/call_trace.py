@@ -1,0 +1,187 @@
+"""Collects the answers from outside the process on which the decision about one review depends.
+
+A recording keeps them, so that a replay decides again without webhooks and without an apiserver. `encode_response` and
+`decode_response`, `encode_failure` and `decode_failure` convert between the errors and answers of calls and JSON.
+"""
+
+import base64
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from fleethook.cel.access_check import AccessQuestion
+from fleethook.engines.dispatch.call.admission_review import WebhookResponse
+from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
+from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
+from fleethook.engines.dispatch.hooks.hooks import Hook
+from fleethook.engines.dispatch.match.attributes import Attributes
+from fleethook.engines.dispatch.match.match import NamespaceLabels
+from fleethook.engines.dispatch.match.should_call import CallWebhook
+from fleethook.engines.dispatch.request_limits import Decisions, Questions
+from fleethook.model.admission import Status
+from fleethook.model.asked_calls import AskedCall
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.json import JSON, JSONObject
+
+ACCESS_REVIEW: Final = "SubjectAccessReview"
+
+AskAuthorizer = Callable[[str, Questions], Awaitable[Decisions]]
+"""Asks the authorizer of a logical cluster; raises StatusError."""
+
+# msgspec describes a type at its first use. In two threads at once, this crashes the process.
+msgspec.json.Decoder(Status)
+
+
+class CallTrace:
+    """The calls of one review, in the order of their ends.
+
+    Attributes:
+        calls: The calls.
+    """
+
+    def __init__(self) -> None:
+        self.calls: Final[list[AskedCall]] = []
+
+    def watch_webhooks(self, call: CallWebhook) -> CallWebhook:
+        """Return a function that calls webhooks as ``call`` does, and notes their answers."""
+
+        async def call_and_note(
+            relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
+        ) -> WebhookResponse:
+            noted = _describe_hook(relevant.hook)
+            try:
+                response = await call(relevant, attributes, kind=kind, seconds=seconds)
+            except (CallingError, StatusError) as error:
+                self.calls.append(noted._replace(error=str(error), failure=encode_failure(error)))
+                raise
+            self.calls.append(noted._replace(answer=encode_response(response)))
+            return response
+
+        return call_and_note
+
+    def watch_authorizer(self, ask: AskAuthorizer) -> AskAuthorizer:
+        """Return a function that asks the authorizer of a cluster as ``ask`` does, and notes its decisions."""
+
+        async def ask_and_note(cluster: str, questions: Questions) -> Decisions:
+            noted = {name_question(one): AskedCall("read", ACCESS_REVIEW, "", cluster=cluster) for one in questions}
+            try:
+                decisions = await ask(cluster, questions)
+            except StatusError as error:
+                text, failure = str(error), encode_failure(error)
+                self.calls.extend(noted[key]._replace(key=key, error=text, failure=failure) for key in sorted(noted))
+                raise
+            answers = {name_question(one): decision._asdict() for one, decision in decisions.items()}
+            self.calls.extend(noted[key]._replace(key=key, answer=answers[key]) for key in sorted(noted))
+            return decisions
+
+        return ask_and_note
+
+    def note_namespace(self, attributes: Attributes, namespace: NamespaceLabels) -> None:
+        """Note the labels of a request's namespace, or the error of reading them."""
+        noted = AskedCall("read", "Namespace", attributes.namespace, cluster=attributes.cluster)
+        error = namespace.error
+        if error is None:
+            self.calls.append(noted._replace(answer={"labels": namespace.labels}))
+        else:
+            self.calls.append(noted._replace(error=str(error), failure=encode_failure(error)))
+
+    def note_conversion(
+        self, source: str, target: str, *, cluster: str, made: JSON = None, error: Exception | None = None
+    ) -> None:
+        """Note the answer of a conversion webhook.
+
+        Args:
+            source: The apiVersion and kind of the object.
+            target: The apiVersion of the answer.
+            cluster: The logical cluster of the definition.
+            made: The answer.
+            error: The reason why there is none.
+        """
+        noted = AskedCall("webhook", source, f"convert/{source}/{target}", cluster=cluster, answer=made)
+        if error is not None:
+            failure = encode_failure(error) if isinstance(error, StatusError) else {}
+            noted = noted._replace(error=str(error), failure=failure)
+        self.calls.append(noted)
+
+
+def note_refusal(name: str, problem: str) -> AskedCall:
+    """Return the note that the server refused a review without deciding it, and the reason."""
+    return AskedCall("read", name, "", error=problem)
+
+
+def _describe_hook(hook: Hook) -> AskedCall:
+    return AskedCall("webhook", hook.name, name_hook(hook), hook.configuration, hook.cluster)
+
+
+def name_hook(hook: Hook) -> str:
+    """Return the key under which the answers of a webhook are noted."""
+    return f"{hook.phase}/{hook.uid}"
+
+
+def name_question(question: AccessQuestion) -> str:
+    """Return the key under which the answer to a question is noted: the members that are set, as JSON."""
+    return msgspec.json.encode({name: value for name, value in question._asdict().items() if value}).decode()
+
+
+def encode_response(response: WebhookResponse) -> JSONObject:
+    """Return the response of a webhook as JSON. Members without a value are left out."""
+    members: JSONObject = {"allowed": response.allowed}
+    if response.patch:
+        members["patch"] = base64.b64encode(response.patch).decode("ascii")
+        members["patchType"] = response.patch_type
+    if response.status is not None:
+        members["status"] = msgspec.to_builtins(response.status)
+    if response.warnings:
+        members["warnings"] = response.warnings
+    if response.audit_annotations:
+        members["auditAnnotations"] = response.audit_annotations
+    return members
+
+
+def decode_response(members: Mapping[str, JSON]) -> WebhookResponse:
+    """Return the response of a webhook that `encode_response` encoded.
+
+    Raises:
+        ValueError: The members are not those of a response.
+    """
+    try:
+        status = members.get("status")
+        return WebhookResponse(
+            allowed=members["allowed"] is True,
+            patch=base64.b64decode(members.get("patch", ""), validate=True),
+            patch_type=str(members.get("patchType", "")),
+            status=None if status is None else msgspec.convert(status, Status),
+            warnings=tuple(msgspec.convert(members.get("warnings", []), list[str])),
+            audit_annotations=msgspec.convert(members.get("auditAnnotations", {}), dict[str, str]),
+        )
+    except (KeyError, TypeError, msgspec.ValidationError) as error:
+        raise ValueError(f"not the answer of a webhook: {error}") from error
+
+
+def encode_failure(error: CallingError | StatusError) -> JSONObject:
+    """Return the facts about an error that decide how it is handled."""
+    if isinstance(error, CallingError):
+        return {"cutShort": error.cut_short, "reason": error.reason}
+    return {"status": msgspec.to_builtins(error.status)}
+
+
+def decode_failure(name: str, failure: Mapping[str, JSON]) -> CallingError | StatusError:
+    """Return the error of a call that `encode_failure` encoded.
+
+    Args:
+        name: The name of the webhook.
+        failure: The facts.
+
+    Raises:
+        ValueError: The facts are not those of an error.
+    """
+    if "status" not in failure:
+        return CallingError(name, str(failure.get("reason", "")), cut_short=failure.get("cutShort") is True)
+    try:
+        status = msgspec.convert(failure["status"], Status)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"not the status of a refusal: {error}") from error
+    refusal = StatusError(status.code, status.reason, status.message, status.details)
+    refusal.status = status
+    return refusal

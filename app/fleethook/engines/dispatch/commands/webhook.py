@@ -1,0 +1,421 @@
+"""``fleethook webhook test``: send existing objects as dry-run reviews to webhooks that are not registered yet."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from fleethook.cel import compile_condition
+from fleethook.cli.command_line import Group
+from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.kcp_export import find_provider, set_cluster
+from fleethook.cli.manifests import fail_input, read_manifests
+from fleethook.cli.options import (
+    ContextOption,
+    FilesArgument,
+    InClusterOption,
+    InputOptions,
+    KcpCacheOption,
+    KcpExportOption,
+    KcpOption,
+    KubeconfigOption,
+)
+from fleethook.cli.parameters import Option
+from fleethook.cli.replay_input import list_recordings, read_recordings
+from fleethook.cli.sources import (
+    Source,
+    SourceOptions,
+    check_options,
+    find_default_cluster,
+    read_source,
+    select_dispatching,
+)
+from fleethook.cli.terminal import StatusLine, write_error
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.store import Store, key_of
+from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.commands.explain_inputs import select_all
+from fleethook.engines.dispatch.commands.explain_resources import read_objects, resolve_cluster
+from fleethook.engines.dispatch.commands.webhook_output import Output, TriedWebhook, print_results
+from fleethook.engines.dispatch.dispatch_errors import StatusError
+from fleethook.engines.dispatch.dispatcher import Dispatcher
+from fleethook.engines.dispatch.explain import BUDGET_SECONDS
+from fleethook.engines.dispatch.factory import build_dispatcher
+from fleethook.engines.dispatch.hooks.hook_defaults import set_defaults
+from fleethook.engines.dispatch.hooks.hooks import PHASES
+from fleethook.engines.dispatch.owner.schema_owner import INDEXES
+from fleethook.engines.dispatch.owner.workspace_paths import resolve
+from fleethook.engines.dispatch.review.request_plan import (
+    InputDocument,
+    Operation,
+    PlanError,
+    PlannedRequest,
+    RequestOptions,
+    find_problem,
+    is_review,
+    plan_request,
+)
+from fleethook.engines.dispatch.trial import Trial, try_webhooks
+from fleethook.engines.dispatch.validation.configuration import configuration_problems
+from fleethook.engines.overrider.schema.fields import list_types
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.kcp import cluster_of
+from fleethook.outbound.client import HookClient
+from fleethook.recordings.bodies import BodyError, unwrap_body
+
+# Requests in flight; the calls of a request follow each other.
+_CONCURRENT: Final = 16
+# The members of metadata that the apiserver sets when it stores a new object.
+_SET_ON_CREATION: Final = frozenset({"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields"})
+
+
+class TriedOperation(StrEnum):
+    """Operations that can be tried with an existing object."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+
+
+class LocationOptions(NamedTuple):
+    """The options that say where objects come from, and who answers (`fleethook.cli.parameters`)."""
+
+    objects: Annotated[
+        list[Path] | None,
+        Option(
+            help="File or directory of objects to send in place of those of a cluster, with their "
+            "CustomResourceDefinitions and Namespaces; may be repeated."
+        ),
+    ] = None
+    records: Annotated[
+        list[Path] | None,
+        Option(
+            help="Recording or directory of recordings whose reviews are sent in place of objects; may be repeated. "
+            "Namespaces and CustomResourceDefinitions come from --objects or the cluster."
+        ),
+    ] = None
+    namespace: Annotated[str, Option("--namespace", "-n", help="Send only objects of this namespace.")] = ""
+    kubeconfig: KubeconfigOption = None
+    context: ContextOption = None
+    in_cluster: InClusterOption = False
+    kcp: KcpOption = False
+    kcp_cache_kubeconfig: KcpCacheOption = None
+    kcp_export: KcpExportOption = None
+    cluster: Annotated[
+        str,
+        Option(
+            help="Logical cluster that the configurations will be in, by name or path, if they do not name it "
+            "(default with --kcp-export: that of the APIExport)."
+        ),
+    ] = ""
+    url: Annotated[
+        list[str] | None,
+        Option(
+            metavar="[WEBHOOK=]URL",
+            help="Send reviews to this URL in place of that of a webhook, or of all webhooks. A URL without path keeps "
+            "the path. May be repeated.",
+        ),
+    ] = None
+    ca_file: Annotated[Path | None, Option(help="Certificate authorities of --url, in place of caBundle.")] = None
+
+    @property
+    def is_kcp(self) -> bool:
+        """Whether the objects are those of a kcp."""
+        return self.kcp or self.kcp_export is not None
+
+
+def send_objects(
+    files: FilesArgument = None,
+    filename: Annotated[
+        list[Path] | None,
+        Option(
+            "--filename",
+            "-f",
+            help="File or directory of the webhook configurations; '-' for standard input; may be repeated.",
+        ),
+    ] = None,
+    location: LocationOptions = LocationOptions(),
+    reading: InputOptions = InputOptions(),
+    resource: Annotated[
+        list[str] | None,
+        Option(
+            metavar="PLURAL[.VERSION][.GROUP]",
+            help="Resource of the cluster whose objects are sent (default: those that rules name); may be repeated.",
+        ),
+    ] = None,
+    operation: Annotated[
+        list[TriedOperation] | None, Option(help="Operation to try (default: each one); may be repeated.")
+    ] = None,
+    user: Annotated[str, Option(help="User name of the requests.")] = "",
+    group: Annotated[list[str] | None, Option(help="Group of the user; may be repeated.")] = None,
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
+) -> None:
+    """Send existing objects as dry-run reviews to webhooks that are not registered yet, and print the outcomes.
+
+    The command writes nothing to the cluster. It reads the objects of the resources that rules name, and sends a review
+    of each operation that they match: CREATE of the object, UPDATE without a change, and DELETE. Webhooks of
+    subresources are not tried, because no objects of subresources exist. With --kcp or --kcp-export, the objects are
+    those of all logical clusters whose schemas the configurations' cluster owns. With --records, the command sends
+    recorded reviews.
+
+    Each webhook gets the object itself, not the patches of other webhooks, and a failed call is reported with each
+    failurePolicy. Webhooks get no managedFields. A webhook whose sideEffects forbid dry runs is not called.
+
+    --verbose prints each outcome, and all outcomes of one kind.
+
+    Exit codes: 0 nothing is refused; 1 a webhook would refuse an object, or did not answer; 2 invalid arguments,
+    invalid configurations or unreadable input.
+    """
+    configurations = _read_configurations([*(files or ()), *(filename or ())], location, reading)
+    source, options = _read_cluster(configurations, location, reading)
+    store = source.store(INDEXES)
+    if location.records and resource:
+        fail("--resource reads objects of a cluster: give it without --records")
+    if location.records:
+        inputs = list(_read_reviews(location.records))
+    elif options.reads_cluster:
+        inputs = read_objects(source, store, options, resource or ())
+    elif resource:
+        fail("--resource needs a cluster: give --kubeconfig or --in-cluster in place of --objects")
+    else:
+        inputs = list(select_all(source.documents, None))
+    inputs = [one for one in inputs if location.namespace in ("", _find_namespace(one))]
+    user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
+    plain = None if location.is_kcp else ""
+    requests = list(_plan(store, inputs, operation or [*TriedOperation], user_info, plain))
+    tried = asyncio.run(_try_all(store, requests))
+    _note_silent(configurations, tried)
+    print_results(tried, output, verbose=reading.verbose)
+    if any(one.trial.outcome in ("refused", "failed") for one in tried):
+        raise SystemExit(CHECK_FAILED)
+
+
+def _read_configurations(files: Sequence[Path], location: LocationOptions, reading: InputOptions) -> list[Document]:
+    """Return the configurations with their new URLs. Exits with a message if there are none, or one is invalid."""
+    if not files:
+        fail("give the webhook configurations: -f FILE")
+    found = read_manifests(files, reading)
+    urls = _parse_urls(location.url or ())
+    bundle = _read_bundle(location.ca_file)
+    wanted = [one for one in found.documents if key_of(one.object).group_kind in PHASES.values()]
+    others = len(found.documents) - len(wanted)
+    if others:
+        write_error(
+            f"note: {others:,} objects of -f are no webhook configurations, and not sent: give them by --objects"
+        )
+    configurations = [_move(one, urls, bundle) for one in wanted]
+    for one in configurations:
+        if location.kcp and not location.cluster and not cluster_of(one.object):
+            fail(f"{one.place}: the logical cluster is unknown: give --cluster NAME")
+    errors = [*found.errors, *(problem for one in configurations for problem in _list_problems(one))]
+    if errors:
+        fail_input(errors)
+    if not configurations:
+        fail(f"there are no webhook configurations in {', '.join(map(str, files))}")
+    names = {as_object(webhook).get("name") for one in configurations for webhook in _list_webhooks(one)}
+    unknown = sorted(urls.keys() - names - {""})
+    if unknown:
+        fail(f"--url: there is no webhook {', '.join(unknown)}; there are {', '.join(sorted(map(str, names)))}")
+    return configurations
+
+
+def _list_problems(configuration: Document) -> Iterator[ManifestError]:
+    kind = key_of(configuration.object).group_kind.kind
+    defaulted = set_defaults(configuration.object)
+    for problem in configuration_problems(kind, defaulted, compile_expression=compile_condition):
+        yield ManifestError(configuration.source, configuration.line, f"{problem.field}: {problem.text}")
+
+
+def _parse_urls(texts: Sequence[str]) -> dict[str, str]:
+    """Return the URLs of ``--url`` by the name of their webhook, ``""`` for all webhooks."""
+    urls: dict[str, str] = {}
+    for text in texts:
+        name, found, url = text.partition("=")
+        # A URL may have "=" in its query.
+        name, url = (name, url) if found and "/" not in name else ("", text)
+        if urlsplit(url).scheme != "https" or not urlsplit(url).hostname:
+            fail(f"--url {text}: give an https URL, or WEBHOOK=URL")
+        urls[name] = url
+    return urls
+
+
+def _read_bundle(file: Path | None) -> str:
+    import base64  # noqa: PLC0415 - only this option needs it
+
+    if file is None:
+        return ""
+    try:
+        return base64.b64encode(file.read_bytes()).decode()
+    except OSError as error:
+        fail(f"--ca-file {file}: {error.strerror}")
+
+
+def _move(configuration: Document, urls: Mapping[str, str], bundle: str) -> Document:
+    """Return a configuration whose webhooks are at other URLs."""
+    webhooks: list[JSON] = []
+    for webhook in _list_webhooks(configuration):
+        name, members = as_object(webhook).get("name"), as_object(webhook)
+        url = urls.get(name if isinstance(name, str) else "", urls.get(""))
+        config = as_object(members.get("clientConfig"))
+        if url is not None:
+            moved = {member: value for member, value in config.items() if member != "service"}
+            config = {**moved, "url": _keep_path(url, config)}
+        if bundle:
+            config = {**config, "caBundle": bundle}
+        webhooks.append({**members, "clientConfig": config} if url is not None or bundle else webhook)
+    if not webhooks:
+        return configuration
+    return configuration._replace(object={**configuration.object, "webhooks": webhooks})
+
+
+def _keep_path(url: str, config: Mapping[str, JSON]) -> str:
+    """Return a URL with the path of the present endpoint if it has none."""
+    if urlsplit(url).path.strip("/"):
+        return url
+    path = as_object(config.get("service")).get("path") or urlsplit(str(config.get("url") or "")).path
+    return f"{url.rstrip('/')}/{str(path).lstrip('/')}" if path else url
+
+
+def _list_webhooks(configuration: Document) -> list[JSON]:
+    webhooks = configuration.object.get("webhooks")
+    return webhooks if isinstance(webhooks, list) else []
+
+
+def _read_cluster(
+    configurations: Sequence[Document], location: LocationOptions, reading: InputOptions
+) -> tuple[Source, SourceOptions]:
+    """Return the objects that decide about webhooks, with no other configurations than these, and their source."""
+    options = SourceOptions(
+        location.objects or (), location.kubeconfig, location.context, location.in_cluster, location.kcp,
+        reading=reading, kcp_cache_kubeconfig=location.kcp_cache_kubeconfig, kcp_export=location.kcp_export,
+    )  # fmt: skip
+    check_options(options, "--objects")
+    if not options.files and not options.in_cluster:
+        found = find_default_cluster(location.kubeconfig, location.context, files_option="--objects")
+        options = options._replace(kubeconfig=found)
+    read = read_source(options, select_dispatching(kcp=location.is_kcp), every_kind=True)
+    others = [one for one in read.documents if key_of(one.object).group_kind not in PHASES.values()]
+    cluster = _find_cluster(Source(others, others, frozenset(), unread=read.unread), location)
+    placed = [set_cluster(one, cluster) for one in configurations]
+    return Source([*others, *placed], [], frozenset(key_of(one.object) for one in placed)), options
+
+
+def _find_cluster(source: Source, location: LocationOptions) -> str:
+    """Return the logical cluster of configurations without one. Exits with a message if it is unknown."""
+    store = source.store(())
+    if location.kcp_export is not None and not location.cluster:
+        return find_provider(source.documents, location.kcp_export)
+    cluster = resolve_cluster(store, location.cluster, source.unread)
+    if cluster and location.is_kcp and not store.knows(cluster):
+        fail(f"--cluster: {resolve(store, location.cluster).problem or f'logical cluster {cluster} is unknown'}")
+    return cluster
+
+
+def _read_reviews(paths: Sequence[Path]) -> Iterator[InputDocument]:
+    """Yield the admission reviews of recordings. Reports records that are none, and exits if there are no others."""
+    skipped = found = 0
+    for entry in read_recordings(
+        list_recordings(paths), lambda problem: write_error(f"{problem.place}: {problem.reason}")
+    ):
+        try:
+            review: JSON = msgspec.json.decode(unwrap_body(entry.record.review))
+        except (BodyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            review = None
+        if find_problem(review) or not is_review(as_object(review)):
+            skipped += 1
+            continue
+        found += 1
+        yield InputDocument(dict(as_object(review)), f"{entry.file}:{entry.line}", entry.record.cluster or None)
+    if skipped:
+        write_error(f"note: {skipped:,} records are no admission reviews, and not sent")
+    if not found:
+        fail(f"there are no admission reviews in {', '.join(map(str, paths))}")
+
+
+def _find_namespace(one: InputDocument) -> str:
+    holder = as_object(one.document.get("request" if is_review(one.document) else "metadata"))
+    return str(holder.get("namespace") or "")
+
+
+def _plan(
+    store: Store,
+    inputs: Sequence[InputDocument],
+    operations: Sequence[TriedOperation],
+    user: JSONObject,
+    default_cluster: str | None,
+) -> Iterator[PlannedRequest]:
+    for one in inputs:
+        if is_review(one.document):
+            recorded = RequestOptions(None, "", user, None, dry_run=True, default_cluster=default_cluster)
+            if as_object(one.document.get("request")).get("operation") in operations:
+                yield _plan_one(store, one, recorded)
+            continue
+        for operation in operations:
+            options = RequestOptions(
+                Operation(operation), "", user, None, dry_run=True, default_cluster=default_cluster
+            )
+            sent = one
+            if operation is TriedOperation.CREATE:
+                kept = as_object(one.document.get("metadata"))
+                metadata = {member: value for member, value in kept.items() if member not in _SET_ON_CREATION}
+                sent = one._replace(document={**one.document, "metadata": metadata})
+            yield _plan_one(store, sent, options)
+
+
+def _plan_one(store: Store, sent: InputDocument, options: RequestOptions) -> PlannedRequest:
+    try:
+        return plan_request(store, sent, options)
+    except PlanError as error:
+        fail(str(error))
+
+
+async def _try_all(store: Store, requests: Sequence[PlannedRequest]) -> list[TriedWebhook]:
+    """Return the outcomes in the order of the requests."""
+    line = StatusLine()
+    done = 0
+    free = asyncio.Semaphore(_CONCURRENT)
+
+    async def run(planned: PlannedRequest, dispatcher: Dispatcher) -> list[TriedWebhook]:
+        nonlocal done
+        async with free:
+            deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
+            found = [one async for one in _try(planned, dispatcher, deadline)]
+        done += 1
+        line.update(f"{done:,} of {len(requests):,} requests")
+        return found
+
+    try:
+        async with HookClient(allow_private=True) as client:
+            dispatcher = build_dispatcher(store, client, observe=lambda *_, **__: None, load_types=list_types)
+            return [one for found in await asyncio.gather(*(run(one, dispatcher) for one in requests)) for one in found]
+    finally:
+        line.clear()
+
+
+async def _try(planned: PlannedRequest, dispatcher: Dispatcher, deadline: Deadline) -> AsyncIterator[TriedWebhook]:
+    request = planned.request
+    try:
+        async for trial in try_webhooks(dispatcher, request, cluster=planned.cluster, deadline=deadline):
+            yield TriedWebhook(planned, trial)
+    except StatusError as error:
+        yield TriedWebhook(planned, Trial("validating", "", "", "failed", str(error)))
+
+
+def _note_silent(configurations: Sequence[Document], tried: Sequence[TriedWebhook]) -> None:
+    """Report webhooks that got no review, because a test without reviews says nothing."""
+    sent = [one.trial for one in tried if one.trial.outcome != "not sent"]
+    called = {(PHASES.get(one.phase), one.configuration, one.webhook) for one in sent}
+    for one in configurations:
+        for webhook in _list_webhooks(one):
+            name = str(as_object(webhook).get("name"))
+            key = key_of(one.object)
+            if (key.group_kind, key.name, name) not in called:
+                write_error(f"note: {one.place}: no existing object is sent to webhook {name}")
+
+
+webhook = Group("Test admission webhooks before they are registered.", {"test": send_objects})

@@ -1,0 +1,146 @@
+"""The output of ``fleethook webhook test``: text, JSON or JUnit XML."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from fleethook.cli.json_output import write_json
+from fleethook.cli.junit import Case, print_junit
+from fleethook.cli.terminal import styled, write_styled
+from fleethook.engines.dispatch.review.request_plan import PlannedRequest
+from fleethook.engines.dispatch.trial import Trial
+
+MAX_SHOWN: Final = 20
+"""Outcomes of one kind for one webhook that text shows without ``--verbose``."""
+_MAX_VALUE: Final = 80
+_STYLES: Final = {"refused": "bold red", "failed": "bold red", "changed": "yellow", "allowed": "green"}
+_SHOWN: Final = ("refused", "failed", "changed")
+_UNCALLED: Final = "requests"
+"""Stands for a webhook if a request is refused before any webhook is found."""
+
+
+class Output(StrEnum):
+    """Output formats of the command."""
+
+    TEXT = "text"
+    JSON = "json"
+    JUNIT = "junit"
+
+
+class TriedWebhook(NamedTuple):
+    """A request, and the outcome of one webhook for it."""
+
+    planned: PlannedRequest
+    trial: Trial
+
+    @property
+    def name(self) -> str:
+        """The operation and the object: ``CREATE Deployment web/shop``."""
+        request, cluster = self.planned.request, self.planned.cluster
+        kind = request.kind
+        is_namespace = (kind.group, kind.kind) == ("", "Namespace")
+        name = f"{request.namespace}/{request.name}" if request.namespace and not is_namespace else request.name
+        return f"{request.operation} {kind.kind} {name}{f' in {cluster}' if cluster else ''}"
+
+    @property
+    def webhook(self) -> str:
+        """The webhook, as ``CONFIGURATION/WEBHOOK``."""
+        trial = self.trial
+        return f"{trial.configuration}/{trial.webhook}" if trial.webhook else _UNCALLED
+
+
+def print_results(tried: Sequence[TriedWebhook], output: Output, *, verbose: bool) -> None:
+    """Write the outcomes to standard output."""
+    if output is Output.JSON:
+        _print_json(tried)
+        return
+    tried = _tell_apart(tried)
+    if output is Output.JUNIT:
+        called = [one for one in tried if one.trial.outcome != "not sent"]
+        print_junit("fleethook webhook test", [_make_case(one) for one in called])
+    else:
+        _print_text(tried, verbose=verbose)
+
+
+def _tell_apart(tried: Sequence[TriedWebhook]) -> list[TriedWebhook]:
+    """Add the phase to configurations of both kinds with the same name and the same webhook."""
+    phases: dict[str, set[str]] = {}
+    for one in tried:
+        phases.setdefault(one.webhook, set()).add(one.trial.phase)
+    return [_add_phase(one) if one.trial.webhook and len(phases[one.webhook]) > 1 else one for one in tried]
+
+
+def _add_phase(one: TriedWebhook) -> TriedWebhook:
+    trial = one.trial
+    configuration = f"{trial.configuration} ({trial.phase})"
+    return one._replace(trial=msgspec.structs.replace(trial, configuration=configuration))
+
+
+def _print_text(tried: Sequence[TriedWebhook], *, verbose: bool) -> None:
+    printed: Counter[tuple[str, str]] = Counter()
+    for one in tried:
+        outcome = one.trial.outcome
+        if outcome not in _SHOWN and not (verbose and outcome == "allowed"):
+            continue
+        printed[one.webhook, outcome] += 1
+        if printed[one.webhook, outcome] > MAX_SHOWN and not verbose:
+            continue
+        write_styled(styled(f"{outcome:<8}", _STYLES[outcome]), styled(f"{one.name}, {one.webhook}"))
+        for line in _describe(one.trial):
+            write_styled(styled(f"         {line}"))
+    for (webhook, shown), number in printed.items():
+        if number > MAX_SHOWN and not verbose:
+            write_styled(styled(f"{webhook}: {number - MAX_SHOWN:,} more {shown} (--verbose prints them)"))
+    warnings = Counter((one.webhook, text) for one in tried for text in one.trial.warnings)
+    for (webhook, text), number in sorted(warnings.items()):
+        write_styled(styled("warning ", "yellow"), styled(f"{webhook}: {text} (reviews: {number:,})"))
+    for row in _summarize(tried):
+        numbers = ", ".join(f"{number:,} {name}" for name, number in row.items() if name != "webhook" and number)
+        write_styled(styled(f"{row['webhook']}: {numbers or 'no review'}"))
+    if not tried:
+        write_styled(styled("no request matches a rule"))
+
+
+def _describe(trial: Trial) -> Iterator[str]:
+    if trial.message:
+        yield trial.message
+    for operation in trial.patch:
+        value = f": {_shorten(operation['value'])}" if "value" in operation else ""
+        source = f" from {operation['from']}" if "from" in operation else ""
+        yield f"{operation.get('op')} {operation.get('path')}{source}{value}"
+
+
+def _shorten(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}…"
+
+
+def _summarize(tried: Sequence[TriedWebhook]) -> list[dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = {}
+    for one in tried:
+        empty = {"webhook": one.webhook, "allowed": 0, "changed": 0, "refused": 0, "failed": 0, "not sent": 0}
+        rows.setdefault(one.webhook, empty)[one.trial.outcome] += 1
+    return list(rows.values())
+
+
+def _print_json(tried: Sequence[TriedWebhook]) -> None:
+    results = []
+    for planned, trial in tried:
+        request = planned.request
+        place = {"cluster": planned.cluster, "operation": request.operation, "kind": request.kind.kind}
+        name = {"namespace": request.namespace, "name": request.name}
+        results.append({**place, **name, **msgspec.to_builtins(trial)})
+    summary = [
+        {"notSent" if name == "not sent" else name: value for name, value in row.items()}
+        for row in _summarize(_tell_apart(tried))
+    ]
+    write_json({"webhooks": summary, "results": results})
+
+
+def _make_case(one: TriedWebhook) -> Case:
+    is_bad = one.trial.outcome in ("refused", "failed")
+    return Case(one.webhook, one.name, list(_describe(one.trial)) if is_bad else [])

@@ -1,0 +1,1 @@
+"""Converts objects to the version that a webhook takes."""

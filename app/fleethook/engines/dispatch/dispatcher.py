@@ -1,0 +1,407 @@
+"""Dispatches one review: finds the owner of its schema, calls that cluster's webhooks and merges their answers."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from fleethook.cel.access_check import AccessDecision, AccessQuestion
+from fleethook.cluster.store import Store
+from fleethook.engines.dispatch.call.audit import Audit
+from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.call.call_trace import CallTrace
+from fleethook.engines.dispatch.call.client_warnings import limit_warnings
+from fleethook.engines.dispatch.call.mutating_phase import MutatingPhase
+from fleethook.engines.dispatch.call.object_types import LoadTypes
+from fleethook.engines.dispatch.call.patching import Patcher
+from fleethook.engines.dispatch.call.validating_phase import run_validating_phase
+from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
+from fleethook.engines.dispatch.hooks.configurations import Configurations
+from fleethook.engines.dispatch.hooks.hook_index import HookIndex, RelevantHook
+from fleethook.engines.dispatch.hooks.hooks import Hook, Phase
+from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
+from fleethook.engines.dispatch.match.attributes import (
+    Attributes,
+    build_attributes,
+    build_outline,
+    can_stay_undecoded,
+    read_claimed_cluster,
+)
+from fleethook.engines.dispatch.match.condition_compiler import Compiler
+from fleethook.engines.dispatch.match.condition_evaluator import ConditionEvaluator
+from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_equivalents
+from fleethook.engines.dispatch.match.match import (
+    NamespaceLabels,
+    build_rule_attributes,
+    is_exempt,
+    needs_namespace,
+    read_labels,
+)
+from fleethook.engines.dispatch.match.should_call import CallWebhook, RequestContext
+from fleethook.engines.dispatch.owner.schema_owner import Ownership, find_owner
+from fleethook.engines.dispatch.request_limits import Authorizer, RequestLimits
+from fleethook.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
+from fleethook.model.asked_calls import AskedCall
+from fleethook.model.gvk import GroupKind, GroupVersionKind
+from fleethook.model.json import JSON, JSONObject
+from fleethook.work.fair_turns import Turns, do_in_steps
+from fleethook.work.immediate_steps import Steps, finish
+from fleethook.work.worker import Worker
+
+NAMESPACE: Final = GroupKind("", "Namespace")
+_LIMITS: Final = RequestLimits()
+
+
+class ConvertObject(Protocol):
+    """Converts objects between versions of a resource."""
+
+    async def __call__(
+        self,
+        document: JSON,
+        kind: GroupVersionKind,
+        *,
+        target: "Target",
+        deadline: Deadline,
+        trace: CallTrace | None = None,
+    ) -> JSON:
+        """Return the object in the given version, and note the answer of a webhook; raises StatusError."""
+
+
+class Target(NamedTuple):
+    """A request, the owner of its schema, and the webhooks whose rules match it."""
+
+    attributes: Attributes
+    ownership: Ownership
+    equivalents: tuple[Equivalent, ...]
+    relevant: tuple[RelevantHook, ...]
+    exempt: bool
+
+
+Authorize = Callable[[str, frozenset[AccessQuestion]], Awaitable[Mapping[AccessQuestion, AccessDecision]]]
+"""Asks the authorizer of a logical cluster; raises StatusError."""
+ReadNamespace = Callable[[str, str], Awaitable[None]]
+"""Reads a namespace of a logical cluster into the store; raises StatusError."""
+
+
+class IsSilent(Protocol):
+    """Reports whether a webhook's circuit breaker is open, as `dispatch.call.WebhookCaller.is_silent` does."""
+
+    def __call__(self, hook: Hook, consumer: str) -> bool:
+        """Return whether the last calls of a webhook for a consumer had no answer."""
+
+
+class Dependencies(NamedTuple):
+    """The functions with which the dispatcher leaves the process."""
+
+    call_webhook: CallWebhook
+    convert: ConvertObject
+    authorize: Authorize | None = None
+    read_namespace: ReadNamespace | None = None
+    is_silent: IsSilent = lambda _hook, _consumer: False
+    own: OwnEndpoints = OwnEndpoints()
+    """Recognizes webhooks that are this server itself; they are not called."""
+    load_types: LoadTypes = dict
+    """Returns the Go types of built-in kinds, which patched objects must fit."""
+
+
+class DispatchResult(NamedTuple):
+    """The answer to a review, its target for the log line, and the calls that it depended on."""
+
+    response: Response
+    target: Target | None
+    calls: Sequence[AskedCall] = ()
+    """Empty if the dispatcher does not trace calls."""
+
+
+class Dispatcher:
+    """Answers reviews of every logical cluster from one store.
+
+    Attributes:
+        turns: Schedules long work of clusters fairly on the event loop.
+        worker: Runs long functions in a thread.
+        compiler: Compiles long match conditions.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        configurations: Configurations,
+        dependencies: Dependencies,
+        *,
+        as_kcp: bool = False,
+        share: bool = False,
+        limits: RequestLimits = _LIMITS,
+        traces: bool = False,
+    ) -> None:
+        """Initialize the dispatcher.
+
+        Args:
+            store: The objects, indexed by `fleethook.engines.dispatch.owner.schema_owner.INDEXES`.
+            configurations: The compiled webhooks.
+            dependencies: The functions with which the dispatcher leaves the process.
+            as_kcp: Decide like kcp if the owner of a schema is unknown
+                (`fleethook.engines.dispatch.owner.schema_owner`), and report only the first denial.
+            share: Limit a mutating webhook with failurePolicy Ignore to its share of the remaining time.
+            limits: The limits of one request.
+            traces: Return the calls that an answer depended on.
+        """
+        self._limits: Final = limits
+        self._traces: Final = traces
+        self.turns: Final = Turns()
+        self.worker: Final = Worker()
+        self.compiler: Final = Compiler(self.worker)
+        self._evaluator: Final = ConditionEvaluator(
+            max_cost=limits.cel_cost, worker=self.worker, turns=self.turns, compiler=self.compiler
+        )
+        self._store: Final = store
+        self._configurations: Final = configurations
+        self._dependencies: Final = dependencies
+        self._as_kcp: Final = as_kcp
+        self._share: Final = share
+
+    async def find_target(
+        self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool = False
+    ) -> Target:
+        """Find the owner of a request's schema, and the webhooks whose rules match the request.
+
+        Long searches yield to requests of other clusters.
+
+        Args:
+            request: The review.
+            cluster: The name of the consumer's logical cluster.
+            phase: The admission phase.
+            vouched: As in `fleethook.engines.dispatch.owner.schema_owner.find_owner`.
+
+        Raises:
+            msgspec.DecodeError: An object of the review is not JSON.
+            StatusError: An object of the review cannot be forwarded.
+        """
+        attributes = build_attributes(request, cluster=cluster)
+        return await finish(self._find_target(attributes, phase=phase, vouched=vouched))
+
+    def _prepare_target(
+        self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool
+    ) -> Steps[tuple[Target, bool]]:
+        """Return the result of `find_target`, and whether its attributes lack the objects, which nothing needs then."""
+        target = yield from self._find_target(build_outline(request, cluster=cluster), phase=phase, vouched=vouched)
+        if not target.relevant and can_stay_undecoded(request, cluster=cluster):
+            return target, True
+        return target._replace(attributes=build_attributes(request, cluster=cluster)), False
+
+    def _find_target(self, attributes: Attributes, *, phase: Phase, vouched: bool) -> Steps[Target]:
+        target = self._resolve_owner(attributes, vouched=vouched)
+        owner = target.ownership.cluster
+        if owner is None or target.exempt:
+            return target
+        return target._replace(relevant=(yield from self._find_relevant(target, owner, phase)))
+
+    def _resolve_owner(self, attributes: Attributes, *, vouched: bool) -> Target:
+        cluster = attributes.cluster
+        group, _, resource = attributes.resource
+        ownership = find_owner(
+            self._store, cluster=cluster, group=group, resource=resource, as_kcp=self._as_kcp, vouched=vouched
+        )
+        exempt = is_exempt(attributes)
+        if ownership.cluster is None:
+            return Target(attributes, ownership, (), (), exempt)
+        equivalents = find_equivalents(
+            self._store,
+            cluster=cluster,
+            resource=attributes.resource,
+            subresource=attributes.subresource,
+            kind=attributes.kind,
+            schema=ownership.schema,
+        )
+        return Target(attributes, ownership, equivalents, (), exempt)
+
+    async def find_relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[RelevantHook, ...]:
+        """Return the webhooks of a cluster whose rules match a request; yields to requests of other clusters."""
+        return await finish(self._find_relevant(target, cluster, phase))
+
+    def _find_relevant(self, target: Target, cluster: str, phase: Phase) -> Steps[tuple[RelevantHook, ...]]:
+        attributes = target.attributes
+        hooks = yield from self._find_hooks(cluster, phase)
+        work = hooks.find(build_rule_attributes(attributes), attributes.kind, target.equivalents)
+        return (yield from do_in_steps(work, turns=self.turns, worker=self.worker, cluster=attributes.cluster))
+
+    def _find_hooks(self, cluster: str, phase: Phase) -> Steps[HookIndex]:
+        return self._configurations.find(cluster, phase, turns=self.turns, worker=self.worker)
+
+    async def find_hooks(self, target: Target, phase: Phase) -> Iterator[Hook]:
+        """Return all webhooks of the owner, including those whose rules do not match the request."""
+        owner = target.ownership.cluster
+        if owner is None:
+            return iter(())
+        return (await finish(self._find_hooks(owner, phase))).each()
+
+    @property
+    def limits(self) -> RequestLimits:
+        """The limits of one request."""
+        return self._limits
+
+    def is_silent(self, hook: Hook, consumer: str) -> bool:
+        """Return whether the last calls of a webhook for a consumer had no answer."""
+        return self._dependencies.is_silent(hook, consumer)
+
+    async def dispatch(
+        self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
+    ) -> DispatchResult:
+        """Call the webhooks of one phase and return their merged answer.
+
+        Args:
+            request: The review.
+            cluster: The name of the consumer's logical cluster.
+            phase: The admission phase.
+            deadline: The deadline of the request.
+            vouched: As in `fleethook.engines.dispatch.owner.schema_owner.find_owner`.
+
+        Raises:
+            msgspec.DecodeError: An object of the review is not JSON.
+        """
+        work = self.dispatch_in_steps(request, cluster=cluster, phase=phase, deadline=deadline, vouched=vouched)
+        return await finish(work)
+
+    def dispatch_in_steps(
+        self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
+    ) -> Steps[DispatchResult]:
+        """Return the result of `dispatch`; waits for nothing if no webhook's rules match the request."""
+        trace = CallTrace() if self._traces else None
+        work = self._dispatch(request, cluster=cluster, phase=phase, deadline=deadline, vouched=vouched, trace=trace)
+        result = yield from work
+        return result if trace is None else result._replace(calls=trace.calls)
+
+    def _dispatch(
+        self,
+        request: AdmissionRequest,
+        *,
+        cluster: str,
+        phase: Phase,
+        deadline: Deadline,
+        vouched: bool,
+        trace: CallTrace | None,
+    ) -> Steps[DispatchResult]:
+        audit, warnings = Audit(), list[str]()
+        target: Target | None = None
+        refusals: list[StatusError] = []
+        made: JSON = None
+        try:
+            target, is_undecoded = yield from self._prepare_target(
+                request, cluster=cluster, phase=phase, vouched=vouched
+            )
+            attributes = target.attributes
+            claimed = read_claimed_cluster(request)
+            if claimed not in ("", cluster):
+                warnings.append(f"kcp.io/cluster of the object names {claimed}; webhooks get {cluster}, where it is")
+            if target.exempt:
+                return DispatchResult(Response(allowed=True, warnings=limit_warnings(warnings)), target)
+            if target.ownership.cluster is None:
+                raise forbidden(attributes.resource_name, attributes.name, target.ownership.problem)
+            if is_undecoded:
+                return DispatchResult(Response(allowed=True, warnings=limit_warnings(warnings)), target)
+            context = yield self.build_context(target, deadline, audit, warnings, trace=trace)
+            if phase == "mutating":
+                made = yield self._mutate(target, context)
+            else:
+                refusals = yield run_validating_phase(target.relevant, attributes, context)
+        except StatusError as error:
+            # The traceback refers to this frame, and so keeps the answers of webhooks until the collector runs.
+            error.__traceback__ = error.__context__ = error.__cause__ = None
+            refusals = [error]
+        if refusals:
+            reported = refusals[:1] if self._as_kcp else refusals
+            return DispatchResult(_build_refusal(reported, audit, warnings), target)
+        operations: Sequence[JSONObject] = ()
+        if made is not None:
+            operations = yield Patcher(self.worker, cluster).diff_response(request.object, made)
+        response = Response(
+            allowed=True,
+            patch=operations,
+            warnings=limit_warnings(warnings),
+            audit_annotations=audit.annotations,
+        )
+        return DispatchResult(response, target)
+
+    async def _mutate(self, target: Target, context: RequestContext) -> JSON:
+        mutating = MutatingPhase(target.relevant, target.attributes, context, share=self._share)
+        await mutating.run_round(0)
+        if mutating.needs_reinvocation:
+            await mutating.run_round(1)
+        return mutating.attributes.object
+
+    async def build_context(
+        self,
+        target: Target,
+        deadline: Deadline,
+        audit: Audit,
+        warnings: list[str],
+        *,
+        trace: CallTrace | None = None,
+    ) -> RequestContext:
+        """Return the context of one request; a phase appends to ``audit``, ``warnings`` and ``trace``."""
+        dependencies, attributes = self._dependencies, target.attributes
+
+        async def convert(document: JSON, kind: GroupVersionKind) -> JSON:
+            return await dependencies.convert(document, kind, target=target, deadline=deadline, trace=trace)
+
+        call_webhook, ask = dependencies.call_webhook, dependencies.authorize
+        hooks = [one.hook for one in target.relevant]
+        namespace = await self.find_namespace(attributes, hooks)
+        if trace is not None:
+            call_webhook = trace.watch_webhooks(call_webhook)
+            ask = None if ask is None else trace.watch_authorizer(ask)
+            if any(needs_namespace(hook, attributes) for hook in hooks):
+                trace.note_namespace(attributes, namespace)
+        return RequestContext(
+            namespace=namespace,
+            deadline=deadline,
+            call_webhook=call_webhook,
+            convert=convert,
+            authorize=None if ask is None else Authorizer(ask, attributes, limit=self._limits.access_reviews),
+            evaluator=self._evaluator,
+            patching=Patcher(self.worker, attributes.cluster, dependencies.load_types),
+            turns=self.turns,
+            audit=audit,
+            warnings=warnings,
+            max_calls=self._limits.webhooks,
+            own=dependencies.own,
+        )
+
+    async def find_namespace(self, attributes: Attributes, hooks: Iterable[Hook]) -> NamespaceLabels:
+        """Return the labels of a request's namespace, if the namespaceSelector of a webhook needs them.
+
+        A namespace that is not in the store is read from the apiserver: it may be new.
+        """
+        if not any(needs_namespace(hook, attributes) for hook in hooks):
+            return NamespaceLabels({})
+        cluster, name = attributes.cluster, attributes.namespace
+        if self._dependencies.read_namespace is not None and self._store.get(cluster, NAMESPACE, "", name) is None:
+            try:
+                await self._dependencies.read_namespace(cluster, name)
+            except StatusError as error:
+                return NamespaceLabels({}, error)
+        found = self._store.get(cluster, NAMESPACE, "", name)
+        if found is None:
+            details = StatusDetails(name=name, kind="namespaces")
+            where = f" in logical cluster {cluster}" if cluster else ""
+            return NamespaceLabels({}, StatusError(404, "NotFound", f'namespaces "{name}" not found{where}', details))
+        return NamespaceLabels(read_labels(found))
+
+
+def _build_refusal(refusals: Sequence[StatusError], audit: Audit, warnings: Sequence[str]) -> Response:
+    """Return a denial: the first reason is its status, the other reasons are its causes."""
+    status = refusals[0].status
+    if len(refusals) > 1:
+        others = (one.status for one in refusals[1:])
+        more = tuple(StatusCause(message=other.message, reason=other.reason) for other in others)
+        details = status.details or StatusDetails()
+        details = msgspec.structs.replace(details, causes=(*details.causes, *more))
+        status = msgspec.structs.replace(status, details=details)
+    return Response(
+        allowed=False,
+        code=status.code,
+        reason=status.reason,
+        message=status.message,
+        warnings=limit_warnings(warnings),
+        audit_annotations=audit.annotations,
+        status=status,
+    )

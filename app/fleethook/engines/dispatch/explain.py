@@ -1,0 +1,305 @@
+"""Explains which webhooks a request is sent to, and why the others are skipped, with the functions of dispatch."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from fleethook.engines.dispatch.call.audit import Audit
+from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.dispatch_errors import StatusError
+from fleethook.engines.dispatch.dispatcher import Dispatcher, Target
+from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
+from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase
+from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
+from fleethook.engines.dispatch.match.attributes import Attributes
+from fleethook.engines.dispatch.match.match import (
+    NamespaceLabels,
+    Stage,
+    Verdict,
+    build_rule_attributes,
+    check_filters,
+    find_barrier,
+    match_namespace,
+    match_object,
+)
+from fleethook.engines.dispatch.match.rules import Invocation, find_nearest_miss
+from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext
+from fleethook.model.admission import AdmissionRequest
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.work.slices import Pauses
+
+# kube-apiserver's default budget for admission plus storage (k8s.io/apiserver pkg/endpoints/handlers: requestTimeout).
+BUDGET_SECONDS: Final = 34.0
+
+_SILENT_FAIL: Final = (
+    "its circuit breaker is open for this cluster: its last calls had no answer. It is called for one request at a "
+    "time; other requests are refused meanwhile (failurePolicy Fail)"
+)
+_SILENT_IGNORE: Final = (
+    "its circuit breaker is open for this cluster: its last calls had no answer. It is still called, because only a "
+    "failed call may be ignored (failurePolicy Ignore)"
+)
+
+# Units of work before other clusters get a turn: about 3 ms. Each webhook takes 40 units in addition to its rules.
+_SLICE: Final = 1_000
+_PER_HOOK: Final = 40
+
+Decision = Literal["call", "skip", "error"]
+
+
+class Predicate(msgspec.Struct, frozen=True, rename="camel"):
+    """The verdict of one filter."""
+
+    stage: str
+    ok: bool
+    reason: str
+
+
+class ExplainedHook(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One webhook, and the decision about its call."""
+
+    configuration: str
+    webhook: str
+    uid: str
+    decision: Decision
+    stage: str
+    """The filter that decided, ``""`` if all match."""
+    reason: str
+    failure_policy: str
+    timeout_seconds: float
+    predicates: tuple[Predicate, ...]
+    """The verdicts of all filters, including those after the decision."""
+    nearest_miss: str = ""
+    sent_as: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class ExplainedOwner(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The owner of the schema."""
+
+    case: str
+    cluster: str | None
+    trace: tuple[str, ...]
+    problem: str = ""
+    binding: str = ""
+    export: str = ""
+
+
+class Explanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The explanation of a request."""
+
+    cluster: str
+    resource: str
+    operation: str
+    owner: ExplainedOwner
+    mutating: tuple[ExplainedHook, ...]
+    validating: tuple[ExplainedHook, ...]
+    shadowed: tuple[str, ...] = ()
+    """The webhooks of the consumer's own cluster that match, but are replaced by the owner's webhooks."""
+    notes: tuple[str, ...] = ()
+
+
+async def explain(
+    dispatcher: Dispatcher, request: AdmissionRequest, *, cluster: str, deadline: Deadline
+) -> Explanation:
+    """Explain a request without calling admission webhooks.
+
+    Raises:
+        msgspec.DecodeError: An object of the review is not JSON.
+        StatusError: An object of the review cannot be forwarded.
+    """
+    found: dict[Phase, tuple[ExplainedHook, ...]] = {}
+    for phase in PHASES:
+        target = await dispatcher.find_target(request, cluster=cluster, phase=phase)
+        context = await dispatcher.build_context(target, deadline, Audit(), [])
+        found[phase] = await _explain_phase(dispatcher, target, context, phase)
+    attributes, ownership = target.attributes, target.ownership
+    return Explanation(
+        cluster=cluster,
+        resource="/".join(part for part in (attributes.resource_name, attributes.subresource) if part),
+        operation=attributes.operation,
+        owner=ExplainedOwner(
+            case=ownership.status,
+            cluster=ownership.cluster,
+            trace=ownership.trace,
+            problem=ownership.problem,
+            binding=ownership.binding,
+            export=ownership.export,
+        ),
+        mutating=found["mutating"],
+        validating=found["validating"],
+        shadowed=await _find_shadowed(dispatcher, target),
+        notes=tuple(_list_notes(target, found, dispatcher.limits.webhooks)),
+    )
+
+
+async def _explain_phase(
+    dispatcher: Dispatcher, target: Target, context: RequestContext, phase: Phase
+) -> tuple[ExplainedHook, ...]:
+    """Explain the webhooks of one phase; yields to requests of other clusters."""
+    attributes = target.attributes
+    hooks = await dispatcher.find_hooks(target, phase)
+    context = context._replace(
+        namespace=await dispatcher.find_namespace(attributes, await dispatcher.find_hooks(target, phase))
+    )
+    silent = partial(dispatcher.is_silent, consumer=attributes.cluster)
+    relevant = {one.hook.uid: one for one in target.relevant}
+    deciders = _Deciders(CallDecider(context), CallDecider(context), context.own)
+    pauses = Pauses(_SLICE)
+    found: list[ExplainedHook] = []
+    for hook in hooks:
+        found.append(await _explain_hook(hook, relevant.get(hook.uid), target, deciders, silent))
+        if pauses.due(_PER_HOOK + hook.weight):
+            await dispatcher.turns.pause(attributes.cluster)
+    return tuple(found)
+
+
+class _Deciders(NamedTuple):
+    """Two deciders: conditions that dispatch would not evaluate must not use the budget of those that it evaluates."""
+
+    dispatched: CallDecider
+    others: CallDecider
+    own: OwnEndpoints
+    """Recognizes webhooks that are this server itself."""
+
+
+async def _explain_hook(
+    hook: Hook, relevant: RelevantHook | None, target: Target, deciders: _Deciders, is_silent: Callable[[Hook], bool]
+) -> ExplainedHook:
+    attributes, namespace = target.attributes, deciders.dispatched.namespace
+    if relevant is None:
+        answers = _explain_mismatch(hook, target, namespace)
+        barrier: Verdict | None = answers[0]
+        # Conditions are evaluated on the object as it is: the user may be about to change a rule.
+        invocation = Invocation(attributes.resource, attributes.subresource, attributes.kind, -1)
+        answers += await _evaluate(RelevantHook(hook, invocation), attributes, deciders.others)
+    else:
+        rest = check_filters(relevant, attributes, namespace)
+        answers = (_explain_match(relevant, attributes), *rest)
+        decider = deciders.dispatched if find_barrier(rest) is None else deciders.others
+        conditions = await _evaluate(relevant, attributes, decider)
+        own = _check_own_endpoint(hook, deciders.own)
+        barrier = find_barrier(rest) or find_barrier(conditions) or find_barrier(own)
+        answers += (*conditions, *own)
+    nearest = (
+        None if relevant is not None or target.exempt else find_nearest_miss(hook, build_rule_attributes(attributes))
+    )
+    return ExplainedHook(
+        configuration=hook.configuration,
+        webhook=hook.name,
+        uid=hook.uid,
+        decision="call" if barrier is None else "skip" if barrier.error is None else "error",
+        stage="" if barrier is None else barrier.stage,
+        reason="all filters match" if barrier is None else barrier.reason,
+        failure_policy="Ignore" if hook.fails_open else "Fail",
+        timeout_seconds=hook.seconds,
+        predicates=tuple(Predicate(one.stage, one.ok, one.reason) for one in answers),
+        nearest_miss="" if nearest is None else str(nearest),
+        sent_as=_format_kind(relevant.invocation.kind) if relevant is not None else "",
+        notes=tuple(_list_hook_notes(hook, attributes, relevant, silent=is_silent(hook))) if barrier is None else (),
+    )
+
+
+def _explain_match(relevant: RelevantHook, attributes: Attributes) -> Verdict:
+    invocation = relevant.invocation
+    rule = f"rules[{invocation.rule}]"
+    if invocation.resource == attributes.resource:
+        return Verdict(Stage.RULES, ok=True, reason=f"{rule} matches the request")
+    group, version, resource = invocation.resource
+    other = f"{group or 'core'}/{version} {resource}"
+    return Verdict(Stage.RULES, ok=True, reason=f"{rule} matches {other}, an equivalent resource")
+
+
+def _explain_mismatch(hook: Hook, target: Target, namespace: NamespaceLabels) -> tuple[Verdict, ...]:
+    attributes = target.attributes
+    if target.exempt:
+        reason = f"webhooks are never called for a {attributes.kind.kind}"
+    elif not hook.rules:
+        reason = "it has no rules"
+    else:
+        also = "" if hook.matches_equivalents or len(target.equivalents) < 2 else "; matchPolicy is Exact"
+        reason = f"no rule matches {attributes.operation} of {_format_path(attributes)}{also}"
+    return (
+        Verdict(Stage.RULES, ok=False, reason=reason),
+        match_namespace(hook, attributes, namespace),
+        match_object(hook, attributes),
+    )
+
+
+def _format_path(attributes: Attributes) -> str:
+    group, version, resource = attributes.resource
+    path = f"{resource}/{attributes.subresource}" if attributes.subresource else resource
+    # The namespace of a request for a Namespace is its own name, but rules take it for an object of the cluster.
+    has_namespace = attributes.namespace and not attributes.is_namespace
+    scope = f"namespace {attributes.namespace}" if has_namespace else "no namespace"
+    return f"{group or 'core'}/{version} {path} in {scope}"
+
+
+async def _evaluate(relevant: RelevantHook, attributes: Attributes, decider: CallDecider) -> tuple[Verdict, ...]:
+    if not relevant.hook.conditions or relevant.invocation.kind is None:
+        return ()
+    try:
+        return (await decider.evaluate_conditions(relevant.hook, await decider.build_versioned(relevant, attributes)),)
+    except StatusError as error:
+        return (Verdict(Stage.CONDITIONS, ok=False, reason=str(error), error=error),)
+
+
+def _check_own_endpoint(hook: Hook, own: OwnEndpoints) -> tuple[Verdict, ...]:
+    """Return a verdict if a webhook is this server itself, none otherwise."""
+    reason = own.find_reason(hook)
+    return (Verdict(Stage.OWN, ok=False, reason=reason),) if reason else ()
+
+
+def _format_kind(kind: GroupVersionKind | None) -> str:
+    return "" if kind is None else f"{kind.api_version}, Kind={kind.kind}"
+
+
+def _list_hook_notes(hook: Hook, attributes: Attributes, relevant: RelevantHook | None, *, silent: bool) -> list[str]:
+    notes: list[str] = []
+    if silent:
+        notes.append(_SILENT_IGNORE if hook.fails_open else _SILENT_FAIL)
+    if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
+        notes.append("it does not support dry runs (sideEffects), so the dry run is refused")
+    if hook.endpoint is None:
+        notes.append(hook.problem)
+    if relevant is not None and relevant.invocation.resource != attributes.resource and hook.conditions:
+        notes.append(
+            "its matchConditions see request.kind in the matched version, but request.resource in the requested version"
+        )
+    return notes
+
+
+def _list_notes(target: Target, found: Mapping[Phase, Sequence[ExplainedHook]], max_webhooks: int) -> list[str]:
+    notes: list[str] = []
+    if target.ownership.cluster is None:
+        notes.append(f"the request is refused: {target.ownership.problem}")
+    for phase, hooks in found.items():
+        if sum(one.decision == "call" for one in hooks) > max_webhooks:
+            notes.append(
+                f"the request is refused in the {phase} phase: it matches more than {max_webhooks} webhooks, the limit "
+                "of one request (setting dispatch_request_webhooks)"
+            )
+    called = [one for one in found["mutating"] if one.decision == "call"]
+    if len(called) > 1:
+        notes.append("each later mutating webhook is matched against the object as earlier ones change it")
+    seconds = sum(one.timeout_seconds for one in called)
+    if seconds > BUDGET_SECONDS:
+        notes.append(
+            f"the mutating webhooks may take {seconds:g} s in sequence; an apiserver waits {BUDGET_SECONDS:g} s"
+        )
+    return notes
+
+
+async def _find_shadowed(dispatcher: Dispatcher, target: Target) -> tuple[str, ...]:
+    attributes, owner = target.attributes, target.ownership.cluster
+    if owner in (None, attributes.cluster):
+        return ()
+    return tuple(
+        [
+            f"{phase}: {one.hook.uid}"
+            for phase in PHASES
+            for one in await dispatcher.find_relevant(target, attributes.cluster, phase)
+        ]
+    )

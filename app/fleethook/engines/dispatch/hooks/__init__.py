@@ -1,0 +1,1 @@
+"""The webhooks of each logical cluster, compiled when their configurations change."""

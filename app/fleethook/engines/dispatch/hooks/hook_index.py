@@ -1,0 +1,228 @@
+"""Finds the webhooks of a logical cluster and a phase by operation, group and resource of a request."""
+
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator
+from itertools import accumulate, chain, groupby, product
+from typing import Final, NamedTuple, TypeAlias
+
+from fleethook.engines.dispatch.hooks.hooks import EVERY, Hook, Rule
+from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
+from fleethook.engines.dispatch.match.rules import EquivalentIndex, Invocation, RuleAttributes, find_invocation
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.work.fair_turns import Work, do_at_once
+from fleethook.work.slices import Pauses
+
+# A fleet repeats the same operations on about a hundred resources. A request can name any resource, hence the limit.
+_MAX_CACHED: Final = 4096
+# The length of the names in a cached request: no Kubernetes resource has longer names.
+_MAX_CHARACTERS: Final = 2048
+# A configuration with more keys is examined in every request.
+_MAX_KEYS: Final = 1024
+# Keys of a rule per listed name. The index stays proportional to the size of the configurations.
+_KEYS_PER_NAME: Final = 4
+# Names that are compared before other requests get a turn: about 2 ms. A webhook counts as 20 names.
+_SLICE: Final = 10_000
+_PER_HOOK: Final = 20
+
+
+class RelevantHook(NamedTuple):
+    """A webhook whose rules match a request."""
+
+    hook: Hook
+    invocation: Invocation
+
+
+_Question: TypeAlias = tuple[RuleAttributes, GroupVersionKind, tuple[Equivalent, ...]]
+_Key: TypeAlias = tuple[str, str, str]
+"""Operation, group and resource as rules list them."""
+
+
+class HookGroup(NamedTuple):
+    """The webhooks of one configuration, and their positions by key."""
+
+    hooks: tuple[Hook, ...]
+    positions: dict[_Key, tuple[int, ...]]
+
+
+def group_hooks(hooks: tuple[Hook, ...]) -> Work[HookGroup]:
+    """Build the group of the webhooks of one configuration."""
+    pauses = Pauses(_SLICE)
+    found: dict[_Key, list[int]] = {}
+    for number, hook in enumerate(hooks):
+        for rule in hook.rules:
+            lists = _list_names(rule)
+            count = len(lists[0]) * len(lists[1]) * len(lists[2])
+            if count <= _MAX_KEYS:
+                for key in product(*lists):
+                    numbers = found.setdefault(key, [])
+                    if not numbers or numbers[-1] != number:
+                        numbers.append(number)
+            if max(count, len(found)) > _MAX_KEYS:
+                return HookGroup(hooks, {(EVERY, EVERY, EVERY): tuple(range(len(hooks)))})
+            if pauses.due(1 + count):
+                yield None
+    return HookGroup(hooks, {key: tuple(numbers) for key, numbers in found.items()})
+
+
+def _list_names(rule: Rule) -> tuple[Collection[str], Collection[str], Collection[str]]:
+    """Return the operations, groups and resources that index a rule, `EVERY` in place of long lists."""
+    resources = {resource for resource, _ in rule.resources}
+    limit = _KEYS_PER_NAME * (len(rule.operations) + len(rule.groups) + len(resources))
+    for operations in (rule.operations, (EVERY,)):
+        if len(operations) * len(rule.groups) * len(resources) <= limit:
+            return operations, rule.groups, resources
+    return (EVERY,), (EVERY,), resources
+
+
+class _Candidates(NamedTuple):
+    """The webhooks that may match a request."""
+
+    entries: list[tuple[_Key, tuple[tuple[str, HookGroup], ...]]]
+    """The configurations of each key."""
+    first: dict[str, int]
+    """The position of each configuration's first webhook among all webhooks."""
+
+    def each(self, pauses: Pauses) -> Work[list[tuple[int, Hook]]]:
+        """Return the webhooks with their positions, in order."""
+        found: dict[str, tuple[HookGroup, tuple[int, ...]]] = {}
+        for key, entries in self.entries:
+            for name, group in entries:
+                positions = group.positions[key]
+                _, others = found.get(name, (group, ()))
+                found[name] = (group, others + positions)
+                if pauses.due(len(positions)):
+                    yield None
+        listed: list[tuple[int, Hook]] = []
+        for name in sorted(found):
+            (group, positions), first = found[name], self.first[name]
+            listed += [(first + position, group.hooks[position]) for position in sorted(set(positions))]
+            if pauses.due(len(positions)):
+                yield None
+        return listed
+
+
+class HookIndex:
+    """Webhooks in an apiserver's order: by configuration name, then as declared.
+
+    Replacing a configuration costs as much as that configuration is large, however many others there are.
+    """
+
+    def __init__(self, hooks: Iterable[Hook] = ()) -> None:
+        """Index webhooks; those of one configuration must be adjacent."""
+        self._groups: Final[dict[str, HookGroup]] = {}
+        self._names: Final[list[str]] = []
+        # By key, then by configuration.
+        self._index: Final[dict[_Key, dict[str, HookGroup]]] = {}
+        self._first: dict[str, int] | None = None
+        self._cache: Final[OrderedDict[object, tuple[RelevantHook, ...]]] = OrderedDict()
+        self._cached_hooks = 0
+        self._version = 0
+        for name, group in groupby(hooks, key=lambda hook: hook.configuration):
+            self.replace(name, do_at_once(group_hooks(tuple(group))))
+
+    def replace(self, configuration: str, group: HookGroup | None) -> None:
+        """Replace the webhooks of a configuration; None removes them."""
+        self._version += 1
+        self._first = None
+        self._cache.clear()
+        self._cached_hooks = 0
+        former = self._groups.pop(configuration, None)
+        if former is not None:
+            del self._names[bisect_left(self._names, configuration)]
+            for key in former.positions:
+                entries = self._index[key]
+                del entries[configuration]
+                if not entries:
+                    del self._index[key]
+        if group is not None and group.hooks:
+            insort(self._names, configuration)
+            self._groups[configuration] = group
+            for key in group.positions:
+                self._index.setdefault(key, {})[configuration] = group
+
+    def __bool__(self) -> bool:
+        """Return whether there are any webhooks."""
+        return bool(self._groups)
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """All webhooks with their positions among all."""
+        return tuple(hook._replace(position=place) for place, hook in enumerate(self.each()))
+
+    def each(self) -> Iterator[Hook]:
+        """Return an iterator over a snapshot of all webhooks, with their positions in their configurations."""
+        return chain.from_iterable([self._groups[name].hooks for name in self._names])
+
+    def find_relevant(
+        self, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
+    ) -> tuple[RelevantHook, ...]:
+        """Return the webhooks whose rules match a request, in order, without pauses."""
+        return do_at_once(self.find(attributes, kind, equivalents))
+
+    def find(
+        self, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
+    ) -> Work[tuple[RelevantHook, ...]]:
+        """Return the webhooks whose rules match a request, in order.
+
+        The answer depends on the arguments and these webhooks only, so it is cached. The next request of the same kind
+        costs as much as its matching webhooks, however many others there are.
+        """
+        question = (attributes, kind, equivalents)
+        found = self._cache.get(question)
+        if found is None:
+            version = self._version
+            found = yield from _match(self._list_candidates(attributes, equivalents), attributes, kind, equivalents)
+            if version == self._version:
+                self._put(question, found)
+        return found
+
+    def _put(self, question: _Question, found: tuple[RelevantHook, ...]) -> None:
+        """Cache an answer. The cache of a cluster takes no more memory than its webhooks."""
+        attributes, kind, _ = question
+        if (
+            question in self._cache
+            or sum(map(len, (attributes.subresource, *attributes.resource, *kind))) > _MAX_CHARACTERS
+        ):
+            return
+        self._cache[question] = found
+        self._cached_hooks += len(found)
+        limit = _MAX_CACHED
+        if self._cached_hooks > limit:
+            limit = max(limit, 4 * sum(len(group.hooks) for group in self._groups.values()))
+        while self._cache and (len(self._cache) > _MAX_CACHED or self._cached_hooks > limit):
+            _, dropped = self._cache.popitem(last=False)
+            self._cached_hooks -= len(dropped)
+
+    def _list_candidates(self, attributes: RuleAttributes, equivalents: tuple[Equivalent, ...]) -> _Candidates:
+        """Return a snapshot of the webhooks that may match a request."""
+        # A definition may have thousands of versions with the same keys.
+        resources = {attributes.resource, *(equivalent.resource for equivalent in equivalents)}
+        keys = {
+            key
+            for group, resource in {(one.group, one.resource) for one in resources}
+            for key in product((attributes.operation, EVERY), (group, EVERY), (resource, EVERY))
+        }
+        entries = [(key, tuple(found.items())) for key in keys if (found := self._index.get(key)) is not None]
+        return _Candidates(entries, self._find_first_positions())
+
+    def _find_first_positions(self) -> dict[str, int]:
+        if self._first is None:
+            counts = (len(self._groups[name].hooks) for name in self._names)
+            self._first = dict(zip(self._names, accumulate(counts, initial=0), strict=False))
+        return self._first
+
+
+def _match(
+    candidates: _Candidates, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
+) -> Work[tuple[RelevantHook, ...]]:
+    pauses = Pauses(_SLICE)
+    found: list[RelevantHook] = []
+    known = EquivalentIndex(equivalents)
+    for position, hook in (yield from candidates.each(pauses)):
+        invocation = yield from find_invocation(hook, attributes, kind, known, pauses)
+        if invocation is not None:
+            found.append(RelevantHook(hook._replace(position=position), invocation))
+        if pauses.due(_PER_HOOK):
+            yield None
+    return tuple(found)

@@ -1,0 +1,205 @@
+"""Compiles webhook configurations when they change, so that requests need not parse them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal, NamedTuple
+
+from fleethook.engines.dispatch.match.match_conditions import Condition
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.selectors import Selects, compile_selector, validate_selector
+from fleethook.outbound.endpoint import Endpoint
+
+GROUP: Final = "admissionregistration.k8s.io"
+MUTATING: Final = GroupKind(GROUP, "MutatingWebhookConfiguration")
+VALIDATING: Final = GroupKind(GROUP, "ValidatingWebhookConfiguration")
+
+Phase = Literal["mutating", "validating"]
+PHASES: Final[dict[Phase, GroupKind]] = {"mutating": MUTATING, "validating": VALIDATING}
+
+DISPATCH_ONLY: Final = "fleethook.io/dispatch-only"
+"""The name of a matchCondition ``false`` that hides a webhook from the apiserver; dispatch ignores it.
+
+An apiserver that stores the configurations of many logical clusters would call each webhook for all of them.
+"""
+EVERY: Final = "*"
+# The default and the maximum of timeoutSeconds (k8s.io/api/admissionregistration/v1).
+_DEFAULT_SECONDS: Final = 10.0
+_MAX_SECONDS: Final = 30.0
+_HTTPS: Final = 443
+
+
+class Rule(NamedTuple):
+    """One of ``rules``. A request matches if each list contains its value or ``*``."""
+
+    operations: frozenset[str]
+    groups: frozenset[str]
+    versions: frozenset[str]
+    resources: tuple[tuple[str, str], ...]
+    """Resource and subresource."""
+    scope: str
+
+
+class Selector(NamedTuple):
+    """A label selector."""
+
+    selects_everything: bool
+    """Whether the selector is empty, so that no labels need to be looked up."""
+    selects: Selects
+    problem: str
+    """Why a stored selector is invalid, ``""`` if it is valid."""
+
+
+class Hook(NamedTuple):
+    """One webhook of a configuration."""
+
+    phase: Phase
+    cluster: str
+    """The logical cluster of the configuration."""
+    configuration: str
+    name: str
+    uid: str
+    """``<configuration>/<name>/<index among the webhooks of that name>``."""
+    position: int
+    """The index among all webhooks of the cluster and the phase."""
+    rules: tuple[Rule, ...]
+    matches_equivalents: bool
+    """Whether matchPolicy is Equivalent: a rule also matches other versions of the same resource."""
+    namespace_selector: Selector
+    object_selector: Selector
+    conditions: tuple[Condition, ...]
+    fails_open: bool
+    side_effects: str | None
+    review_versions: tuple[str, ...]
+    seconds: float
+    reinvoke_if_needed: bool
+    endpoint: Endpoint | None
+    problem: str
+    """Why the webhook has no endpoint, ``""`` if it has one."""
+
+    @property
+    def weight(self) -> int:
+        """The number of names in its rules; the time of a comparison with a request grows with it."""
+        return sum(len(rule.resources) + len(rule.versions) + 1 for rule in self.rules)
+
+
+def compile_hooks(phase: Phase, cluster: str, configuration: JSONObject, *, first: int = 0) -> Iterator[Hook]:
+    """Return the webhooks of a configuration in order. Members of a wrong type are ignored.
+
+    Nothing is defaulted here: without a matchPolicy only the exact resource matches, and a missing selector selects
+    nothing. `fleethook.engines.dispatch.hooks.hook_defaults` sets the apiserver's defaults.
+
+    Args:
+        phase: The phase of the configuration's kind.
+        cluster: The logical cluster of the configuration.
+        configuration: The configuration.
+        first: The position of its first webhook.
+    """
+    compiler = WebhookCompiler(phase, cluster, configuration, first=first)
+    return map(compiler.compile, _iterate_objects(configuration.get("webhooks")))
+
+
+class WebhookCompiler:
+    """Compiles the webhooks of one configuration, one after the other, as `compile_hooks` does."""
+
+    def __init__(self, phase: Phase, cluster: str, configuration: JSONObject, *, first: int = 0) -> None:
+        """Initialize the compiler; arguments as for `compile_hooks`."""
+        self._phase: Final = phase
+        self._cluster: Final = cluster
+        self._name: Final = _read_text(as_object(configuration.get("metadata")).get("name"))
+        self._next = first
+        self._seen: Final[dict[str, int]] = {}
+
+    def compile(self, webhook: Mapping[str, JSON]) -> Hook:
+        """Compile the next webhook."""
+        hook_name = _read_text(webhook.get("name"))
+        same = self._seen.get(hook_name, 0)
+        self._seen[hook_name] = same + 1
+        endpoint, problem = find_endpoint(as_object(webhook.get("clientConfig")), self._cluster)
+        position = self._next
+        self._next += 1
+        return Hook(
+            phase=self._phase,
+            cluster=self._cluster,
+            configuration=self._name,
+            name=hook_name,
+            uid=f"{self._name}/{hook_name}/{same}",
+            position=position,
+            rules=tuple(map(_compile_rule, _iterate_objects(webhook.get("rules")))),
+            matches_equivalents=webhook.get("matchPolicy") == "Equivalent",
+            namespace_selector=_compile_selector(webhook.get("namespaceSelector")),
+            object_selector=_compile_selector(webhook.get("objectSelector")),
+            conditions=tuple(
+                Condition(_read_text(one.get("name")), _read_text(one.get("expression")))
+                for one in _iterate_objects(webhook.get("matchConditions"))
+                if not _is_dispatch_only(one)
+            ),
+            fails_open=webhook.get("failurePolicy") == "Ignore",
+            side_effects=_read_text(webhook.get("sideEffects")) or None,
+            review_versions=tuple(_iterate_texts(webhook.get("admissionReviewVersions"))),
+            seconds=_read_seconds(webhook.get("timeoutSeconds")),
+            reinvoke_if_needed=webhook.get("reinvocationPolicy") == "IfNeeded",
+            endpoint=endpoint,
+            problem=problem,
+        )
+
+
+def _is_dispatch_only(condition: Mapping[str, JSON]) -> bool:
+    return condition.get("name") == DISPATCH_ONLY and _read_text(condition.get("expression")).strip() == "false"
+
+
+def _compile_rule(rule: Mapping[str, JSON]) -> Rule:
+    parts = (resource.partition("/") for resource in _iterate_texts(rule.get("resources")))
+    scope = rule.get("scope")
+    return Rule(
+        operations=frozenset(_iterate_texts(rule.get("operations"))),
+        groups=frozenset(_iterate_texts(rule.get("apiGroups"))),
+        versions=frozenset(_iterate_texts(rule.get("apiVersions"))),
+        resources=tuple((resource, subresource) for resource, _, subresource in parts),
+        scope=EVERY if scope is None else _read_text(scope),
+    )
+
+
+def _compile_selector(selector: JSON) -> Selector:
+    if not isinstance(selector, dict):
+        return Selector(selects_everything=False, selects=compile_selector(None), problem="")
+    try:
+        problem = next((f"{path.replace('/', '.')}: {text}" for path, text in validate_selector(selector, "")), "")
+        everything = not selector.get("matchLabels") and not selector.get("matchExpressions")
+        return Selector(everything, compile_selector(selector), problem.lstrip("."))
+    except (AttributeError, TypeError, ValueError):
+        return Selector(selects_everything=False, selects=compile_selector(None), problem="not a label selector")
+
+
+def _read_seconds(timeout: JSON) -> float:
+    valid = isinstance(timeout, int) and not isinstance(timeout, bool) and timeout > 0
+    return min(float(timeout), _MAX_SECONDS) if valid else _DEFAULT_SECONDS
+
+
+def find_endpoint(config: Mapping[str, JSON], cluster: str) -> tuple[Endpoint | None, str]:
+    """Return the endpoint of a ``clientConfig`` in a logical cluster, or why there is none."""
+    ca_bundle = _read_text(config.get("caBundle"))
+    url, service = config.get("url"), config.get("service")
+    if isinstance(url, str) and url:
+        return Endpoint(url, "", ca_bundle), ""
+    if not isinstance(service, dict):
+        return None, "clientConfig has neither a url nor a service"
+    if cluster:
+        # A logical cluster has no network. kcp sets no service resolver either (pkg/admission/validatingwebhook).
+        return None, f"clientConfig.service cannot be resolved for the logical cluster {cluster}: give a url"
+    name, namespace = _read_text(service.get("name")), _read_text(service.get("namespace"))
+    port, path = service.get("port"), _read_text(service.get("path")).lstrip("/")
+    host = f"{name}.{namespace}.svc"
+    number = port if isinstance(port, int) else _HTTPS
+    return Endpoint(f"https://{host}:{number}/{path}", host, ca_bundle, service=True), ""
+
+
+def _read_text(value: JSON) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _iterate_texts(value: JSON) -> Iterator[str]:
+    return (one for one in value if isinstance(one, str)) if isinstance(value, list) else iter(())
+
+
+def _iterate_objects(value: JSON) -> Iterator[Mapping[str, JSON]]:
+    return (one for one in value if isinstance(one, dict)) if isinstance(value, list) else iter(())

@@ -1,0 +1,163 @@
+"""Finds webhooks whose call or failure has unwanted effects."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+from urllib.parse import urlsplit
+
+from fleethook.cluster.store import StoreView, key_of
+from fleethook.engines.dispatch.dispatcher import NAMESPACE
+from fleethook.engines.dispatch.hooks.hooks import EVERY, Hook, Rule
+from fleethook.engines.dispatch.lint.codes import Issue
+from fleethook.engines.dispatch.lint.served_resources import read_text
+from fleethook.engines.dispatch.match.match import read_labels
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSON, as_object, decode_bytes
+
+# The default of timeoutSeconds. With failurePolicy Ignore, a longer one delays every request while the webhook is down
+# (kubernetes/kubernetes#128162).
+_DEFAULT_SECONDS: Final = 10.0
+# The resources that change when a webhook starts: its pods, their workload, and its Service.
+_OWN_RESOURCES: Final = (("", "pods"), ("apps", "deployments"), ("", "services"))
+_SECRET: Final = GroupKind("", "Secret")
+_LEASES: Final = "coordination.k8s.io"
+# A leader must renew its Lease within 10 s (k8s.io/component-base config/v1alpha1), and its client waits half of that.
+_LEASE_SECONDS: Final = 5.0
+_WRITES: Final = frozenset({"CREATE", "UPDATE", EVERY})
+# An apiserver sets this label on every namespace.
+_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+
+
+def call_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView, *, now: datetime) -> Iterator[Issue]:
+    """Yield the issues of calling a webhook; ``now`` decides about expired certificates."""
+    service = as_object(webhook.get("clientConfig")).get("service")
+    issues = list(_authority_findings(hook, now))
+    yield from issues or _served_findings(hook, read_text(as_object(service).get("namespace")), store, now)
+    yield from _lease_findings(hook)
+    if hook.endpoint is None and isinstance(service, dict):
+        yield Issue("service-in-logical-cluster", hook.problem)
+    if hook.fails_open and hook.seconds > _DEFAULT_SECONDS:
+        text = (
+            f"while it is down, each request waits {hook.seconds:g} s and is then admitted without it: "
+            f"lower timeoutSeconds to {_DEFAULT_SECONDS:g} or less"
+        )
+        yield Issue("slow-ignored", text)
+    if hook.fails_open and hook.side_effects not in (None, "None"):
+        text = (
+            f"sideEffects is {hook.side_effects} and failurePolicy is Ignore: after a timeout the request is admitted, "
+            "and its side effects remain: set failurePolicy to Fail"
+        )
+        yield Issue("ignored-side-effects", text)
+    namespace = read_text(as_object(service).get("namespace"))
+    if hook.endpoint is not None and hook.endpoint.service and _locks_out(hook, namespace, store):
+        text = (
+            f"it must admit its own pods in {namespace}, but cannot while it is down (failurePolicy Fail): "
+            f"exclude the namespace with a namespaceSelector on {_NAME_LABEL}"
+        )
+        yield Issue("self-lockout", text)
+
+
+def _authority_findings(hook: Hook, now: datetime) -> Iterator[Issue]:
+    if hook.endpoint is None or not hook.endpoint.ca_bundle:
+        return
+    from fleethook.outbound.tls.trust import TrustError, load_roots  # noqa: PLC0415 - cryptography takes long to import
+
+    try:
+        ends = load_roots(hook.endpoint.ca_bundle).list_periods()
+    except TrustError:
+        return
+    if any(start <= now <= end for start, end in ends):
+        return
+    started = [end for start, end in ends if start <= now]
+    since = f"has expired on {max(started):%Y-%m-%d}" if started else f"is valid from {min(ends)[0]:%Y-%m-%d} only"
+    text = f"clientConfig.caBundle: every call fails, because each of its certificates {since}: renew it"
+    yield Issue("expired-authority", text)
+
+
+def _served_findings(hook: Hook, namespace: str, store: StoreView, now: datetime) -> Iterator[Issue]:
+    """Find a bundle that accepts none of the known certificates of the webhook's host: those in Secrets of files."""
+    endpoint = hook.endpoint
+    if endpoint is None or not endpoint.ca_bundle or not store.has(_SECRET):
+        return
+    from fleethook.outbound.tls.certificate_chain import verify  # noqa: PLC0415 - as above
+    from fleethook.outbound.tls.certificate_der import CertificateError  # noqa: PLC0415 - as above
+    from fleethook.outbound.tls.trust import TrustError, load_roots  # noqa: PLC0415 - as above
+
+    host = endpoint.server_name or urlsplit(endpoint.url).hostname or ""
+    refused = ""
+    try:
+        roots = load_roots(endpoint.ca_bundle)
+    except TrustError:
+        return
+    for name, presented in _list_certificates(store, hook.cluster, namespace, host):
+        try:
+            verify(presented, roots, host=host, now=now)
+        except CertificateError as error:
+            refused = refused or f"Secret {name}, which is for {host}: {error}"
+        else:
+            return
+    if refused:
+        text = f"clientConfig.caBundle: it does not accept the certificate of {refused}: use the CA that has signed it"
+        yield Issue("untrusted-certificate", text)
+
+
+def _list_certificates(
+    store: StoreView, cluster: str, namespace: str, host: str
+) -> Iterator[tuple[str, Sequence[bytes]]]:
+    """Yield the names and certificates of Secrets for a host, in one namespace or in all if it is ``""``."""
+    from fleethook.outbound.tls.certificate import parse_certificate  # noqa: PLC0415 - as above
+    from fleethook.outbound.tls.certificate_der import CertificateError  # noqa: PLC0415 - as above
+    from fleethook.outbound.tls.trust import decode_pem  # noqa: PLC0415 - as above
+
+    for secret in store.each(cluster, _SECRET):
+        key = key_of(dict(secret))
+        text = as_object(secret.get("stringData")).get("tls.crt"), as_object(secret.get("data")).get("tls.crt")
+        if namespace not in ("", key.namespace) or not any(isinstance(one, str) for one in text):
+            continue
+        try:
+            pem = text[0].encode() if isinstance(text[0], str) else decode_bytes(text[1])
+            presented = list(decode_pem(pem))
+            leaf = parse_certificate(presented[0])
+        except (CertificateError, ValueError, IndexError):
+            continue
+        if not leaf.extensions.names.explain_mismatch(host, common_name=leaf.legacy_name):
+            yield f"{key.namespace}/{key.name}", presented
+
+
+def _lease_findings(hook: Hook) -> Iterator[Issue]:
+    """Find webhooks that delay Leases; an objectSelector, namespaceSelector or condition counts as an exclusion."""
+    selects_all = hook.namespace_selector.selects_everything and hook.object_selector.selects_everything
+    if hook.seconds < _LEASE_SECONDS or hook.conditions or not selects_all:
+        return
+    for number, rule in enumerate(hook.rules):
+        plurals = {resource for resource, subresource in rule.resources if subresource in ("", EVERY)}
+        # A rule for everything is left alone: it is as slow for all that a cluster needs.
+        names_leases = "leases" in plurals or (_LEASES in rule.groups and EVERY in plurals)
+        is_of_leases = names_leases and rule.groups & {_LEASES, EVERY} and rule.scope != "Cluster"
+        if is_of_leases and rule.operations & {"UPDATE", EVERY}:
+            yield Issue(
+                "slow-leases",
+                f"rules[{number}] matches Leases, and timeoutSeconds is {hook.seconds:g}: while the webhook is slow, "
+                "components lose their leader election, and nodes become NotReady: exclude Leases, or the namespaces "
+                f"kube-system and kube-node-lease, or lower timeoutSeconds below {_LEASE_SECONDS:g}",
+            )
+            return
+
+
+def _locks_out(hook: Hook, namespace: str, store: StoreView) -> bool:
+    """Return whether a webhook must admit the objects that it needs to start.
+
+    Objects are unknown here, so an objectSelector or a condition counts as an exclusion.
+    """
+    if hook.fails_open or hook.conditions or not hook.object_selector.selects_everything:
+        return False
+    found = store.get(hook.cluster, NAMESPACE, "", namespace)
+    labels = {**read_labels(found), _NAME_LABEL: namespace}
+    return hook.namespace_selector.selects(labels) and any(map(_matches_own_resources, hook.rules))
+
+
+def _matches_own_resources(rule: Rule) -> bool:
+    if rule.scope == "Cluster" or not rule.operations & _WRITES:
+        return False
+    plurals = {resource for resource, subresource in rule.resources if subresource in ("", EVERY)}
+    return any(rule.groups & {group, EVERY} and plurals & {resource, EVERY} for group, resource in _OWN_RESOURCES)

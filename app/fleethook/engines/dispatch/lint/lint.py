@@ -1,0 +1,134 @@
+"""Lints the webhook configurations and the APIBindings of a fleet."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final, cast
+
+from fleethook.cel import compile_condition
+from fleethook.cluster.store import ObjectKey, Store
+from fleethook.engines.dispatch.hooks.hook_defaults import set_defaults
+from fleethook.engines.dispatch.hooks.hooks import PHASES, Phase, compile_hooks
+from fleethook.engines.dispatch.lint.calls import call_findings
+from fleethook.engines.dispatch.lint.chain import (
+    LintedHook,
+    budget_findings,
+    duplicate_findings,
+    find_ordering_name,
+    order_findings,
+)
+from fleethook.engines.dispatch.lint.codes import CODES, Finding, Issue
+from fleethook.engines.dispatch.lint.filters import filter_findings
+from fleethook.engines.dispatch.lint.rule_checks import rule_findings
+from fleethook.engines.dispatch.owner.schema_owner import (
+    BINDINGS_BY_RESOURCE,
+    UNBOUND_BINDINGS,
+    Ownership,
+    OwnerStatus,
+    find_owner,
+)
+from fleethook.engines.dispatch.validation.configuration import configuration_problems
+from fleethook.engines.dispatch.validation.warnings import configuration_warnings
+from fleethook.model.json import JSONObject, as_object
+from fleethook.model.kcp import API_BINDING, is_system
+
+_ACTIONS: Final = {
+    OwnerStatus.AMBIGUOUS: "",
+    OwnerStatus.NAMELESS: ": wait until kcp sets it, or recreate the APIBinding",
+    OwnerStatus.UNKNOWN: ": add the objects of that cluster",
+    OwnerStatus.DANGLING: ": restore the APIExport, or remove the APIBinding",
+}
+
+
+def binding_findings(store: Store) -> Iterator[tuple[ObjectKey, Issue]]:
+    """Yield the issues of the APIBindings of all clusters, with the functions of dispatch."""
+    reported = set[tuple[str, str, str]]()
+    for key in sorted(store.keys(API_BINDING)):
+        binding = as_object(store.get(*key))
+        if UNBOUND_BINDINGS.keys(key.cluster, binding):
+            phase = as_object(binding.get("status")).get("phase") or "no phase"
+            text = f"nothing is bound yet ({phase}): requests for its resources are refused until they are bound"
+            yield key, Issue("binding-unbound", text)
+        for group, resource in cast("Iterable[tuple[str, str]]", BINDINGS_BY_RESOURCE.keys(key.cluster, binding)):
+            bound = (key.cluster, group, resource)
+            owner = find_owner(store, cluster=key.cluster, group=group, resource=resource)
+            if owner.status in _ACTIONS and (owner.status is not OwnerStatus.AMBIGUOUS or bound not in reported):
+                reported.add(bound)
+                yield key, Issue(f"binding-{owner.status}", _format_text(owner))
+
+
+def _format_text(owner: Ownership) -> str:
+    trace = "; ".join(step for step in owner.trace if step != owner.problem)
+    return f"{owner.problem}{_ACTIONS[owner.status]}{f' ({trace})' if trace else ''}"
+
+
+_NOWHERE: Final[Mapping[ObjectKey, str]] = {}
+
+
+def lint(store: Store, *, places: Mapping[ObjectKey, str] = _NOWHERE, now: datetime | None = None) -> list[Finding]:
+    """Return all findings, sorted by cluster, kind and name of the object.
+
+    Args:
+        store: Indexed by `fleethook.engines.dispatch.owner.schema_owner.INDEXES`.
+        places: File and line of objects.
+        now: The time that decides about expired certificates, by default the current one.
+    """
+    found: list[tuple[ObjectKey, str, Issue]] = []
+    now = now or datetime.now(UTC)
+    for phase in PHASES:
+        for cluster in sorted({key.cluster for key in store.keys(PHASES[phase])}):
+            found += _lint_cluster(store, cluster, phase, now=now)
+    found += ((key, "", one) for key, one in binding_findings(store))
+    found.sort(key=lambda one: one[0])
+    return [
+        Finding(
+            level=CODES[code],
+            code=code,
+            cluster=key.cluster,
+            kind=key.group_kind.kind,
+            configuration=key.name,
+            webhook=webhook,
+            text=text,
+            place=places.get(key, ""),
+        )
+        for key, webhook, (code, text) in found
+    ]
+
+
+def _lint_cluster(store: Store, cluster: str, phase: Phase, *, now: datetime) -> Iterator[tuple[ObjectKey, str, Issue]]:
+    keys = [key for key in store.keys(PHASES[phase]) if key.cluster == cluster]
+    chain: list[LintedHook] = []
+    for key in sorted(keys, key=lambda key: key.name.encode()):
+        configuration = set_defaults(dict(as_object(store.get(*key))))
+        yield from ((key, "", one) for one in _lint_configuration(phase, key, configuration))
+        chain += _compile(phase, key, configuration)
+    for one in chain:
+        hook, webhook, key = one
+        each = (
+            rule_findings(hook, store),
+            filter_findings(hook, webhook, store),
+            call_findings(hook, webhook, store, now=now),
+        )
+        yield from ((key, hook.name, finding) for findings in each for finding in findings)
+    together = [duplicate_findings(chain)]
+    if phase == "mutating":
+        together += [budget_findings(chain), order_findings(chain)]
+    yield from ((one.key, one.hook.name, finding) for findings in together for one, finding in findings)
+
+
+def _compile(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[LintedHook]:
+    webhooks = configuration.get("webhooks")
+    written = [one for one in webhooks if isinstance(one, dict)] if isinstance(webhooks, list) else []
+    for hook, webhook in zip(compile_hooks(phase, key.cluster, configuration), written, strict=True):
+        yield LintedHook(hook, webhook, key)
+
+
+def _lint_configuration(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[Issue]:
+    """Yield the issues of a configuration, and the errors and warnings of an apiserver."""
+    if is_system(key.cluster):
+        yield Issue("system-cluster", f"kcp ignores the webhooks of {key.cluster}: register them in another cluster")
+    for problem in configuration_problems(key.group_kind.kind, configuration, compile_expression=compile_condition):
+        yield Issue("invalid", f"{problem.field}: {problem.text}")
+    yield from (Issue("suspicious", text) for text in configuration_warnings(configuration))
+    order = find_ordering_name(key.name) if phase == "mutating" else None
+    if order is not None:
+        yield order

@@ -1,0 +1,180 @@
+"""Finds rules that no request matches."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fleethook.cluster.store import StoreView
+from fleethook.engines.dispatch.convert.conversion_rules import EVENT
+from fleethook.engines.dispatch.hooks.hooks import EVERY, GROUP, Hook, Rule
+from fleethook.engines.dispatch.lint.codes import Issue
+from fleethook.engines.dispatch.lint.served_resources import find_exported_schemas, find_scopes, serves
+from fleethook.engines.dispatch.match.equivalent_resources import find_definition, list_versions
+from fleethook.engines.dispatch.match.rest_mapping import Destination, list_operations
+from fleethook.engines.dispatch.owner.schema_owner import find_owner
+from fleethook.model.gvk import GroupVersionResource
+
+# The resources that support CONNECT (kubernetes, pkg/registry/core/rest: their storage is a rest.Connecter).
+_CONNECTIONS: Final = {
+    "pods": frozenset({"attach", "exec", "portforward", "proxy", EVERY}),
+    "services": frozenset({"proxy", EVERY}),
+    "nodes": frozenset({"proxy", EVERY}),
+}
+# The subresources of Kubernetes' types, and of custom resources. Those of aggregated APIs may support any operation.
+_SUBRESOURCES: Final = frozenset(
+    {
+        "approval", "attach", "binding", "ephemeralcontainers", "eviction", "exec", "finalize", "log", "portforward",
+        "proxy", "resize", "scale", "status", "token",
+    }
+)  # fmt: skip
+
+
+def rule_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
+    """Yield the rules of a webhook that cannot match."""
+    if not hook.rules:
+        yield Issue("no-rules", "it has no rules, so it is never called: add rules, or remove it")
+    for number, rule in enumerate(hook.rules):
+        place = f"rules[{number}]"
+        if rule.groups == {GROUP}:
+            text = f"{place}: webhooks are never called for resources of {GROUP}: remove the rule"
+            yield Issue("exempt-kinds", text)
+            continue
+        yield from _lint_scope(hook, rule, place, store)
+        yield from _lint_resources(hook, rule, place, store)
+        yield from _lint_conversion(hook, rule, place, store)
+        yield from _lint_connect(rule, place)
+        yield from _lint_operations(rule, place)
+        yield from _lint_owner(hook, rule, place, store)
+
+
+def _list_named(rule: Rule) -> list[tuple[str, str]]:
+    """Return the groups and resources that a rule names, an empty list if it has a wildcard."""
+    if EVERY in rule.groups or any(resource == EVERY for resource, _ in rule.resources):
+        return []
+    resources = dict.fromkeys(resource for resource, _ in rule.resources)
+    return [(group, resource) for resource in resources for group in sorted(rule.groups)]
+
+
+def list_scopes(hook: Hook, store: StoreView) -> set[bool]:
+    """Return whether a namespaceSelector decides about objects that the rules match: two values if they differ.
+
+    It decides about objects in namespaces, and about Namespaces by their own labels.
+    """
+    scopes = set[bool]()
+    for rule in hook.rules:
+        if rule.scope == "Namespaced":
+            scopes.add(True)
+            continue
+        for group, resource in _list_named(rule) or [("", "")]:
+            if (group, resource) == ("", "namespaces"):
+                scopes.add(True)
+                continue
+            found = find_scopes(store, cluster=hook.cluster, group=group, resource=resource) or {True, False}
+            scopes |= found - ({True} if rule.scope == "Cluster" else set())
+    return scopes
+
+
+def _lint_scope(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
+    if rule.scope not in ("Namespaced", "Cluster"):
+        return
+    scopes: dict[str, set[bool]] = {}
+    for group, resource in _list_named(rule):
+        # A group without the resource does not count, if another group has it.
+        found = find_scopes(store, cluster=hook.cluster, group=group, resource=resource)
+        scopes[resource] = scopes.get(resource, set()) | found
+    if scopes and all(found == {rule.scope == "Cluster"} for found in scopes.values()):
+        other = "Cluster" if rule.scope == "Namespaced" else "Namespaced"
+        resources = ", ".join(scopes)
+        text = f"{place} never matches: its scope is {rule.scope}, that of {resources} is {other}: set {other} or *"
+        yield Issue("scope-mismatch", text)
+
+
+def _lint_resources(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
+    if EVERY in rule.groups or not rule.groups:
+        return
+    for resource in rule.resources:
+        if resource[0] == EVERY or any(
+            serves(store, cluster=hook.cluster, group=group, resource=resource, versions=rule.versions)
+            for group in rule.groups
+        ):
+            continue
+        path = "/".join(part for part in resource if part)
+        groups = ", ".join(sorted(group or "the core group" for group in rule.groups))
+        versions = ", ".join(sorted(rule.versions))
+        yield Issue(
+            "unserved-resource",
+            f"{place}: no definition, export or built-in type has {path} of {groups} in {versions}: "
+            "correct the spelling or the version, or add its definition",
+        )
+
+
+def _lint_conversion(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
+    """Find rules that match other versions of a built-in kind, which fleethook cannot convert."""
+    if not hook.matches_equivalents or EVERY in rule.versions:
+        return
+    for group, resource in _list_named(rule):
+        owner = find_owner(store, cluster=hook.cluster, group=group, resource=resource)
+        if (
+            owner.binding
+            or find_definition(store, cluster=hook.cluster, group=group, resource=resource)
+            or any(find_exported_schemas(store, cluster=hook.cluster, group=group, resource=resource))
+        ):
+            continue
+        versions = {version: kind for version, kind in list_versions(group, resource) if kind != EVENT}
+        others = versions.keys() - rule.versions
+        if others and versions.keys() & rule.versions:
+            yield Issue(
+                "unconverted-version",
+                f"{place} also matches {resource} of {group} in {', '.join(sorted(others))}, which fleethook does not "
+                "convert, so it refuses these requests: add the versions, or set matchPolicy Exact",
+            )
+
+
+def _lint_connect(rule: Rule, place: str) -> Iterator[Issue]:
+    if "CONNECT" not in rule.operations or EVERY in rule.groups:
+        return
+    for resource, subresource in rule.resources:
+        if resource == EVERY and subresource:
+            return
+        if "" in rule.groups and subresource in _CONNECTIONS.get(resource, ()):
+            return
+    yield Issue(
+        "no-connect",
+        f"{place}: its resources do not support CONNECT: name a subresource such as pods/exec, or remove CONNECT",
+    )
+
+
+def _lint_operations(rule: Rule, place: str) -> Iterator[Issue]:
+    """Find rules whose resources support none of their operations."""
+    supported = set[str]()
+    for resource, subresource in rule.resources:
+        if (subresource or resource == EVERY) and subresource not in _SUBRESOURCES:
+            return
+        for group in rule.groups:
+            supported.update(list_operations(Destination(GroupVersionResource(group, "", resource), subresource)))
+    paths = ", ".join("/".join(filter(None, one)) for one in rule.resources)
+    if rule.resources and rule.groups and not supported:
+        text = f"{place} never matches: {paths} can only be read, and webhooks get no reads: remove the rule"
+        yield Issue("unsupported-operation", text)
+        return
+    if rule.operations == {"CONNECT"} or not rule.operations or rule.operations & {EVERY, *supported}:
+        return
+    listed, wanted = ", ".join(sorted(rule.operations)), " or ".join(sorted(supported))
+    named = ", or name the resource itself" if any(subresource for _, subresource in rule.resources) else ""
+    text = f"{place} never matches: {paths} has no {listed} requests: set {wanted}{named}"
+    yield Issue("unsupported-operation", text)
+
+
+def _lint_owner(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
+    for group, resource in _list_named(rule):
+        owner = find_owner(store, cluster=hook.cluster, group=group, resource=resource)
+        if owner.cluster in (None, hook.cluster):
+            continue
+        if any(find_exported_schemas(store, cluster=hook.cluster, group=group, resource=resource)):
+            # Consumers of this cluster's export send their objects to this webhook.
+            continue
+        named = f"{resource}.{group}" if group else resource
+        yield Issue(
+            "shadowed",
+            f"{place}: APIBinding {owner.binding} binds {named} of {owner.cluster}, whose webhooks are "
+            f"called instead: register the webhook in {owner.cluster}",
+        )

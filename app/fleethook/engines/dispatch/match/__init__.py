@@ -1,0 +1,1 @@
+"""Decides which webhooks a request is sent to."""

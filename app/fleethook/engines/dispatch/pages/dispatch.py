@@ -1,0 +1,205 @@
+"""The section ``/dispatch``: explains requests, shows the map of logical clusters, and lists findings."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from fastapi import APIRouter
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from fleethook.cluster.store import ObjectKey, Store
+from fleethook.console.context import ConsoleContext
+from fleethook.console.forms import FormFields
+from fleethook.console.kept_value import KeptValue
+from fleethook.console.memo import Memo
+from fleethook.console.permissions import require_kind, require_read_kinds, select_permitted
+from fleethook.console.rendering import Context, render
+from fleethook.console.views.form_fields import FieldError, FormFieldError
+from fleethook.engines.dispatch.dispatcher import Dispatcher
+from fleethook.engines.dispatch.factory import build_offline_dispatcher
+from fleethook.engines.dispatch.lint.codes import Finding
+from fleethook.engines.dispatch.pages.cluster_map import FLEET_KINDS, Fleet, MapFilter, draw_map, read_fleet
+from fleethook.engines.dispatch.pages.dispatch_findings import LINTED, FindingFilter, find_all, list_findings
+from fleethook.engines.dispatch.pages.dispatch_view import (
+    RequestForm,
+    VerdictTree,
+    explain_form,
+    format_object,
+    list_choices,
+    read_choice,
+)
+from fleethook.engines.dispatch.review.request_plan import Operation
+from fleethook.model.json import JSONObject
+
+
+class DispatchState(NamedTuple):
+    """The values.
+
+    Attributes:
+        dispatcher: Keeps the compiled webhooks of the store.
+        fleet: The bindings and exports.
+        findings: The findings of ``fleethook lint``.
+    """
+
+    dispatcher: Dispatcher
+    fleet: Memo[Fleet]
+    findings: Memo[tuple[Finding, ...]]
+
+
+def make_state(store: Store) -> DispatchState:
+    """Return the values for a store, which compute nothing before they are needed."""
+    return DispatchState(
+        build_offline_dispatcher(store), Memo(store, FLEET_KINDS, read_fleet), Memo(store, LINTED, find_all)
+    )
+
+
+DISPATCH: Final = KeptValue(lambda context: make_state(context.store))
+
+
+router: Final = APIRouter(prefix="/dispatch")
+
+_OPERATIONS: Final = tuple(one.value for one in Operation)
+
+
+@router.get("")
+async def show(request: Request, context: Context, choice: str = "", q: str = "") -> HTMLResponse:
+    """Explain the request for an object of the store; the URL has all other fields of the form, too."""
+    form = _read_form({**request.query_params, "document": "", "old": ""})
+    if not choice:
+        return await _show(request, context, form, q=q)
+    key, document = await _find_object(request, context, choice)
+    chosen = replace(form, document=format_object(document), cluster=form.cluster or key.cluster)
+    return await _show(request, context, chosen, q=q, choice=choice, explains=True)
+
+
+async def _find_object(request: Request, context: ConsoleContext, choice: str) -> tuple[ObjectKey, JSONObject]:
+    """Return the object that a parameter names, if the user may get it; raises HTTPException and AccessError."""
+    key = read_choice(choice)
+    if key is not None:
+        await require_kind(context.authorizer, request.state.user, key.group_kind, namespace=key.namespace)
+    document = None if key is None else context.store.get(*key)
+    if key is None or not isinstance(document, dict):
+        raise HTTPException(404, "there is no such object now: choose another one")
+    return key, document
+
+
+@router.get("/object")
+async def show_object(request: Request, context: Context, choice: str = "") -> HTMLResponse:
+    """Show an object that a finding concerns."""
+    key, document = await _find_object(request, context, choice)
+    return await render(
+        request,
+        "dispatch/object.html",
+        command=shlex.join(["kubectl", "get", f"{key.group_kind.kind}.{key.group_kind.group}", key.name, "-o", "yaml"]),
+        key=key,
+        text=format_object(document),
+        tab="object",
+    )
+
+
+@router.post("")
+async def explain_typed(request: Request, context: Context, fields: FormFields) -> HTMLResponse:
+    """Explain the request for a typed object."""
+    return await _show(request, context, _read_form(fields), explains=True)
+
+
+def _read_form(fields: Mapping[str, str]) -> RequestForm:
+    texts = {name: fields.get(name, "") for name in ("document", "cluster", "old", "user", "groups", "subresource")}
+    return RequestForm(
+        **texts, operation=fields.get("operation", Operation.CREATE.value), dry_run=fields.get("dry_run") == "true"
+    )
+
+
+async def _show(
+    request: Request,
+    context: ConsoleContext,
+    form: RequestForm,
+    *,
+    q: str = "",
+    choice: str = "",
+    explains: bool = False,
+) -> HTMLResponse:
+    tree: VerdictTree | None = None
+    error: FieldError | None = None
+    if explains:
+        # The owner of a schema comes from bindings and exports.
+        await require_read_kinds(request, sorted(FLEET_KINDS))
+        try:
+            tree = await explain_form(context.store, DISPATCH.find(request).dispatcher, form)
+        except FormFieldError as problem:
+            error = problem.error
+    kinds = await select_permitted(request, context.store.counts())
+    return await render(
+        request,
+        "dispatch/explain.html",
+        command=_make_command(context, form),
+        status=422 if error else 200,
+        form=form,
+        tree=tree,
+        error=error,
+        q=q,
+        choice=choice,
+        choices=list_choices(context.store, kinds, text=q),
+        operations=_OPERATIONS,
+        tab="explain",
+    )
+
+
+def _make_command(context: ConsoleContext, form: RequestForm) -> str:
+    options = ["--cluster", form.cluster, "--operation", form.operation]
+    for name, value in (("--user", form.user), ("--subresource", form.subresource)):
+        options += [name, value] if value else []
+    for group in filter(None, map(str.strip, form.groups.split(","))):
+        options += ["--group", group]
+    options += ["--old", "old.yaml"] if form.old.strip() else []
+    options += ["--dry-run"] if form.dry_run else []
+    return f"fleethook explain --request object.yaml {shlex.join(options)} {context.command_source}".strip()
+
+
+@router.get("/map")
+async def show_map(
+    request: Request, context: Context, q: str = "", focus: str = "", expanded: str = ""
+) -> HTMLResponse:
+    """Show the map of logical clusters, and the table of their bindings."""
+    await require_read_kinds(request, sorted(FLEET_KINDS))
+    state = DISPATCH.find(request)
+    wanted = MapFilter(q.strip(), focus.strip(), expanded == "true")
+    drawn = draw_map(await state.fleet.get(context.worker), wanted)
+    picture = msgspec.json.encode({"nodes": drawn.nodes, "edges": drawn.edges}).decode()
+    return await render(
+        request,
+        "dispatch/map.html",
+        command=f"fleethook explain --all {context.command_source}".strip(),
+        drawn=drawn,
+        picture=picture,
+        wanted=wanted,
+        tab="map",
+    )
+
+
+@router.get("/findings")
+async def show_findings(
+    request: Request, context: Context, level: str = "", code: str = "", cluster: str = "", page: int = 1
+) -> HTMLResponse:
+    """List the findings about webhook configurations and bindings."""
+    await require_read_kinds(request, sorted(LINTED))
+    wanted = FindingFilter(level, code, cluster, page)
+    listed = list_findings(await DISPATCH.find(request).findings.get(context.worker), wanted)
+    return await render(
+        request,
+        "dispatch/findings.html",
+        command=f"fleethook lint {context.command_source}".strip(),
+        listed=listed,
+        wanted=wanted,
+        query=_make_query(wanted),
+        tab="findings",
+    )
+
+
+def _make_query(wanted: FindingFilter) -> dict[str, Any]:
+    """Return the parameters of the URL without the page."""
+    return {name: value for name, value in asdict(wanted).items() if name != "page" and value}

@@ -1,0 +1,232 @@
+"""Explains the request of a form: the webhooks that get it, and the reason for skipping each other one."""
+
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from fleethook.cluster.store import ObjectKey, Store, StoreView
+from fleethook.cluster.store.partial import PARTIAL_KINDS
+from fleethook.console.views.form_fields import FormFieldError, read_document
+from fleethook.console.views.overriders.yaml_paths import dump_yaml
+from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.dispatch_errors import StatusError
+from fleethook.engines.dispatch.dispatcher import Dispatcher
+from fleethook.engines.dispatch.explain import BUDGET_SECONDS, ExplainedHook, Explanation, explain
+from fleethook.engines.dispatch.owner.workspace_paths import resolve_cluster
+from fleethook.engines.dispatch.review.request_plan import (
+    InputDocument,
+    Operation,
+    PlanError,
+    PlannedRequest,
+    RequestOptions,
+    find_problem,
+    plan_request,
+)
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSONObject
+from fleethook.model.kcp import cluster_of, is_cluster
+
+MAX_TEXT: Final = 1 << 20
+"""Characters of a pasted object. An apiserver accepts requests of 3 MiB, of which few are that large."""
+MAX_CHOICES: Final = 200
+
+_SECRET: Final = GroupKind("", "Secret")
+_PLACE: Final = "the object"
+
+
+@dataclass(frozen=True)
+class RequestForm:
+    """The fields of the form, as the user typed them.
+
+    Attributes:
+        document: The object or AdmissionReview, as YAML or JSON.
+        cluster: The logical cluster by name or path; ``""`` for that of the object, or a plain cluster.
+        operation: CREATE, UPDATE, DELETE or CONNECT.
+        old: The stored object for UPDATE and DELETE, ``""`` for the same object.
+        user: The name of the user.
+        groups: The groups of the user, separated by commas.
+        subresource: The subresource, such as ``status``.
+        dry_run: Whether the request is a dry run.
+    """
+
+    document: str = ""
+    cluster: str = ""
+    operation: str = Operation.CREATE.value
+    old: str = ""
+    user: str = ""
+    groups: str = ""
+    subresource: str = ""
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class HookBranch:
+    """A webhook in the verdict tree: the decision, all filters, and the rule that nearly matched."""
+
+    hook: ExplainedHook
+    is_near_miss: bool
+    """Whether the webhook is skipped by only one filter, or a rule matches but for one member."""
+
+
+@dataclass(frozen=True)
+class VerdictTree:
+    """The explanation of a request, with near misses first among the skipped webhooks."""
+
+    subject: str
+    explanation: Explanation
+    mutating: tuple[HookBranch, ...]
+    validating: tuple[HookBranch, ...]
+    notes: tuple[str, ...]
+
+
+async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) -> VerdictTree:
+    """Explain the request of a form as ``fleethook explain`` does.
+
+    Args:
+        store: Indexed by `fleethook.engines.dispatch.owner.schema_owner.INDEXES`.
+        dispatcher: `fleethook.engines.dispatch.factory.build_offline_dispatcher` of the store; it keeps compiled
+            webhooks.
+        form: The fields.
+
+    Raises:
+        FormFieldError: A field cannot be used.
+    """
+    planned = plan_form(store, form)
+    deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
+    try:
+        found = await explain(dispatcher, planned.request, cluster=planned.cluster, deadline=deadline)
+    except (StatusError, msgspec.DecodeError) as error:
+        raise FormFieldError("document", str(error)) from None
+    request = planned.request
+    name = f"{request.namespace}/{request.name}" if request.namespace else request.name
+    return VerdictTree(
+        subject=f"{request.kind.kind} {name}",
+        explanation=found,
+        mutating=sort_branches(found.mutating),
+        validating=sort_branches(found.validating),
+        notes=tuple(_list_notes(store, planned, found)),
+    )
+
+
+def plan_form(store: Store, form: RequestForm) -> PlannedRequest:
+    """Return the request of a form; raises FormFieldError."""
+    document = _read_object("document", form.document)
+    if document is None:
+        raise FormFieldError("document", "paste an object or an AdmissionReview, or choose an object")
+    if form.operation not in list(Operation):
+        known = ", ".join(Operation)
+        raise FormFieldError("operation", f"{form.operation!r} is unknown: use one of {known}")
+    groups = [one.strip() for one in form.groups.split(",") if one.strip()]
+    user: JSONObject = {"username": form.user, "groups": groups} if form.user or groups else {}
+    options = RequestOptions(
+        Operation(form.operation),
+        form.subresource,
+        user,
+        _read_object("old", form.old),
+        form.dry_run,
+        default_cluster="",
+    )
+    source = InputDocument(document, _PLACE, _read_cluster(store, form.cluster) or cluster_of(document) or None)
+    try:
+        return plan_request(store, source, options)
+    except PlanError as error:
+        raise FormFieldError("document", str(error).removeprefix(f"{_PLACE}: ")) from None
+
+
+def _read_cluster(store: StoreView, text: str) -> str:
+    text = text.strip()
+    if text and not is_cluster(text):
+        raise FormFieldError("cluster", f"{text!r} is not the name or the path of a logical cluster")
+    return resolve_cluster(store, text)
+
+
+def _read_object(field: str, text: str) -> JSONObject | None:
+    """Return the only object in a text, None if it is empty; raises FormFieldError."""
+    if not text.strip():
+        return None
+    found = read_document(field, text, most=MAX_TEXT)
+    if found is None:
+        raise FormFieldError(field, "the text has no document")
+    problem = find_problem(found.value)
+    if problem:
+        raise FormFieldError(field, problem, found.line)
+    document: JSONObject = found.value
+    return document
+
+
+def sort_branches(hooks: tuple[ExplainedHook, ...]) -> tuple[HookBranch, ...]:
+    """Return the webhooks in the order of calls: those that decide first, then near misses, then all others."""
+    branches = [HookBranch(one, is_near_miss(one)) for one in hooks]
+    return tuple(sorted(branches, key=lambda one: (one.hook.decision == "skip", not one.is_near_miss)))
+
+
+def is_near_miss(hook: ExplainedHook) -> bool:
+    """Return whether a skipped webhook would be called but for one filter."""
+    if hook.decision != "skip":
+        return False
+    refusing = sum(not one.ok for one in hook.predicates)
+    return bool(hook.nearest_miss) or refusing == 1
+
+
+def _list_notes(store: StoreView, planned: PlannedRequest, found: Explanation) -> Iterator[str]:
+    yield from planned.notes
+    if not store.knows(planned.cluster):
+        yield f"there are no objects of {planned.cluster or 'a plain cluster'}"
+    yield from found.notes
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An object that the form offers."""
+
+    value: str
+    """Its key as a parameter of the URL (`read_choice`)."""
+    title: str
+
+
+def list_choices(store: Store, kinds: Collection[GroupKind], *, text: str = "") -> list[Choice]:
+    """Return at most `MAX_CHOICES` objects of some kinds whose title has a text.
+
+    Kinds of which the store keeps only parts are left out, and Secrets, because the console never shows them.
+    """
+    wanted, found = text.casefold(), list[Choice]()
+    for group_kind in sorted(kinds):
+        if group_kind == _SECRET or group_kind in PARTIAL_KINDS:
+            continue
+        for key in store.keys(group_kind):
+            title = _make_title(key)
+            if wanted in title.casefold():
+                found.append(Choice(write_choice(key), title))
+                if len(found) == MAX_CHOICES:
+                    return found
+    return found
+
+
+def _make_title(key: ObjectKey) -> str:
+    name = f"{key.namespace}/{key.name}" if key.namespace else key.name
+    kind = f"{key.group_kind.kind}.{key.group_kind.group}" if key.group_kind.group else key.group_kind.kind
+    return f"{kind} {name}" + (f" in {key.cluster}" if key.cluster else "")
+
+
+def write_choice(key: ObjectKey) -> str:
+    """Return a key as text. No part has a slash (apimachinery pkg/api/validation/path)."""
+    return "/".join((key.cluster, *key.group_kind, key.namespace, key.name))
+
+
+def read_choice(text: str) -> ObjectKey | None:
+    """Return the key of a text, None if it is no key or one of a Secret."""
+    parts = text.split("/")
+    if len(parts) != 5:
+        return None
+    cluster, group, kind, namespace, name = parts
+    key = ObjectKey(cluster, GroupKind(group, kind), namespace, name)
+    return None if key.group_kind == _SECRET else key
+
+
+def format_object(document: JSONObject) -> str:
+    """Return an object as YAML for the form, without the fields that only servers write."""
+    metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
+    return dump_yaml({**document, "metadata": metadata})

@@ -1,0 +1,1 @@
+"""The routes of logical clusters, and the right to use them."""

@@ -1,0 +1,104 @@
+"""One registration for all logical clusters: ``/dispatch/mutate`` and ``/dispatch/validate``.
+
+The annotation of the objects names the cluster, so the caller has to be an apiserver that stores them in this cluster.
+Only callers that the setting ``dispatch_callers`` names by client certificate get answers.
+"""
+
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from starlette.types import Scope
+
+from fleethook.api.routes import ReviewRoute
+from fleethook.cluster.registration.paths import DISPATCH_MUTATE, DISPATCH_VALIDATE
+from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.dispatch_errors import StatusError
+from fleethook.engines.dispatch.dispatcher import DispatchResult
+from fleethook.engines.dispatch.owner.cluster_annotation import find_annotated_cluster
+from fleethook.engines.dispatch.review.access import Grant
+from fleethook.engines.dispatch.review.dispatch_endpoint import (
+    DispatchContext,
+    DispatchEndpoint,
+    ReceivedReview,
+    refusal,
+)
+from fleethook.model.admission import AdmissionRequest
+from fleethook.server.callers import NamedCallers
+from fleethook.server.protocol.body_limit import RequestError
+from fleethook.server.reviews.codec import encode_response
+from fleethook.work.immediate_steps import Steps
+
+
+class AnnotatedEndpoint(DispatchEndpoint):
+    """Asks the webhooks of one phase, for the logical cluster in the annotation of the objects."""
+
+    def __init__(self, path: str, *, callers: NamedCallers, **rest: Any) -> None:
+        """Prepare.
+
+        Args:
+            path: Of the route.
+            callers: The callers that are answered.
+            rest: As in `DispatchEndpoint`.
+        """
+        super().__init__(path, vouched=True, **rest)
+        self._callers: Final = callers
+
+    def _check_caller(self, scope: Scope) -> None:
+        if not self._callers:
+            raise RequestError(
+                404,
+                "NotFound",
+                f"{self._path} is off: name the callers that may use it in the setting dispatch_callers, by their "
+                "client certificates, and their authority in client_ca_file",
+            )
+        if not self._callers.find(scope):
+            raise RequestError(403, "Forbidden", _describe_refusal(scope))
+
+    def _find_cluster(self, scope: Scope) -> str:
+        del scope
+        return ""
+
+    def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Steps[Grant]:
+        del cluster, deadline
+        yield from ()
+        return Grant(self._callers.find(scope))
+
+    def _decide(self, received: ReceivedReview, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
+        try:
+            cluster = find_annotated_cluster(request)
+        except StatusError as error:
+            response = refusal(error)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            response = self._fail(error, received)
+        else:
+            call = received.call._replace(cluster=cluster)
+            return (yield from super()._decide(received._replace(call=call), request))
+        review = received.review
+        answer = encode_response(response, uid=review.uid, api_version=review.api_version)
+        return DispatchResult(response, None), answer
+
+
+def _describe_refusal(scope: Scope) -> str:
+    """Return the reason why a caller is refused; it names the holder of the caller's own certificate."""
+    refused = "this route answers only callers that the setting dispatch_callers names"
+    subject = (scope.get("extensions") or {}).get("tls", {}).get("client_cert_name")
+    if subject is None:
+        return f"{refused}: show a client certificate"
+    return f"{refused}: the client certificate ({subject}) has none of these names"
+
+
+def annotated_routes(context: DispatchContext, callers: NamedCallers) -> list[ReviewRoute]:
+    """Return the routes that read the logical cluster from the objects.
+
+    Args:
+        context: The objects and services that they answer with.
+        callers: The callers that are answered.
+    """
+    made = partial(AnnotatedEndpoint, context=context, callers=callers)
+    mutate = "Ask the mutating webhooks of the cluster that owns the schema; the objects name their cluster"
+    validate = "Ask the validating webhooks of the cluster that owns the schema; the objects name their cluster"
+    return [
+        ReviewRoute(DISPATCH_MUTATE, mutate, partial(made, phase="mutating")),
+        ReviewRoute(DISPATCH_VALIDATE, validate, partial(made, phase="validating")),
+    ]

@@ -1,0 +1,398 @@
+"""Answering reviews for a logical cluster: ``/clusters/{cluster}/mutate``, ``validate`` and ``explain``."""
+
+import asyncio
+import contextlib
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from starlette.types import Receive, Scope
+
+from fleethook.cluster.registration.paths import split_cluster_path
+from fleethook.cluster.store import StoreView
+from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.call.call_trace import note_refusal
+from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, too_many_requests
+from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
+from fleethook.engines.dispatch.explain import Explanation, explain
+from fleethook.engines.dispatch.hooks.hooks import PHASES, Phase
+from fleethook.engines.dispatch.owner.workspace_paths import resolve_cluster
+from fleethook.engines.dispatch.review.access import ClusterAccess, Grant
+from fleethook.fairness.slots import Slots
+from fleethook.model.admission import AdmissionRequest, Response, errored
+from fleethook.model.asked_calls import AskedCall
+from fleethook.model.json import JSON
+from fleethook.model.kcp import is_cluster
+from fleethook.outbound.hops import HEADER, was_dispatched
+from fleethook.server.callers import CONNECTION, EXTENSION
+from fleethook.server.logs.logs import ReviewLine
+from fleethook.server.logs.review_lines import find_cluster, make_admission_line
+from fleethook.server.protocol.body_limit import ClientGoneError, RequestError
+from fleethook.server.protocol.body_memory import BodyCharge, client_of
+from fleethook.server.protocol.connections import Connection
+from fleethook.server.quota import FullQuotaError, RequestQuota
+from fleethook.server.reviews.admission_endpoint import classify, find_outcome, to_response
+from fleethook.server.reviews.codec import Decoded, decode_review, encode_response
+from fleethook.server.reviews.deadline import find_budget
+from fleethook.server.reviews.endpoint import CHARGE, MAX_ON_LOOP
+from fleethook.server.reviews.reply import Reply
+from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
+from fleethook.work.immediate_steps import Steps
+
+# kube-apiserver waits as long for webhook configurations (k8s.io/apiserver pkg/admission/handler.go,
+# timeToWaitForReady).
+_SYNC_SECONDS: Final = 10.0
+# RFC 5842, section 7.2.
+_LOOP_DETECTED: Final = 508
+_RETURNED: Final = (
+    f"fleethook dispatched this review before (header {HEADER}), so it would ask the same webhooks again: the webhook "
+    "that sent it here passes reviews on to fleethook, or is fleethook itself; remove it from the webhook configuration"
+)
+_PLACE: Final = "fleethook.place"
+"""The member of an ASGI scope that tells whether the request counts to the quota of its cluster already."""
+_IDENTIFIED: Final = "fleethook.identified"
+"""The member of an ASGI scope with the function to call when the consumer of the request is known."""
+_RETURNED_FACTS: Final[Mapping[str, JSON]] = {"returned": True}
+_UNAUTHORIZED: Final = {401: "unauthenticated", 403: "forbidden"}
+# Webhooks of an explanation that are encoded at once: about 2 ms.
+_ENCODED_PER_TURN: Final = 500
+
+
+class DispatchContext(NamedTuple):
+    """The objects and services that dispatching answers with."""
+
+    dispatcher: Dispatcher
+    store: StoreView
+    synced: asyncio.Event
+    stale: Callable[[], str]
+    """Returns why the objects are out of date, ``""`` if they are not."""
+    access: ClusterAccess
+    quota: RequestQuota
+    refusals: Slots
+    """The slots in which requests beyond the quota are read. Their refusal has to repeat the uid of the body."""
+    unknown: Slots
+    """The slots in which requests are read of which only the body, or the apiserver, tells the consumer."""
+
+
+class ClusterCall(NamedTuple):
+    """The facts of a request about a logical cluster that its answer depends on.
+
+    Attributes:
+        cluster: The logical cluster, by its name; ``""`` until the objects of the review name it.
+        caller: The name of the caller, ``""`` if callers need no credentials.
+        deadline: The time at which the caller leaves.
+        has_returned: Whether dispatching has caused the request.
+        has_place: Whether the request counts to the quota of the cluster already.
+        identified: Called when the request counts to a cluster.
+        charge: The memory of the request, None if none is charged.
+        connection: The connection of the request, None if it did not arrive by one.
+    """
+
+    cluster: str
+    caller: str
+    deadline: Deadline
+    has_returned: bool
+    has_place: bool = False
+    identified: Callable[[], None] | None = None
+    charge: BodyCharge | None = None
+    connection: Connection | None = None
+
+
+ReceivedReview = Received[Decoded, ClusterCall]
+"""A review, and the facts of its request."""
+
+
+class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, DispatchResult]):
+    """A route below ``/clusters/{cluster}``."""
+
+    def __init__(self, path: str, *, context: DispatchContext, **rest: Any) -> None:
+        """Prepare.
+
+        Args:
+            path: Of the route.
+            context: The objects and services that it answers with.
+            rest: As in `ReviewEndpoint`.
+        """
+        super().__init__(path, **rest)
+        self._context: Final = context
+        self._verb: Final = path.rpartition("/")[2]
+
+    def _check_caller(self, scope: Scope) -> None:
+        self._context.access.check_credentials(scope)
+
+    def _inspect(self, scope: Scope) -> Steps[ClusterCall]:
+        deadline = Deadline(time.monotonic() + find_budget(scope["query_string"]))
+        cluster = self._find_cluster(scope)
+        grant = yield from self._authorize(scope, cluster, deadline)
+        return ClusterCall(
+            cluster,
+            grant.caller,
+            deadline,
+            has_returned=was_dispatched(scope["headers"]),
+            has_place=scope.get(_PLACE, False),
+            identified=scope.get(_IDENTIFIED),
+            charge=scope.get(CHARGE),
+            connection=_find_connection(scope),
+        )
+
+    def _find_consumer(self, scope: Scope) -> str:
+        try:
+            cluster = self._find_cluster(scope)
+        except RequestError:
+            return ""
+        if not cluster or not self._context.access.is_authorized(scope, cluster=cluster, route=self._verb):
+            return ""
+        if (connection := _find_connection(scope)) is not None:
+            connection.assign(cluster)
+        return cluster
+
+    async def _read_and_answer(self, scope: Scope, receive: Receive, *, charge: BodyCharge | None) -> Reply:
+        """Read a body and answer it; a request counts to the quota while its body is read.
+
+        Bodies of requests beyond the quota are read one at a time, and few at a time before their consumer is known. So
+        one consumer cannot have more requests in progress than its share, and the server can close its other
+        connections for new ones.
+        """
+        context, consumer = self._context, self._find_consumer(scope)
+        lane, slots = consumer or client_of(scope.get("client")), context.unknown
+        with contextlib.ExitStack() as held:
+            # Copies of the scope, because the next request of the connection may get the same one.
+            has_place = False
+            if consumer:
+                try:
+                    held.enter_context(context.quota.hold(consumer))
+                except FullQuotaError:
+                    slots = context.refusals
+                else:
+                    scope, has_place = {**scope, _PLACE: True}, True
+            else:
+                scope = {**scope, _IDENTIFIED: held.close}
+            if not has_place:
+                await _wait_to_read(slots, lane, _find_connection(scope))
+                held.callback(slots.release, lane)
+            return await super()._read_and_answer(scope, receive, charge=charge)
+
+    def _find_turn(self, call: ClusterCall) -> str:
+        return call.cluster
+
+    def _find_cluster(self, scope: Scope) -> str:
+        """Return the logical cluster that the path of a request names; raises RequestError."""
+        return resolve_cluster(self._context.store, _parse_cluster(scope))
+
+    def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Steps[Grant]:
+        access, started = self._context.access, time.perf_counter()
+        try:
+            return (yield from access.authorize(scope, cluster=cluster, route=self._verb, seconds=deadline.remaining))
+        except RequestError as error:
+            self._count(_UNAUTHORIZED.get(error.code, "errored"), started=started, request_id="")
+            raise
+
+    def _decode(self, body: bytes) -> Decoded:
+        return decode_review(body)
+
+    def _decode_large(self, body: bytes) -> Decoded:
+        review = decode_review(body)
+        # An object that is no JSON is an error where it is needed.
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if (request := review.request) is not None:
+                _ = request.object, request.old_object, request.user, request.decoded_options
+        return review
+
+    def _decide(self, received: ReceivedReview, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
+        started, cluster, context = time.perf_counter(), received.call.cluster, self._context
+        consumers, is_known = self._metrics.consumers, context.store.knows(cluster)
+        if (connection := received.call.connection) is not None:
+            connection.assign(cluster)
+        if received.call.identified is not None:
+            received.call.identified()
+        try:
+            with (
+                contextlib.nullcontext()
+                if received.call.has_place
+                else context.quota.hold(cluster, received.call.charge, size=request.size)
+            ):
+                dispatched, answer = yield from self._decide_within_quota(received, request)
+        except FullQuotaError as full:
+            consumers.count_refused(cluster, is_known=is_known)
+            # Under any failurePolicy.
+            error = too_many_requests(f"{full}; try again later")
+            dispatched, answer = _answer(received, refusal(error))
+            dispatched = dispatched._replace(calls=[note_refusal("RequestQuota", str(error))])
+        outcome, seconds = find_outcome(dispatched.response), time.perf_counter() - started
+        consumers.count_answered(cluster, self._verb, outcome, seconds=seconds, is_known=is_known)
+        return dispatched, answer
+
+    @abstractmethod
+    def _decide_within_quota(
+        self, received: ReceivedReview, request: AdmissionRequest
+    ) -> Steps[tuple[DispatchResult, bytes]]:
+        """Return how a review was answered, and the answer."""
+
+    def _wait_until_ready(self, deadline: Deadline) -> Steps[str]:
+        """Wait until the objects are read, and return why they cannot be answered from."""
+        context = self._context
+        if not context.synced.is_set():
+            try:
+                yield asyncio.wait_for(context.synced.wait(), min(_SYNC_SECONDS, deadline.remaining))
+            except TimeoutError:
+                return "not yet ready to handle request"
+        stale = context.stale()
+        return f"not ready to handle request: {stale}" if stale else ""
+
+    def _fail(self, error: Exception, received: ReceivedReview) -> Response:
+        return to_response(explain_failure(error, route=self._path, uid=received.review.uid))
+
+    def _refuse(self, received: ReceivedReview, problem: Problem) -> tuple[DispatchResult, bytes]:
+        return _answer(received, to_response(problem))
+
+    def _classify(self, review: Decoded, verdict: DispatchResult) -> tuple[str, str]:
+        return classify(review, verdict.response)
+
+    def _name_cluster(self, received: ReceivedReview) -> str:
+        return received.call.cluster
+
+    def _name_consumer(self, received: ReceivedReview) -> str:
+        # A route without a cluster in its path has it from the objects.
+        return received.call.cluster or find_cluster(received.review.request)
+
+    def _list_facts(self, received: ReceivedReview) -> Mapping[str, JSON]:
+        return _RETURNED_FACTS if received.call.has_returned else super()._list_facts(received)
+
+    def _list_calls(self, verdict: DispatchResult) -> Sequence[AskedCall]:
+        return verdict.calls
+
+    def _describe(self, received: ReceivedReview, verdict: DispatchResult, *, seconds: float) -> ReviewLine:
+        call, response, target = received.call, verdict.response, verdict.target
+        line = make_admission_line(
+            self._path, received.review, response, seconds=seconds, request_id=received.request_id
+        )
+        if call.cluster:
+            # A route without a cluster in its path has it from the objects, as the line has already.
+            line.cluster = call.cluster
+        if call.caller:
+            line.caller = call.caller
+        if target is not None:
+            line.owner, line.owner_case = target.ownership.cluster, target.ownership.status
+            if target.ownership.problem:
+                line.owner_problem = target.ownership.problem
+            line.hooks = len(target.relevant)
+        return line
+
+
+async def _wait_to_read(slots: Slots, lane: str, connection: Connection | None) -> None:
+    """Take a slot to read a body, which the caller releases; raises ClientGoneError."""
+    turn = slots.join(lane)
+    if turn is None:
+        return
+    if connection is not None:
+        connection.wait_for(turn)
+    try:
+        await slots.wait(turn, lane)
+    except asyncio.CancelledError:
+        if connection is not None and connection.is_gone:
+            # Otherwise the bytes of closed connections would stay in memory until their turn.
+            raise ClientGoneError from None
+        raise
+
+
+def _find_connection(scope: Scope) -> Connection | None:
+    """Return the connection of a request, None if it did not arrive by one."""
+    connection: Connection | None = (scope.get("extensions") or {}).get(EXTENSION, {}).get(CONNECTION)
+    return connection
+
+
+def _parse_cluster(scope: Scope) -> str:
+    cluster = split_cluster_path(scope["path"])[1]
+    if not is_cluster(cluster):
+        raise RequestError(404, "NotFound", f"{cluster!r} is not the name or the path of a logical cluster")
+    return cluster
+
+
+def _answer(received: ReceivedReview, response: Response) -> tuple[DispatchResult, bytes]:
+    review = received.review
+    return DispatchResult(response, None), encode_response(response, uid=review.uid, api_version=review.api_version)
+
+
+class DispatchEndpoint(ClusterEndpoint):
+    """Asks the webhooks of one phase."""
+
+    max_at_once = MAX_ON_LOOP
+
+    def __init__(self, path: str, *, phase: Phase, vouched: bool = False, **rest: Any) -> None:
+        """Prepare.
+
+        Args:
+            path: Of the route.
+            phase: Of admission.
+            vouched: As in `fleethook.engines.dispatch.owner.schema_owner.find_owner`.
+            rest: As in `ClusterEndpoint`.
+        """
+        super().__init__(path, **rest)
+        self._phase: Final = phase
+        self._vouched: Final = vouched
+
+    def _decide_within_quota(
+        self, received: ReceivedReview, request: AdmissionRequest
+    ) -> Steps[tuple[DispatchResult, bytes]]:
+        review, call = received.review, received.call
+        problem = "" if call.has_returned else (yield from self._wait_until_ready(call.deadline))
+        dispatched: DispatchResult
+        try:
+            if call.has_returned:
+                dispatched = DispatchResult(errored(_RETURNED, code=_LOOP_DETECTED, reason="LoopDetected"), None)
+            elif problem:
+                group, resource = request.resource.group, request.resource.resource
+                error = forbidden(f"{resource}.{group}" if group else resource, request.name, problem)
+                dispatched = DispatchResult(refusal(error), None, [note_refusal("Readiness", problem)])
+            else:
+                dispatcher = self._context.dispatcher
+                dispatched = yield from dispatcher.dispatch_in_steps(
+                    request, cluster=call.cluster, phase=self._phase, deadline=call.deadline, vouched=self._vouched
+                )
+        except Exception as error:  # noqa: BLE001 - every failure needs an answer with the uid
+            dispatched = DispatchResult(self._fail(error, received), None)
+        encode = partial(encode_response, dispatched.response, uid=review.uid, api_version=review.api_version)
+        answer: bytes = encode() if request.size <= MAX_ON_LOOP else (yield self._off_loop(encode, turn=call.cluster))
+        return dispatched, answer
+
+
+class ExplainEndpoint(ClusterEndpoint):
+    """Explains for each webhook whether it would be asked, and if not, why."""
+
+    def _decide_within_quota(
+        self, received: ReceivedReview, request: AdmissionRequest
+    ) -> Steps[tuple[DispatchResult, bytes]]:
+        call = received.call
+        problem = yield from self._wait_until_ready(call.deadline)
+        try:
+            if problem:
+                raise RequestError(503, "ServiceUnavailable", problem)
+            explained = yield explain(self._context.dispatcher, request, cluster=call.cluster, deadline=call.deadline)
+            return DispatchResult(Response(allowed=True), None), (yield self._encode(explained, call.cluster))
+        except StatusError as error:
+            raise RequestError(error.status.code, error.status.reason, str(error)) from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            text = explain_failure(error, route=self._path, uid=received.review.uid).message
+            raise RequestError(400, "BadRequest", text) from error
+
+    async def _encode(self, explained: Explanation, cluster: str) -> bytes:
+        """Return an explanation as JSON; one of thousands of webhooks is encoded in turns with other clusters."""
+        turns = self._context.dispatcher.turns
+        phases: dict[str, msgspec.Raw] = {}
+        for phase in PHASES:
+            hooks, parts = getattr(explained, phase), list[bytes]()
+            for start in range(0, len(hooks), _ENCODED_PER_TURN):
+                parts.append(msgspec.json.encode(hooks[start : start + _ENCODED_PER_TURN])[1:-1])
+                if len(hooks) > _ENCODED_PER_TURN:
+                    await turns.pause(cluster)
+            phases[phase] = msgspec.Raw(b"[" + b",".join(parts) + b"]")
+        return msgspec.json.encode(msgspec.structs.replace(explained, **phases))
+
+
+def refusal(error: StatusError) -> Response:
+    """Return the answer that refuses a request with a status."""
+    status = error.status
+    return Response(allowed=False, code=status.code, reason=status.reason, message=status.message, status=status)

@@ -1,0 +1,243 @@
+"""Plans the request to explain: the request of a review, or the one that a client would send with a manifest."""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from fleethook.cluster.store import Store
+from fleethook.engines.dispatch.match.attributes import read_claimed_cluster
+from fleethook.engines.dispatch.match.equivalent_resources import find_equivalents, is_namespaced
+from fleethook.engines.dispatch.match.rest_mapping import needs_metadata
+from fleethook.engines.dispatch.owner.schema_owner import find_owner
+from fleethook.engines.dispatch.review.request_destination import DestinationError, choose_destination
+from fleethook.model.admission import API_VERSIONS, KIND, AdmissionRequest, Kind, Resource
+from fleethook.model.envelope import BadReviewError
+from fleethook.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_version
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.kcp import CLUSTER_ANNOTATION
+from fleethook.server.reviews.codec import decode_review
+
+_UID: Final = "00000000-0000-0000-0000-000000000000"
+NAMESPACE: Final = GroupVersionKind("", "v1", "Namespace")
+
+
+class PlanError(ValueError):
+    """No request can be made of a document; the text names the document, the reason and the remedy."""
+
+
+class Operation(StrEnum):
+    """Operations of admission requests."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    CONNECT = "CONNECT"
+
+
+class RequestOptions(NamedTuple):
+    """Properties of the request that the command line sets.
+
+    Attributes:
+        operation: The operation, None for that of the review, or the usual one: CREATE, or the only one of a
+            subresource.
+        subresource: The subresource, ``""`` for that of the review, or the resource itself.
+        user: The user info, empty for that of the review.
+        old: The stored object, None for that of the review.
+        dry_run: Whether it is a dry run; False for the value of the review.
+        default_cluster: Logical cluster of objects that name none, None if each must name it.
+        resource: The resource that manifests are sent to, as ``PLURAL[.VERSION][.GROUP][/SUBRESOURCE]``; ``""`` for the
+            one of their kind.
+    """
+
+    operation: Operation | None
+    subresource: str
+    user: JSONObject
+    old: JSON
+    dry_run: bool
+    default_cluster: str | None = None
+    resource: str = ""
+
+
+class InputDocument(NamedTuple):
+    """An object or a review that the command reads.
+
+    Attributes:
+        document: The object or review.
+        place: ``FILE:LINE``.
+        cluster: Its logical cluster, None if neither the options nor the object name it.
+    """
+
+    document: JSONObject
+    place: str
+    cluster: str | None
+
+
+class PlannedRequest(NamedTuple):
+    """A request to explain.
+
+    Attributes:
+        request: The request.
+        cluster: Logical cluster that it is made in.
+        source: The document that it comes from.
+        notes: Guessed parts of the request, and reasons why no apiserver sends it to admission.
+    """
+
+    request: AdmissionRequest
+    cluster: str
+    source: InputDocument
+    notes: tuple[str, ...] = ()
+
+
+def is_review(document: Mapping[str, JSON]) -> bool:
+    """Return whether a document is an AdmissionReview."""
+    return document["kind"] == KIND and document["apiVersion"] in API_VERSIONS
+
+
+def find_problem(document: JSON) -> str:
+    """Return the reason why a document is neither an object nor a review, ``""`` if it is one."""
+    kind, api_version = as_object(document).get("kind"), as_object(document).get("apiVersion")
+    if not (isinstance(kind, str) and kind and isinstance(api_version, str) and api_version):
+        return "apiVersion and kind are required"
+    if is_review(as_object(document)):
+        return ""
+    metadata = as_object(document).get("metadata")
+    if metadata is None and not needs_metadata(GroupKind(parse_api_version(api_version)[0], kind)):
+        return ""
+    if not isinstance(metadata, dict):
+        return "metadata is required"
+    texts = (metadata.get(member) for member in ("name", "generateName", "namespace"))
+    return "" if all(one is None or isinstance(one, str) for one in texts) else "name and namespace must be text"
+
+
+def plan_request(store: Store, source: InputDocument, options: RequestOptions) -> PlannedRequest:
+    """Return the request to explain.
+
+    Raises PlanError if the review is invalid, the cluster is unknown, or the resource is unclear.
+
+    The document has no problem by `find_problem`.
+    """
+    if is_review(source.document):
+        return _read_review(source, options)
+    return _make_request(store, source, _require_cluster(source, options), options)
+
+
+def _require_cluster(source: InputDocument, options: RequestOptions) -> str:
+    if source.cluster is None and options.default_cluster is not None:
+        return options.default_cluster
+    if source.cluster is None:
+        raise PlanError(
+            f"{source.place}: the logical cluster is unknown: give --cluster ('' for a plain cluster), "
+            f"or add the annotation {CLUSTER_ANNOTATION} to the object"
+        )
+    return source.cluster
+
+
+def _read_review(source: InputDocument, options: RequestOptions) -> PlannedRequest:
+    """Return the request of a review, changed by the options."""
+    try:
+        review = decode_review(msgspec.json.encode(source.document))
+    except BadReviewError as error:
+        raise PlanError(f"{source.place}: {error}") from None
+    request = review.request
+    if request is None:
+        raise PlanError(f"{source.place}: the review cannot be read: {review.problem}")
+    changes: dict[str, Any] = {}
+    if options.operation is not None or options.old is not None:
+        operation = options.operation or Operation(request.operation)
+        new, old = _make_objects(operation, request.object, options.old or request.old_object)
+        changes = {"operation": operation.value, "object_raw": new, "old_object_raw": old}
+        changes["options"] = _make_options(operation)
+    if options.subresource:
+        changes["sub_resource"] = options.subresource
+    if options.user:
+        changes["user_info"] = _encode(options.user)
+    if options.dry_run:
+        changes["dry_run"] = True
+    claimed = read_claimed_cluster(request) or None
+    cluster = _require_cluster(source if source.cluster is not None else source._replace(cluster=claimed), options)
+    return PlannedRequest(msgspec.structs.replace(request, **changes), cluster, source)
+
+
+def _encode(value: JSON) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+def _make_objects(operation: Operation, document: JSON, old: JSON) -> tuple[msgspec.Raw, msgspec.Raw]:
+    """Return object and oldObject as kube-apiserver sets them for an operation."""
+    new = None if operation is Operation.DELETE else document or old
+    before = old or document if operation in (Operation.UPDATE, Operation.DELETE) else None
+    return _encode(new), _encode(before)
+
+
+def _make_options(operation: Operation) -> msgspec.Raw:
+    has_no_options = operation is Operation.CONNECT
+    return _encode(None if has_no_options else {"apiVersion": "meta.k8s.io/v1", "kind": f"{operation.title()}Options"})
+
+
+def _make_request(store: Store, source: InputDocument, cluster: str, options: RequestOptions) -> PlannedRequest:
+    """Return the request that a client would send with a manifest."""
+    own = gvk_of(source.document)
+    try:
+        chosen = choose_destination(
+            store,
+            cluster=cluster,
+            kind=own,
+            wanted=options.resource,
+            subresource=options.subresource,
+            operation=options.operation or "",
+        )
+    except DestinationError as error:
+        raise PlanError(f"{source.place}: {error}") from None
+    resource, subresource = chosen.destination
+    operation = Operation(chosen.operation)
+    schema = find_owner(store, cluster=cluster, group=resource.group, resource=resource.resource).schema
+    in_namespace = is_namespaced(
+        store, cluster=cluster, group=resource.group, resource=resource.resource, schema=schema
+    )
+    document = _set_namespace(source.document) if in_namespace else source.document
+    metadata = document.get("metadata") or {}
+    same = find_equivalents(store, cluster=cluster, resource=resource, subresource=subresource, kind=own, schema=schema)
+    kind = next((one.kind for one in same if one.resource == resource and one.kind), own)
+    if kind.group_kind == own.group_kind:
+        kind = own
+    else:
+        document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": _keep_names(metadata)}
+    if operation is Operation.CONNECT:
+        # The options of CONNECT, such as PodExecOptions, have no metadata.
+        document = {name: value for name, value in document.items() if name != "metadata"}
+    new, old = _make_objects(operation, document, options.old)
+    name, namespace = metadata.get("name") or "", metadata.get("namespace") or ""
+    request = AdmissionRequest(
+        uid=_UID,
+        operation=operation.value,
+        kind=Kind(*kind),
+        resource=Resource(*resource),
+        sub_resource=subresource,
+        name=name,
+        # A request about a Namespace carries that Namespace's own name.
+        namespace=name if own == NAMESPACE else namespace if in_namespace is not False else "",
+        user_info=_encode(options.user),
+        dry_run=options.dry_run,
+        options=_make_options(operation),
+        object_raw=new,
+        old_object_raw=old,
+    )
+    return PlannedRequest(request, cluster, source, (*chosen.notes, *_list_notes(request, own)))
+
+
+def _list_notes(request: AdmissionRequest, own: GroupVersionKind) -> Iterator[str]:
+    if request.sub_resource and not request.name:
+        yield f"{own.kind} names no object, so the request has no name: set metadata.name to that of the object"
+
+
+def _set_namespace(document: JSONObject) -> JSONObject:
+    """Return an object with the namespace that kubectl sets if the manifest names none."""
+    metadata = document.get("metadata") or {}
+    return document if metadata.get("namespace") else {**document, "metadata": {**metadata, "namespace": "default"}}
+
+
+def _keep_names(metadata: JSONObject) -> JSONObject:
+    """Return the metadata of the object sent to a subresource with its own kind, such as Scale."""
+    return {member: metadata[member] for member in ("name", "namespace") if metadata.get(member)}

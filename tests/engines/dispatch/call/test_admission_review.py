@@ -1,0 +1,84 @@
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from fleethook.engines.dispatch.call.admission_review import ReviewError, decode_patch, parse_response
+
+PATCH = base64.b64encode(b"[]").decode()
+
+
+def parse(*, mutating: bool = True, version: str = "v1", **response: Any) -> Any:
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": "u", **response}}
+    return parse_response(json.dumps(review).encode(), uid="u", version=version, mutating=mutating)
+
+
+@pytest.mark.parametrize(
+    ("response", "text"),
+    [
+        ({"uid": "other"}, 'expected response.uid="u", got "other"'),
+        ({"uid": None}, 'expected response.uid="u", got ""'),
+        ({"patchType": "JSONPatch"}, "webhook returned response.patchType but not response.patch"),
+        ({"patchType": ""}, "webhook returned response.patchType but not response.patch"),
+        ({"patch": PATCH}, "webhook returned response.patch but not response.patchType"),
+        ({"patch": PATCH, "patchType": ""}, 'webhook returned invalid response.patchType of ""'),
+    ],
+)
+def test_invalid_responses_of_mutating_webhooks(response: dict[str, Any], text: str) -> None:
+    with pytest.raises(ReviewError) as raised:
+        parse(allowed=True, **response)
+    assert str(raised.value) == text
+
+
+@pytest.mark.parametrize(
+    ("response", "text"),
+    [
+        ({"patch": PATCH, "patchType": "JSONPatch"}, "validating webhook may not return response.patch"),
+        ({"patchType": "JSONPatch"}, "validating webhook may not return response.patchType"),
+    ],
+)
+def test_patches_of_validating_webhooks_are_invalid(response: dict[str, Any], text: str) -> None:
+    with pytest.raises(ReviewError) as raised:
+        parse(mutating=False, allowed=True, **response)
+    assert str(raised.value) == text
+    assert parse(mutating=False, version="v1beta1", allowed=True, **response).patch == b""
+
+
+def test_a_missing_allowed_is_a_denial() -> None:
+    assert parse().allowed is False
+    assert parse(allowed=None).allowed is False
+
+
+@pytest.mark.parametrize("text", [b"null", b"[]", b" "])
+def test_an_empty_patch_changes_nothing(text: bytes) -> None:
+    made = parse(allowed=True, patch=base64.b64encode(text).decode(), patchType="JSONPatch")
+    if text.strip():
+        assert decode_patch(made) == []
+    else:
+        with pytest.raises(ReviewError, match="received undecodable patch in webhook response: invalid character"):
+            decode_patch(made)
+
+
+def test_an_empty_patch_may_have_any_type() -> None:
+    made = parse(allowed=True, patch=base64.b64encode(b"[]").decode(), patchType="MergePatch")
+    assert decode_patch(made) == []
+
+
+@pytest.mark.parametrize("mutating", [True, False])
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_patches_must_be_base64(version: str, *, mutating: bool) -> None:
+    with pytest.raises(ReviewError, match="is not base64"):
+        parse(version=version, mutating=mutating, allowed=True, patch="%%%", patchType="JSONPatch")
+
+
+def test_base64_may_have_line_breaks_as_in_go() -> None:
+    operations = [{"op": "add", "path": "/metadata/labels", "value": {"a": "b" * 90}}]
+    lines = base64.encodebytes(json.dumps(operations).encode()).decode().replace("\n", "\r\n")
+    assert decode_patch(parse(allowed=True, patch=lines, patchType="JSONPatch")) == operations
+    assert parse(mutating=False, allowed=True, patch="\n").patch == b""
+
+
+def test_unknown_members_are_ignored() -> None:
+    made = parse(allowed=True, future={"x": 1}, status={"code": 200, "metadata": {}, "message": "fine"})
+    assert (made.allowed, made.status.message) == (True, "fine")

@@ -1,0 +1,191 @@
+"""Calls of one webhook: timeouts, dry runs, Retry-After, endpoints."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from fleethook.engines.dispatch.hooks.hooks import Phase
+from fleethook.outbound.breaker import MAX_FAILURES
+from fleethook.outbound.call_slots import Quotas
+from fleethook.outbound.client import HookClient
+from fleethook.server.metrics.call_metrics import CallSlots
+from fleethook.server.metrics.metrics import exposition
+from tests.engines.dispatch.breaker import open_breaker, shared
+from tests.engines.dispatch.builders import configuration, review, store_of
+from tests.engines.dispatch.conftest import Front, read_stopped_clock
+from tests.engines.dispatch.webhook_server import Answer, Webhooks, allow, deny, hook
+from tests.waiting import NET, until
+
+PHASES: tuple[Phase, ...] = ("mutating", "validating")
+
+
+def busy(times: int, then: Answer, *, seconds: int = 0) -> Answer:
+    """Return an answer that sends 503 a number of times, and then another answer."""
+    left = [None] * times
+
+    def answer(asked: dict[str, Any]) -> Any:
+        if not left:
+            return then(asked)
+        left.pop()
+        return web.Response(status=503, headers={"Retry-After": str(seconds)})
+
+    return answer
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_retry_after_repeats_the_call_even_with_ignore(front: Front, server: Webhooks, phase: Phase) -> None:
+    server.answers["/w"] = busy(3, deny("forbidden"))
+    store = store_of(configuration("ws2", phase, hook(server, "/w", failurePolicy="Ignore")))
+    response = (await front.dispatch(store, review(), cluster="ws2", phase=phase)).response
+    assert (response.allowed, response.message) == (
+        False,
+        'admission webhook "w.example.org" denied the request: forbidden',
+    )
+    uids = {call.review["request"]["uid"] for call in server.calls}
+    assert (len(server.calls), len(uids)) == (4, 1), "one request, four times"
+    assert [outcome for _, outcome in front.observed] == ["answered"]
+    registry = CollectorRegistry()
+    registry.register(CallSlots(front.client))
+    text = exposition(registry, "")[0].decode()
+    assert 'fleethook_webhook_call_retries_total{code="5xx"} 3.0' in text
+    assert 'fleethook_webhook_call_retries_total{code="429"} 0.0' in text
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize(("policy", "seconds", "code"), [("Fail", 30, 500), ("Ignore", 30, 0), ("Ignore", 5, 504)])
+async def test_a_long_retry_after_fails_the_call_or_times_out(
+    front: Front, server: Webhooks, phase: Phase, policy: str, seconds: int, code: int
+) -> None:
+    """A short deadline must not bypass a webhook that would be called again within its own ten seconds."""
+    server.answers["/w"] = busy(9, deny("forbidden"), seconds=8 if seconds == 5 else 10)
+    store = store_of(configuration("ws2", phase, hook(server, "/w", failurePolicy=policy)))
+    response = (await front.dispatch(store, review(), cluster="ws2", phase=phase, seconds=seconds)).response
+    assert (response.allowed, response.code if code else 0) == (code == 0, code)
+    assert len(server.calls) == 1
+    assert [outcome for _, outcome in front.observed] == ["failed"]
+
+
+async def test_timeout_query_is_the_shorter_limit_rounded_up(front: Front, server: Webhooks) -> None:
+    server.answers["/w"] = allow
+    hooks = (hook(server, "/w", timeoutSeconds=20), hook(server, "/w", timeoutSeconds=5))
+    store = store_of(configuration("ws1", "mutating", *hooks), configuration("ws1", "validating", *hooks))
+    for phase in ("mutating", "validating"):
+        await front.dispatch(store, review(), cluster="ws1", phase=phase, seconds=9.5, clock=read_stopped_clock)
+    assert sorted(call.query for call in server.calls) == ["timeout=10s", "timeout=10s", "timeout=5s", "timeout=5s"]
+
+
+@pytest.mark.parametrize(
+    ("side_effects", "code", "message"),
+    [
+        ("Some", 400, 'admission webhook "w.example.org" does not support dry run'),
+        ("Unknown", 400, 'admission webhook "w.example.org" does not support dry run'),
+        (None, 500, 'Internal error occurred: failed calling webhook "w.example.org": Webhook SideEffects is nil'),
+    ],
+)
+async def test_dry_runs_are_refused_if_a_webhook_has_side_effects(
+    front: Front, server: Webhooks, side_effects: Any, code: Any, message: Any
+) -> None:
+    store = store_of(configuration("ws1", "validating", hook(server, "/w", sideEffects=side_effects)))
+    response = (await front.dispatch(store, review(dryRun=True), cluster="ws1")).response
+    assert (response.code, response.message) == (code, message)
+    assert server.calls == []
+
+
+@pytest.mark.parametrize("side_effects", ["None", "NoneOnDryRun"])
+async def test_dry_runs_are_dispatched_without_side_effects(front: Front, server: Webhooks, side_effects: Any) -> None:
+    server.answers["/w"] = allow
+    store = store_of(configuration("ws1", "validating", hook(server, "/w", sideEffects=side_effects)))
+    assert (await front.dispatch(store, review(dryRun=True), cluster="ws1")).response.allowed
+    assert server.calls[0].review["request"]["dryRun"] is True
+
+
+async def test_services_of_logical_clusters_cannot_be_called(front: Front, server: Webhooks) -> None:
+    service = {"service": {"name": "hook", "namespace": "default", "path": "/w"}}
+    store = store_of(configuration("ws1", "validating", hook(server, "/w", clientConfig=service)))
+    response = (await front.dispatch(store, review(), cluster="ws1")).response
+    assert response.code == 500
+    assert response.message == (
+        'Internal error occurred: failed calling webhook "w.example.org": could not get REST client: '
+        "clientConfig.service cannot be resolved for the logical cluster ws1: give a url"
+    )
+
+
+POLICIES = ("Fail", "Ignore")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("phase", PHASES)
+async def test_exhausted_quotas_refuse_the_request_even_with_ignore(
+    server: Webhooks, phase: Phase, policy: str
+) -> None:
+    server.answers["/w"] = deny("the webhook's own verdict")
+    server.hold.clear()
+    store = store_of(configuration("ws2", phase, hook(server, "/w", failurePolicy=policy)))
+    async with HookClient(allow_private=True, quotas=Quotas(connections=1)) as client:
+        front = Front(client)
+        first = asyncio.create_task(front.dispatch(store, review(), cluster="ws2", phase=phase, seconds=NET))
+        await until(lambda: server.calls)
+        response = (await front.dispatch(store, review(), cluster="ws2", phase=phase, seconds=0.2)).response
+        assert (response.allowed, response.code, response.reason) == (False, 429, "TooManyRequests")
+        assert response.message == (
+            'admission webhook "w.example.org" was not called: failed to call webhook: '
+            f'Post "https://127.0.0.1:{server.port}/w?timeout=1s": the limit of 1 calls in flight to it for logical '
+            "cluster 'ws2' is reached (setting dispatch_workspace_connections); try again later"
+        )
+        server.hold.set()
+        assert "the webhook's own verdict" in (await first).response.message
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_short_deadline_does_not_bypass_webhooks_with_ignore(
+    front: Front, server: Webhooks, phase: Phase
+) -> None:
+    server.answers["/w"] = deny("too late")
+    server.hold.clear()
+    store = store_of(configuration("ws2", phase, hook(server, "/w", failurePolicy="Ignore")))
+    for _ in range(MAX_FAILURES + 1):
+        # With a stopped clock the request never expires: the deadline cuts the call short.
+        found = await front.dispatch(store, review(), cluster="ws2", phase=phase, seconds=0.1, clock=lambda: 0.0)
+        assert (found.response.allowed, found.response.code, found.response.reason) == (False, 504, "Timeout")
+    server.hold.set()
+    response = (await front.dispatch(store, review(), cluster="ws2", phase=phase)).response
+    assert "too late" in response.message, "five short times say nothing against the webhook"
+
+
+async def test_an_open_breaker_does_not_bypass_denials(front: Front, server: Webhooks) -> None:
+    server.answers["/w"] = deny("forbidden")
+    store = shared(server, failurePolicy="Ignore")
+    await open_breaker(front, server, "Ignore")
+    made = [front.dispatch(store, review(), cluster=cluster) for _ in range(10) for cluster in ("ws2", "ws3")]
+    responses = [found.response for found in await asyncio.gather(*made)]
+    assert [response.allowed for response in responses] == [False] * 20
+    assert all("forbidden" in response.message for response in responses)
+
+
+async def test_an_open_breaker_refuses_only_during_a_trial_call(front: Front, server: Webhooks) -> None:
+    server.answers["/w"] = allow
+    store = shared(server, failurePolicy="Fail")
+    await open_breaker(front, server, "Fail")
+    for _ in range(3):
+        assert (await front.dispatch(store, review(), cluster="ws2")).response.allowed
+    await open_breaker(front, server, "Fail")
+    made = [front.dispatch(store, review(), cluster="ws3") for _ in range(5)]
+    assert all(found.response.allowed for found in await asyncio.gather(*made))
+
+
+async def test_a_webhook_that_breaks_connections_has_one_line_in_the_log(
+    front: Front, server: Webhooks, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = {**hook(server, "/w", failurePolicy="Ignore")}
+    broken["clientConfig"] = {**broken["clientConfig"], "url": "https://127.0.0.1:1/w"}
+    store = store_of(configuration("ws2", "validating", broken))
+    for _ in range(3):
+        assert (await front.dispatch(store, review(), cluster="ws2", phase="validating")).response.allowed
+    (line,) = (one.getMessage() for one in caplog.records if one.name == "fleethook.outbound.failure_log")
+    assert line.startswith(
+        'webhook "w.example.org" of logical cluster ws2 breaks its connections: Post "https://127.0.0.1:1/w'
+    )
+    assert line.endswith("connect: connection refused")

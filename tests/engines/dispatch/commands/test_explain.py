@@ -1,0 +1,217 @@
+import json
+import time
+
+import pytest
+
+from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.factory import build_offline_dispatcher
+from tests.cli.conftest import WriteYAML
+from tests.cli.explaining import explain, explain_as_json, provide_webhooks
+from tests.cli.fake_cluster import Cluster
+from tests.engines.dispatch.builders import (
+    WIDGETS,
+    binding,
+    configuration,
+    definition,
+    in_cluster,
+    namespace,
+    request_of,
+    review,
+    store_of,
+    webhook,
+    widget,
+    workspace,
+)
+from tests.waiting import NET
+
+
+def test_a_cluster_can_be_named_by_its_path(write_yaml: WriteYAML) -> None:
+    manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook()), workspace("root", "consumer", "c"))
+    found = explain_as_json("--request", write_yaml("w.yaml", widget()), "-f", manifests, "--cluster", "root:consumer")
+    assert (found["cluster"], found["owner"]["cluster"]) == ("c", "p")
+
+
+def test_an_unknown_cluster_is_refused_and_noted(write_yaml: WriteYAML) -> None:
+    arguments = (
+        "--request",
+        write_yaml("w.yaml", widget()),
+        "-f",
+        write_yaml("m/m.yaml", definition("", "widgets.example.org", "v1")),
+    )
+    code, out, err = explain(*arguments, "--cluster", "elsewhere")
+    assert (code, out.splitlines()[0]) == (1, "CREATE of widgets.example.org, Widget default/b, in elsewhere")
+    assert "logical cluster elsewhere is unknown" in out
+    assert "note: there are no objects of elsewhere\n" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--cluster", "c"), "give either --request OBJECT or --all"),
+        (("--all", "--request", "-"), "give either --request OBJECT or --all"),
+        (("--request", "-", "--cluster", "*"), "--cluster: '*' is not the name or the path of a logical cluster"),
+        (("--request", "missing.yaml", "--cluster", "c"), "No such file or directory"),
+    ],
+)
+def test_usage_errors_exit_2(write_yaml: WriteYAML, arguments: tuple[str, ...], text: str) -> None:
+    code, out, err = explain("-f", write_yaml("m/m.yaml", *provide_webhooks()), *arguments)
+    assert (code, out) == (2, "")
+    assert text in err
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("just text", "apiVersion and kind are required"),
+        ("{apiVersion: v1, kind: Pod}", "metadata is required"),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: 7}}", "name and namespace must be text"),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: a, annotations: [b]}}", "request.object.metadata.annotations is not an object"),
+        ("{apiVersion: admission.k8s.io/v1, kind: AdmissionReview}", "the AdmissionReview has no request"),
+        ("{apiVersion: admission.k8s.io/v1, kind: AdmissionReview, request: {uid: u, operation: EAT}}", "cannot be read"),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: [}}", "-:"),
+    ],
+)  # fmt: skip
+def test_an_invalid_document_exits_2(write_yaml: WriteYAML, text: str, problem: str) -> None:
+    manifests = write_yaml("m/m.yaml", *provide_webhooks())
+    code, out, err = explain("--request", "-", "--cluster", "c", "-f", manifests, stdin=text)
+    assert (code, out) == (2, "")
+    assert problem in err or err.startswith("fleethook: <stdin>:")
+
+
+def test_an_ambiguous_owner_exits_1_unless_as_kcp(write_yaml: WriteYAML) -> None:
+    two = [binding("c", owner, "widgets.example.org", name=owner) for owner in ("p", "q")]
+    arguments = ("--request", write_yaml("w.yaml", widget()), "--cluster", "c", "-f", write_yaml("m/m.yaml", *two))
+    code, out, _ = explain(*arguments)
+    assert code == 1
+    assert out.splitlines()[1] == "owner: none (ambiguous)"
+    assert "note: the request is refused: several APIBindings of c list widgets.example.org" in out
+    assert explain(*arguments, "--as-kcp")[0] == 0
+
+
+def test_a_failing_check_exits_1_unless_its_phase_is_left_out(write_yaml: WriteYAML) -> None:
+    hook = webhook(namespaceSelector={"matchLabels": {"a": "b"}})
+    arguments = (
+        "--request",
+        write_yaml("w.yaml", widget()),
+        "--cluster",
+        "c",
+        "-f",
+        write_yaml("m/m.yaml", *provide_webhooks(hook)),
+    )
+    code, out, _ = explain(*arguments)
+    assert code == 1
+    assert '  error  hooks/w.example.org/0  namespaceSelector: namespaces "default" not found' in out
+    assert explain(*arguments, "--phase", "mutating")[0] == 0
+
+
+def test_a_conversion_webhook_is_not_called(write_yaml: WriteYAML) -> None:
+    conversion = {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": {"url": "https://localhost/c"}, "conversionReviewVersions": ["v1"]},
+    }
+    made = definition("c", "widgets.example.org", "v1", "v2", conversion=conversion)
+    manifests = write_yaml(
+        "m/m.yaml",
+        made,
+        configuration("c", "validating", webhook(matchConditions=[{"name": "a", "expression": "true"}])),
+    )
+    code, out, _ = explain("--request", write_yaml("w.yaml", widget(version="v2")), "--cluster", "c", "-f", manifests)
+    assert code == 1
+    assert "needs a conversion webhook, which is not called here" in out
+
+
+def test_conversion_without_a_webhook_changes_the_version(write_yaml: WriteYAML) -> None:
+    condition = {"name": "version", "expression": "object.apiVersion == 'example.org/v1'"}
+    made = definition("c", "widgets.example.org", "v1", "v2")
+    manifests = write_yaml("m/m.yaml", made, configuration("c", "validating", webhook(matchConditions=[condition])))
+    found = explain_as_json("--request", write_yaml("w.yaml", widget(version="v2")), "--cluster", "c", "-f", manifests)
+    assert found["validating"][0]["decision"] == "call"
+    assert found["validating"][0]["sentAs"] == "example.org/v1, Kind=Widget"
+
+
+def test_all_exits_1_if_one_request_is_refused_and_can_be_limited_to_a_cluster(write_yaml: WriteYAML) -> None:
+    two = [binding("d", owner, "widgets.example.org", name=owner) for owner in ("p", "q")]
+    objects = [in_cluster(cluster, "example.org/v1", "Widget", "b") for cluster in ("c", "d")]
+    arguments = ("--all", "-f", write_yaml("m/m.yaml", *provide_webhooks(webhook()), *two, *objects))
+    code, out, _ = explain(*arguments, "--output", "json")
+    first, second = json.loads(out)
+    assert code == 1
+    assert (first["owner"], first["called"], first["refused"]) == ("p", ["hooks/w.example.org/0"], "")
+    assert (second["owner"], second["called"]) == (None, [])
+    assert second["refused"].startswith("several APIBindings of d list widgets.example.org")
+    assert "none   refused: several APIBindings" in explain(*arguments)[1]
+    assert explain(*arguments, "--cluster", "c")[0] == 0
+
+
+def test_each_item_of_a_list_is_explained(write_yaml: WriteYAML) -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": [widget("one"), widget("two")]}
+    manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook(rules=[WIDGETS])))
+    _, out, _ = explain("--request", write_yaml("l.yaml", listed), "--cluster", "c", "-f", manifests)
+    assert out.count("CREATE of widgets.example.org") == 2
+
+
+def test_a_condition_that_uses_the_authorizer_is_an_error_with_a_note(write_yaml: WriteYAML) -> None:
+    condition = {"name": "may", "expression": "authorizer.group('').resource('pods').check('get').allowed()"}
+    manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook(matchConditions=[condition])))
+    code, out, err = explain("--request", write_yaml("w.yaml", widget()), "--cluster", "c", "-f", manifests)
+    assert code == 1
+    assert "no such attribute(s): authorizer" in out
+    assert err == "note: matchConditions that use the authorizer cannot be evaluated offline, as in kcp\n"
+
+
+async def test_offline_dispatching_calls_no_webhook() -> None:
+    store = store_of(*provide_webhooks(webhook(failurePolicy="Ignore")))
+    deadline = Deadline(time.monotonic() + NET)
+    dispatched = await build_offline_dispatcher(store).dispatch(
+        request_of(review(widget())), cluster="c", phase="validating", deadline=deadline
+    )
+    assert dispatched.response.message == "Internal error occurred: webhooks are not called offline"
+
+
+def test_the_object_of_a_plain_cluster_needs_no_option_for_the_cluster(
+    cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML
+) -> None:
+    held, options = cluster
+    held.lists = {"/api/v1/namespaces": [namespace("")]}
+    code, out, err = explain("--request", write_yaml("a.yaml", widget()), *options)
+    assert code == 0, err
+    assert out.startswith("CREATE of widgets.example.org, Widget default/b, in the cluster\n")
+
+
+def test_a_cluster_with_logical_clusters_only_needs_the_option(
+    cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML
+) -> None:
+    held, options = cluster
+    held.lists = {"/api/v1/namespaces": [namespace("c")]}
+    code, _, err = explain("--request", write_yaml("a.yaml", widget()), *options)
+    assert code == 2
+    assert "the logical cluster is unknown: give --cluster" in err
+
+
+def test_a_change_shows_the_verdicts_before_and_after(write_yaml: WriteYAML) -> None:
+    manifests = write_yaml("m.yaml", *provide_webhooks(webhook("a.example.org"), webhook("b.example.org")))
+    change = write_yaml("change.yaml", configuration("p", "validating", webhook("b.example.org", rules=[])))
+    call = ("--request", write_yaml("a.yaml", widget()), "-f", manifests, "--cluster", "c", "--change", change)
+    code, out, err = explain(*call)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].startswith("  CREATE of widgets.example.org, Widget default/b")
+    assert [line for line in lines if line[0] != " "] == [
+        "-   call   hooks/a.example.org/0  all filters match",
+        "-   call   hooks/b.example.org/0  all filters match",
+        "+   skip   hooks/b.example.org/0  rules: it has no rules",
+    ]
+    _, out, _ = explain(*call, "-o", "json")
+    found = json.loads(out)
+    assert found["changed"] is True
+    calls = {when: [one["decision"] for one in found[when]["validating"]] for when in ("before", "after")}
+    assert calls == {"before": ["call", "call"], "after": ["skip"]}
+
+
+def test_a_change_without_effect_has_no_marks(write_yaml: WriteYAML) -> None:
+    manifests = write_yaml("m.yaml", *provide_webhooks(webhook()))
+    change = write_yaml("change.yaml", namespace("c", "other"))
+    call = ("--request", write_yaml("a.yaml", widget()), "-f", manifests, "--cluster", "c", "--change", change)
+    _, out, _ = explain(*call)
+    assert {line[:2] for line in out.splitlines()} == {"  "}
+    assert json.loads(explain(*call, "-o", "json")[1])["changed"] is False

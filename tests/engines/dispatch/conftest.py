@@ -1,0 +1,69 @@
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleethook.cluster.store import Store
+from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
+from fleethook.engines.dispatch.factory import build_dispatcher
+from fleethook.engines.dispatch.hooks.hooks import Phase
+from fleethook.outbound.client import HookClient
+from tests.engines.dispatch.builders import request_of
+from tests.engines.dispatch.webhook_server import Webhooks, webhooks
+from tests.waiting import NET
+
+
+def read_stopped_clock() -> float:
+    """Return the time of a clock that does not move."""
+    return 0.0
+
+
+class Front:
+    """A dispatcher over a store, as the HTTP edge uses it."""
+
+    def __init__(self, client: HookClient) -> None:
+        self.client = client
+        self.observed: list[tuple[str, str]] = []
+
+    def dispatcher(self, store: Store, **rest: Any) -> Dispatcher:
+        def observe(hook: Any, *, outcome: str, code: int, seconds: float) -> None:
+            self.observed.append((hook.uid, outcome))
+
+        return build_dispatcher(store, self.client, observe=observe, **rest)
+
+    async def dispatch(
+        self,
+        store: Store,
+        review: dict[str, Any],
+        *,
+        cluster: str,
+        phase: Phase = "validating",
+        seconds: float = NET,
+        clock: Callable[[], float] = time.monotonic,
+        **rest: Any,
+    ) -> DispatchResult:
+        dispatcher = self.dispatcher(store, **rest)
+        deadline = Deadline(clock() + seconds, clock)
+        return await dispatcher.dispatch(request_of(review), cluster=cluster, phase=phase, deadline=deadline)
+
+    async def dispatch_by(
+        self, dispatcher: Dispatcher, review: dict[str, Any], *, cluster: str, seconds: float = NET
+    ) -> DispatchResult:
+        """Validate with a dispatcher that is shared by several requests."""
+        deadline = Deadline(time.monotonic() + seconds)
+        return await dispatcher.dispatch(request_of(review), cluster=cluster, phase="validating", deadline=deadline)
+
+
+@pytest.fixture
+async def front() -> AsyncIterator[Front]:
+    async with HookClient(allow_private=True) as client:
+        yield Front(client)
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Webhooks]:
+    async with webhooks(tmp_path) as made:
+        yield made

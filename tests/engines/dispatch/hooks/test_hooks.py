@@ -1,0 +1,60 @@
+"""Webhooks are compiled from configurations."""
+
+from typing import Any
+
+import pytest
+
+from fleethook.engines.dispatch.hooks.hooks import DISPATCH_ONLY, compile_hooks
+from fleethook.engines.dispatch.lint.lint import lint
+from tests.engines.dispatch.builders import configuration, review, store_of, webhook
+from tests.engines.dispatch.conftest import Front
+from tests.engines.dispatch.webhook_server import Webhooks, allow, hook
+
+
+@pytest.mark.parametrize(
+    ("condition", "called"),
+    [
+        ({"name": DISPATCH_ONLY, "expression": "false"}, True),
+        ({"name": DISPATCH_ONLY, "expression": " false\n"}, True),
+        ({"name": DISPATCH_ONLY, "expression": "1 > 2"}, False),
+        ({"name": "never", "expression": "false"}, False),
+    ],
+)
+async def test_only_the_false_dispatch_only_condition_is_ignored(
+    front: Front, server: Webhooks, condition: Any, called: bool
+) -> None:
+    server.answers["/w"] = allow
+    made = configuration("ws1", "validating", hook(server, "/w", matchConditions=[condition]))
+    assert (await front.dispatch(store_of(made), review(), cluster="ws1")).response.allowed
+    assert bool(server.calls) is called
+
+
+async def test_other_conditions_of_the_webhook_are_evaluated(front: Front, server: Webhooks) -> None:
+    conditions = [{"name": DISPATCH_ONLY, "expression": "false"}, {"name": "deletion", "expression": "object == null"}]
+    made = configuration("ws1", "validating", hook(server, "/w", matchConditions=conditions))
+    assert (await front.dispatch(store_of(made), review(), cluster="ws1")).response.allowed
+    assert server.calls == []
+
+
+def test_lint_accepts_the_dispatch_only_condition() -> None:
+    condition = {"name": DISPATCH_ONLY, "expression": "false"}
+    made = configuration("ws1", "validating", webhook(matchConditions=[condition]))
+    assert "condition-false" not in [one.code for one in lint(store_of(made))]
+
+
+def test_members_of_a_wrong_type_are_ignored() -> None:
+    odd = {
+        "metadata": {"name": "odd"},
+        "webhooks": [
+            None, 7, {"name": 3, "rules": "x", "timeoutSeconds": True, "clientConfig": [], "matchConditions": {}},
+            {"name": "w", "rules": [None, {"operations": "CREATE", "resources": [1]}], "timeoutSeconds": 10**9,
+             "namespaceSelector": {"matchLabels": 3}, "objectSelector": {"matchExpressions": [None]},
+             "admissionReviewVersions": [None, "v1"], "failurePolicy": 3},
+        ],
+    }  # fmt: skip
+    first, second = compile_hooks("validating", "c", odd)
+    assert (first.name, first.rules, first.seconds, first.endpoint) == ("", (), 10.0, None)
+    assert (second.review_versions, second.seconds, second.fails_open) == (("v1",), 30.0, False)
+    assert second.namespace_selector.problem
+    assert second.object_selector.problem
+    assert not second.rules[0].operations

@@ -1,0 +1,266 @@
+"""APIBindings without a known owner are reported once."""
+
+import base64
+import copy
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleethook.cluster.certificates.authority import new_authority
+from fleethook.cluster.store import key_of
+from fleethook.engines.dispatch.lint.codes import CODES, Finding
+from fleethook.engines.dispatch.lint.lint import lint
+from tests.engines.dispatch.builders import (
+    WIDGETS,
+    binding,
+    configuration,
+    definition,
+    export,
+    namespace,
+    store_of,
+    webhook,
+)
+from tests.engines.dispatch.lint.builders import (
+    ALL,
+    NODES,
+    NOT_ITSELF,
+    OWN,
+    PODS,
+    WIDGET,
+    Documents,
+    condition,
+    exported,
+    find_issues,
+    mutating,
+    own,
+    rule,
+    schema,
+    selecting,
+    slow,
+    validating,
+)
+
+
+def test_ambiguous_resources_are_reported_once_for_all_bindings() -> None:
+    bindings = [
+        binding("c", owner, "gadgets.example.org", "widgets.example.org", name=owner) for owner in ("p", "q", "r")
+    ]
+    issues = [text for code, _, text in find_issues(*bindings) if code == "binding-ambiguous"]
+    assert [text.partition(":")[0] for text in issues] == [
+        "several APIBindings of c list gadgets.example.org",
+        "several APIBindings of c list widgets.example.org",
+    ]
+
+
+def test_bindings_are_linted_in_their_own_cluster() -> None:
+    bound = binding("c", "p", "widgets.example.org")
+    assert find_issues(bound, export("p", "widgets.example.org"), binding("d", "c", "widgets.example.org"))[0][0] == (
+        "binding-dangling"
+    )
+
+
+NEVER = {"matchExpressions": [{"key": "a", "operator": "Exists"}, {"key": "a", "operator": "DoesNotExist"}]}
+NAMESPACES = {**NODES, "resources": ["namespaces"]}
+EXEC = {**PODS, "resources": ["pods/exec"], "operations": ["CONNECT"]}
+
+
+TWO = [binding("c", owner, "widgets.example.org", name=owner) for owner in ("p", "q")]
+
+
+LEASES = {**PODS, "apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+AUTOSCALERS = {**PODS, "apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"]}
+EVENTS = {**PODS, "resources": ["events"]}
+
+
+def make_expired_bundle() -> str:
+    """Return a caBundle of two CAs that ended on 2020-01-06."""
+    made = [new_authority(now=datetime(2020, 1, 1, tzinfo=UTC), lifetime=timedelta(days=5)) for _ in range(2)]
+    return base64.b64encode(b"".join(one.certificate_pem for one in made)).decode()
+
+
+EXPIRED = make_expired_bundle()
+
+
+UNBOUND = binding("c", "p", phase="Binding")
+
+
+BAD: list[tuple[str, Documents, str, str]] = [
+    ("invalid", [WIDGET, validating(webhook(timeoutSeconds=31))], "", "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds"),
+    ("suspicious", [validating(webhook(clientConfig={"url": "https://localhost/w", "caBundle": "eA=="})), WIDGET], "", "webhooks[0].clientConfig.caBundle: every call will fail: "),
+    ("system-cluster", [configuration("system:admin", "mutating")], "", "kcp ignores the webhooks of system:admin: register them in another cluster"),
+    ("no-rules", [validating(webhook(rules=[]))], "w.example.org", "it has no rules, so it is never called: add rules, or remove it"),
+    ("exempt-kinds", [validating(rule(apiGroups=["admissionregistration.k8s.io"]))], "w.example.org", "rules[0]: webhooks are never called for resources of admissionregistration.k8s.io: remove the rule"),
+    ("scope-mismatch", [WIDGET, validating(rule(scope="Cluster"))], "w.example.org", "rules[0] never matches: its scope is Cluster, that of widgets is Namespaced: set Namespaced or *"),
+    ("scope-mismatch", [validating(webhook(rules=[{**NODES, "apiGroups": ["", "apps"], "scope": "Namespaced"}]))], "w.example.org", "rules[0] never matches: its scope is Namespaced, that of nodes is Cluster: set Cluster or *"),
+    ("scope-mismatch", [validating(webhook(rules=[{**NODES, "scope": "Namespaced"}]))], "w.example.org", "rules[0] never matches: its scope is Namespaced, that of nodes is Cluster: set Cluster or *"),
+    ("unserved-resource", [WIDGET, validating(rule(resources=["widget"]))], "w.example.org", "rules[0]: no definition, export or built-in type has widget of example.org in v1: correct the spelling or the version, or add its definition"),
+    ("unserved-resource", [WIDGET, validating(rule(apiVersions=["v3"]))], "w.example.org", "rules[0]: no definition, export or built-in type has widgets of example.org in v3: "),
+    ("unserved-resource", [WIDGET, validating(rule(resources=["widgets/scale"]))], "w.example.org", "rules[0]: no definition, export or built-in type has widgets/scale of example.org in v1: "),
+    ("unserved-resource", [validating(webhook(rules=[{**PODS, "resources": ["pods/foo"]}]))], "w.example.org", "rules[0]: no definition, export or built-in type has pods/foo of the core group in v1: "),
+    ("unsupported-operation", [validating(webhook(rules=[{**PODS, "resources": ["pods/status"], "operations": ["CREATE", "DELETE"]}]))], "w.example.org", "rules[0] never matches: pods/status has no CREATE, DELETE requests: set UPDATE, or name the resource itself"),
+    ("condition-error", [WIDGET, validating(condition("object.spec.size > 10", ("CREATE", "DELETE")))], "w.example.org", "matchConditions a: it always has an error for DELETE, because object is null there, so these requests are refused (failurePolicy Fail): "),
+    ("expired-authority", [WIDGET, validating(webhook(clientConfig={"url": "https://localhost/w", "caBundle": EXPIRED}))], "w.example.org", "clientConfig.caBundle: every call fails, because each of its certificates has expired on 2020-01-06: renew it"),
+    ("slow-leases", [validating(webhook(rules=[LEASES]))], "w.example.org", "rules[0] matches Leases, and timeoutSeconds is 10: while the webhook is slow, components lose their leader election, and nodes become NotReady: exclude Leases, "),
+    ("unconverted-version", [validating(webhook(rules=[AUTOSCALERS]))], "w.example.org", "rules[0] also matches horizontalpodautoscalers of autoscaling in v2, which fleethook does not convert, so it refuses these requests: "),
+    ("no-connect", [validating(webhook(rules=[{**PODS, "operations": ["CONNECT"]}]))], "w.example.org", "rules[0]: its resources do not support CONNECT: name a subresource such as pods/exec, or remove CONNECT"),
+    ("selector-contradiction", [WIDGET, validating(selecting(matchLabels={"a": "b"}, matchExpressions=[{"key": "a", "operator": "DoesNotExist"}]))], "w.example.org", "objectSelector: its requirements for label a contradict each other, so it matches no object"),
+    ("condition-false", [WIDGET, validating(condition(" ( false ) "))], "w.example.org", "matchConditions a: it is always false: remove the webhook, or the condition"),
+    ("condition-operation", [WIDGET, validating(condition("request.operation == 'Create'"))], "w.example.org", "matchConditions a: it requires Create, but the rules have CREATE, UPDATE: write operations in upper case"),
+    *(
+        ("condition-false", [WIDGET, validating(condition(text))], "w.example.org", "matchConditions a: it is false for each operation and resource of the rules: correct the condition, or the rules")
+        for text in ("request.resource.resource == 'secrets'", "request.operation in ['DELETE'] || false", "object.a == 1 && !(request.resource.resource != 'secrets')")
+    ),
+    ("condition-operation", [WIDGET, validating(condition("request.operation == 'DELETE'"))], "w.example.org", "matchConditions a: it requires DELETE, but the rules have CREATE, UPDATE: add it to them"),
+    ("condition-operation", [WIDGET, validating(condition("request.operation == 'DELETE' && object.spec.size > 1"))], "w.example.org", "matchConditions a: it requires DELETE, but the rules have CREATE, UPDATE: add it to them"),
+    ("shadowed", [binding("c", "p", "widgets.example.org"), export("p", "widgets.example.org"), validating(webhook())], "w.example.org", "rules[0]: APIBinding widgets binds widgets.example.org of p, whose webhooks are called instead: register the webhook in p"),
+    ("service-in-logical-cluster", [WIDGET, validating(webhook(clientConfig=OWN))], "w.example.org", "clientConfig.service cannot be resolved for the logical cluster c: give a url"),
+    ("duplicate-call", [WIDGET, validating(webhook(), webhook("x.example.org"))], "x.example.org", "hooks/w.example.org/0 calls the same endpoint for the same requests: remove one of the two"),
+    ("budget", [WIDGET, mutating(slow("a", 10), slow("b", 25))], "b.example.org", "for widgets.example.org, the mutating webhooks may take 35 s in sequence (hooks/a.example.org/0 10 s, hooks/b.example.org/0 25 s); an apiserver waits 34 s: lower timeoutSeconds, that of hooks/b.example.org/0 first"),
+    ("slow-ignored", [WIDGET, validating(webhook(failurePolicy="Ignore", timeoutSeconds=11))], "w.example.org", "while it is down, each request waits 11 s and is then admitted without it: lower timeoutSeconds to 10 or less"),
+    ("ignored-side-effects", [WIDGET, validating(webhook(failurePolicy="Ignore", sideEffects="NoneOnDryRun"))], "w.example.org", "sideEffects is NoneOnDryRun and failurePolicy is Ignore: after a timeout the request is admitted, "),
+    ("order-name", [configuration("c", "mutating", name="zzz-last")], "", "its name is chosen for its order, which a new configuration can change: make its webhooks independent"),
+    ("selector-contradiction", [WIDGET, validating(webhook(namespaceSelector=NEVER))], "w.example.org", "namespaceSelector: its requirements for label a contradict each other, so it matches no namespace"),
+    ("selector-contradiction", [validating(webhook(rules=[NAMESPACES], namespaceSelector=NEVER))], "w.example.org", "namespaceSelector: its requirements for label a contradict each other, so it matches no namespace"),
+    ("suspicious", [validating(webhook(rules=[NODES], namespaceSelector={"matchLabels": {"a": "b"}}))], "w.example.org", "namespaceSelector: it has no effect, because the rules match cluster-scoped resources only: remove it"),
+    ("selector-operation", [validating(webhook(rules=[EXEC], objectSelector={"matchLabels": {"a": "b"}}))], "w.example.org", "objectSelector: a CONNECT request has no object with labels, so the webhook never gets it: "),
+    ("order-labels", [WIDGET, mutating(slow("a", 1), slow("b", 1, objectSelector={"matchLabels": {"a": "b"}}))], "b.example.org", "its objectSelector matches the labels after hooks/a.example.org/0: "),
+    ("order-labels", [WIDGET, mutating(slow("a", 1), slow("b", 1, rules=[{**WIDGETS, "operations": ["CREATE"]}], matchConditions=[{"name": "a", "expression": "'a' in object.metadata.labels"}]))], "b.example.org", "its matchConditions matches the labels after hooks/a.example.org/0: "),
+    ("self-lockout", [validating(own(), cluster="")], "w.example.org", "it must admit its own pods in hooks, but cannot while it is down (failurePolicy Fail): exclude the namespace with a namespaceSelector on kubernetes.io/metadata.name"),
+    ("self-lockout", [validating(own(rules=[ALL], namespaceSelector={"matchLabels": {"watched": "yes"}}), cluster=""), namespace("", "hooks", watched="yes")], "w.example.org", "it must admit its own pods in hooks, "),
+    ("binding-ambiguous", TWO, "", "several APIBindings of c list widgets.example.org: p (of p), q (of q); remove all but one"),
+    ("binding-nameless", [binding("c", "", "widgets.example.org")], "", "APIBinding widgets of c does not name the cluster of its APIExport (apiExportClusterName): wait until kcp sets it, or recreate the APIBinding ("),
+    ("binding-unknown", [binding("c", "p", "widgets.example.org")], "", "logical cluster p of the APIExport of APIBinding widgets of c is unknown: add the objects of that cluster ("),
+    ("binding-dangling", [binding("c", "p", "widgets.example.org"), export("p", "widgets.example.org", name="other")], "", "APIExport widgets of p is gone; the webhooks of p are still called: restore the APIExport, or remove the APIBinding ("),
+    ("binding-unbound", [UNBOUND], "", "nothing is bound yet (Binding): requests for its resources are refused until they are bound"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "documents", "hook", "text"), BAD)
+def test_each_issue_is_reported_alone_with_its_remedy(code: str, documents: Documents, hook: str, text: str) -> None:
+    results = [one for one in find_issues(*documents) if one[0] != "suspicious" or code == "suspicious"]
+    assert [(one[0], one[1]) for one in results] == [(code, hook)]
+    shown = results[0][2]
+    assert shown == text or (text.endswith((" ", "(")) and shown.startswith(text))
+
+
+def test_every_code_has_a_case() -> None:
+    # tests/engines/dispatch/lint/test_calls.py has the cases with certificates of their own.
+    assert {case[0] for case in BAD} == set(CODES) - {"untrusted-certificate"}
+
+
+FINE: list[tuple[str, Documents]] = [
+    ("a plain webhook", [WIDGET, validating(webhook())]),
+    ("updates of a subresource", [validating(webhook(rules=[{**PODS, "resources": ["pods/status"], "operations": ["UPDATE"]}]))]),
+    ("evictions", [validating(webhook(rules=[{**PODS, "resources": ["pods/eviction"], "operations": ["CREATE"]}]))]),
+    ("Leases with a short timeout", [validating(webhook(rules=[LEASES], timeoutSeconds=3))]),
+    ("Leases of some namespaces", [validating(webhook(rules=[LEASES], namespaceSelector=NOT_ITSELF))]),
+    ("a condition that compares with null", [WIDGET, validating(condition("object == null || object.spec.size > 10", ("*",)))]),
+    ("everything", [validating(webhook(rules=[ALL]))]),
+    ("all versions of a built-in kind", [validating(webhook(rules=[{**AUTOSCALERS, "apiVersions": ["v1", "v2"]}]))]),
+    ("one version alone", [validating(webhook(rules=[AUTOSCALERS], matchPolicy="Exact"))]),
+    ("a definition of the same name", [definition("c", "horizontalpodautoscalers.autoscaling", "v1", "v2"), validating(webhook(rules=[AUTOSCALERS]))]),
+    ("one group of Events", [validating(webhook(rules=[EVENTS]))]),
+    ("scope of the resource", [WIDGET, validating(rule(scope="Namespaced"))]),
+    ("scope of one of several groups", [validating(webhook(rules=[{**NODES, "apiGroups": ["", "apps"], "scope": "Cluster"}]))]),
+    ("scope of one of several resources", [validating(webhook(rules=[{**NODES, "resources": ["nodes", "pods"], "scope": "Cluster"}]))]),
+    ("scope of what is not known", [validating(webhook(rules=[{**NODES, "resources": ["*"], "scope": "Cluster"}]))]),
+    ("the second version", [WIDGET, validating(rule(apiVersions=["v2", "v3"]))]),
+    ("subresources", [WIDGET, validating(rule(resources=["widgets/*"]))]),
+    ("one group of the cross product", [validating(webhook(rules=[{**PODS, "apiGroups": ["", "apps"], "resources": ["pods", "deployments"]}]))]),
+    ("a resource of any group", [validating(rule(apiGroups=["*"]))]),
+    ("kcp's own types", [validating(rule(apiGroups=["tenancy.kcp.io"], resources=["workspaces"]))]),
+    ("what is exported", [exported("c", "widgets.example.org"), schema("c", "widgets.example.org"), validating(webhook())]),
+    ("what is exported, its schema elsewhere", [exported("c", "widgets.example.org"), validating(webhook())]),
+    ("a contradiction that leaves cluster-scoped objects", [validating(webhook(rules=[NODES, PODS], namespaceSelector=NEVER))]),
+    ("a contradiction, and unknown scopes", [validating(webhook(rules=[ALL], namespaceSelector=NEVER, timeoutSeconds=4))]),
+    ("a connection in labelled namespaces", [validating(webhook(rules=[EXEC], namespaceSelector={"matchLabels": {"a": "b"}}))]),
+    ("a connection, and a selector of everything", [validating(webhook(rules=[EXEC], objectSelector={"matchLabels": {}}))]),
+    ("a connection", [validating(webhook(rules=[{**PODS, "resources": ["pods/exec"], "operations": ["CONNECT"]}]))]),
+    ("connections", [validating(webhook(rules=[{**PODS, "resources": ["*/*"], "operations": ["CONNECT"]}]))]),
+    ("a selector with a value left", [WIDGET, validating(selecting(matchLabels={"a": "b"}, matchExpressions=[{"key": "a", "operator": "NotIn", "values": ["c"]}, {"key": "a", "operator": "Exists"}]))]),
+    ("a condition for an operation of the rules", [WIDGET, validating(condition("request.operation == 'UPDATE'"))]),
+    ("a condition for any operation", [WIDGET, validating(condition("request.operation == 'DELETE'", ("*",)))]),
+    ("a condition with an alternative", [WIDGET, validating(condition("request.operation == 'DELETE' || true"))]),
+    ("a condition with an alternative at the end", [WIDGET, validating(condition("request.operation == 'DELETE' && true || true"))]),
+    ("a condition with a choice", [WIDGET, validating(condition("request.operation == 'DELETE' && true ? false : true"))]),
+    ("a condition turned around", [WIDGET, validating(condition("(request.operation == 'DELETE' && true) == false"))]),
+    ("what is exported and bound", [exported("c", "widgets.example.org"), binding("c", "p", "widgets.example.org"), export("p", "widgets.example.org"), validating(webhook())]),
+    ("the same endpoint for something else", [WIDGET, validating(webhook(), webhook("x.example.org", rules=[PODS]))]),
+    ("the same endpoint for other operations", [WIDGET, validating(rule(operations=["CREATE"]), {**rule(operations=["UPDATE"]), "name": "x.example.org"})]),
+    ("the same endpoint for other labels", [WIDGET, validating(webhook(), webhook("x.example.org", objectSelector={"matchLabels": {"a": "b"}}))]),
+    ("the same endpoint for other versions", [WIDGET, validating(webhook(), {**rule(apiVersions=["v2"]), "name": "x.example.org"})]),
+    ("the same endpoint for other scopes", [validating(*(webhook(f"{one}.example.org", rules=[{**ALL, "scope": scope}]) for one, scope in (("a", "Cluster"), ("b", "Namespaced"))))]),
+    ("the same endpoint in both phases", [WIDGET, validating(webhook()), mutating(webhook())]),
+    ("34 seconds", [WIDGET, mutating(slow("a", 10), slow("b", 24))]),
+    ("35 seconds for different operations", [WIDGET, mutating(slow("a", 10, rules=[{**WIDGETS, "operations": ["CREATE"]}]), slow("b", 25, rules=[{**WIDGETS, "operations": ["UPDATE"]}]))]),
+    ("35 seconds for different subresources", [mutating(slow("a", 10, rules=[PODS]), slow("b", 25, rules=[{**PODS, "resources": ["pods/status"]}]))]),
+    ("35 seconds at once", [WIDGET, validating(slow("a", 10), slow("b", 25))]),
+    ("10 seconds, ignored", [WIDGET, validating(webhook(failurePolicy="Ignore", timeoutSeconds=10))]),
+    ("a name that is no place", [mutating(name="1password"), mutating(name="zz"), configuration("c", "validating", name="zzz-last")]),
+    ("labels that nobody touches before", [WIDGET, mutating(slow("a", 1, objectSelector={"matchLabels": {"a": "b"}}), slow("b", 1))]),
+    ("effects of what may not be ignored", [WIDGET, validating(webhook(sideEffects="NoneOnDryRun"))]),
+    ("only what is in no namespace", [validating(own(rules=[{**ALL, "scope": "Cluster"}]), cluster="")]),
+    ("itself left out", [validating(own(namespaceSelector=NOT_ITSELF), cluster="")]),
+    ("only namespaces that ask for it", [validating(own(namespaceSelector={"matchLabels": {"watched": "yes"}}), cluster="")]),
+    ("itself, which may be ignored", [validating(own(failurePolicy="Ignore"), cluster="")]),
+    ("what it does not need", [validating(own(rules=[{**PODS, "resources": ["configmaps"]}]), cluster="")]),
+    ("its deletion", [validating(own(rules=[{**PODS, "operations": ["DELETE"]}]), cluster="")]),
+    ("a binding", [binding("c", "p", "widgets.example.org"), export("p", "widgets.example.org")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("documents", [case[1] for case in FINE], ids=[case[0] for case in FINE])
+def test_valid_configurations_have_no_findings(documents: Documents) -> None:
+    assert find_issues(*documents) == []
+
+
+def test_a_finding_has_its_place() -> None:
+    made = validating(webhook(rules=[]))
+    assert lint(store_of(made), places={key_of(made): "a.yaml:7"}) == [
+        Finding(
+            level="error",
+            code="no-rules",
+            cluster="c",
+            kind="ValidatingWebhookConfiguration",
+            configuration="hooks",
+            webhook="w.example.org",
+            text="it has no rules, so it is never called: add rules, or remove it",
+            place="a.yaml:7",
+        )
+    ]
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.just("*"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+_MEMBERS = [*webhook(), "objectSelector", "namespaceSelector", "matchConditions", "timeoutSeconds", "failurePolicy"]
+
+
+@given(member=st.sampled_from(_MEMBERS), value=_JSON, cluster=st.sampled_from(["", "c"]))
+def test_members_of_any_type_do_not_raise(member: str, value: Any, cluster: str) -> None:
+    made = {**webhook(), member: value}
+    lint(store_of(WIDGET, validating(made, webhook(), cluster=cluster), mutating(made, made, cluster=cluster)))
+
+
+@given(member=st.sampled_from(["apiGroups", "apiVersions", "resources", "operations", "scope"]), value=_JSON)
+def test_rules_of_any_type_do_not_raise(member: str, value: Any) -> None:
+    lint(store_of(WIDGET, mutating(rule(**{member: value}), own(), cluster="")))
+
+
+@given(value=_JSON, part=st.sampled_from(["spec", "status"]), kind=st.sampled_from([0, 1, 2]))
+def test_bindings_and_exports_of_any_type_do_not_raise(value: Any, part: str, kind: int) -> None:
+    documents = [
+        binding("c", "p", "widgets.example.org"),
+        exported("c", "widgets.example.org"),
+        schema("c", "widgets.example.org"),
+    ]
+    documents = copy.deepcopy(documents)
+    documents[kind][part] = value
+    lint(store_of(*documents, validating(webhook())))

@@ -1,0 +1,125 @@
+import json
+from importlib import resources
+from typing import Any
+
+import pytest
+
+from fleethook.engines.dispatch.match.rest_mapping import (
+    Destination,
+    guess_plural,
+    list_operations,
+    map_kind,
+    needs_metadata,
+)
+from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, parse_api_version
+from tests.engines.dispatch.builders import binding, definition, in_cluster, store_of
+
+WIDGET = GroupVersionKind("example.org", "v1", "Widget")
+SHEEP = {"names": {"plural": "sheep", "kind": "Widget"}}
+SCALED = [{"name": "v1", "served": True, "subresources": {"scale": {"specReplicasPath": ".spec.replicas"}}}]
+
+
+def schema(**spec: Any) -> dict[str, Any]:
+    return in_cluster(
+        "p", "apis.kcp.io/v1alpha1", "APIResourceSchema", "v1.sheep.example.org", spec={"group": "example.org", **spec}
+    )
+
+
+def to(group: str, version: str, resource: str, subresource: str = "") -> Destination:
+    return Destination(GroupVersionResource(group, version, resource), subresource)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "kind", "destination", "is_known"),
+    [
+        ("c", WIDGET, "sheep", True),
+        ("d", WIDGET, "sheep", True),
+        # Definitions of another group do not count, those of other clusters make a better guess.
+        ("c", WIDGET._replace(group="example.com"), "widgets", False),
+        ("e", WIDGET, "sheep", False),
+        ("e", WIDGET._replace(kind="Index"), "indexs", False),
+    ],
+)
+def test_a_crd_or_a_bound_schema_names_the_plural(
+    cluster: str, kind: GroupVersionKind, destination: str, *, is_known: bool
+) -> None:
+    crd = definition("c", "sheep.example.org", "v1", **SHEEP)
+    store = store_of(crd, binding("d", "p", "sheep.example.org"), schema(**SHEEP))
+    found = map_kind(store, cluster=cluster, kind=kind)
+    assert found == ((to(kind.group, "v1", destination),), is_known)
+
+
+def test_a_bound_resource_without_a_schema_is_known_by_its_name() -> None:
+    store = store_of(binding("c", "p", "widgets.example.org"))
+    assert map_kind(store, cluster="c", kind=WIDGET) == ((to("example.org", "v1", "widgets"),), True)
+
+
+def test_a_scale_is_sent_to_each_resource_with_that_subresource() -> None:
+    crd = definition("c", "sheep.example.org", names=SHEEP["names"], versions=SCALED)
+    unscaled = definition("c", "goats.example.org", "v1", kind="Goat")
+    scale = GroupVersionKind("autoscaling", "v1", "Scale")
+    built_in = [
+        to("apps", "v1", "deployments", "scale"),
+        to("apps", "v1", "replicasets", "scale"),
+        to("", "v1", "replicationcontrollers", "scale"),
+        to("apps", "v1", "statefulsets", "scale"),
+    ]
+    store = store_of(crd, unscaled, binding("d", "p", "sheep.example.org"), schema(**SHEEP, versions=SCALED))
+    for cluster, others in {"c": ["sheep"], "d": ["sheep"], "e": []}.items():
+        found = map_kind(store, cluster=cluster, kind=scale)
+        assert list(found.destinations) == [*built_in, *(to("example.org", "v1", one, "scale") for one in others)]
+
+
+def test_every_built_in_kind_has_its_resources_and_subresources() -> None:
+    table = json.loads(resources.files("fleethook.engines.dispatch").joinpath("builtins.json").read_bytes())
+    store, wanted = store_of(), dict[GroupVersionKind, set[str]]()
+    for entry in table:
+        for api_version, kinds in entry["served"].items():
+            group = parse_api_version(api_version)[0]
+            for subresource, text in kinds.items():
+                other, _, name = text.rpartition("/")
+                if not subresource or text != kinds[""]:
+                    kind = GroupVersionKind(*parse_api_version(other or api_version), name)
+                    one = str(to(group, "", entry["resource"], subresource))
+                    wanted.setdefault(kind, set()).add(one)
+    found = {kind: map_kind(store, cluster="", kind=kind) for kind in wanted}
+    assert len(wanted) > 70
+    assert {kind: set(map(str, one.destinations)) for kind, one in found.items()} == wanted
+    assert all(one.is_known for one in found.values())
+    assert all(
+        kind.version == one.destinations[0].resource.version
+        for kind, one in found.items()
+        if not one.destinations[0].subresource
+    )
+
+
+@pytest.mark.parametrize(
+    ("destination", "operations"),
+    [
+        (to("", "v1", "pods"), ("CREATE", "UPDATE", "DELETE")),
+        (to("", "v1", "pods", "log"), ()),
+        (to("", "v1", "pods", "exec"), ("CONNECT",)),
+        (to("", "v1", "pods", "eviction"), ("CREATE",)),
+        (to("example.org", "v1", "widgets", "status"), ("UPDATE",)),
+        (to("authentication.k8s.io", "v1", "tokenreviews"), ("CREATE",)),
+        (to("example.org", "v1", "tokenreviews"), ("CREATE", "UPDATE", "DELETE")),
+    ],
+)
+def test_each_resource_and_subresource_has_its_operations(
+    destination: Destination, operations: tuple[str, ...]
+) -> None:
+    assert list_operations(destination) == operations
+
+
+def test_only_kinds_that_are_never_stored_need_no_metadata() -> None:
+    unstored = ("/PodExecOptions", "policy/Eviction", "autoscaling/Scale", "authorization.k8s.io/SubjectAccessReview")
+    for text, needed in {**dict.fromkeys(unstored, False), "/Pod": True, "example.org/Scale": True}.items():
+        assert needs_metadata(GroupKind(*text.split("/"))) is needed
+
+
+@pytest.mark.parametrize(
+    ("singular", "plural"),
+    [("widget", "widgets"), ("policy", "policies"), ("class", "classes"), ("endpoints", "endpoints")],
+)
+def test_plurals_are_guessed_as_by_apimachinery(singular: str, plural: str) -> None:
+    assert guess_plural(singular) == plural

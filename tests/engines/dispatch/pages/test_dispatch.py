@@ -1,0 +1,178 @@
+import json
+from typing import Any
+
+import pytest
+
+from fleethook.console.access import LOCAL_USER
+from fleethook.engines.dispatch.pages.dispatch import make_state
+from fleethook.work.worker import Worker
+from tests.console.pages.reading import HOSTILE, get, read, submit
+from tests.console.visits import console_of, make_context, send_form, visit
+from tests.engines.dispatch.builders import binding, configuration, export, in_cluster, webhook, widget
+
+
+async def test_the_values_follow_the_store() -> None:
+    store = make_context(binding("c", "p", "widgets.example.org")).store
+    state, worker = make_state(store), Worker()
+    assert [one.consumer for one in (await state.fleet.get(worker)).bindings] == ["c"]
+    assert "no-rules" not in {one.code for one in await state.findings.get(worker)}
+    store.put(binding("d", "p", "widgets.example.org"))
+    store.put(configuration("p", "mutating", webhook(rules=[])))
+    assert [one.consumer for one in (await state.fleet.get(worker)).bindings] == ["c", "d"]
+    assert "no-rules" in {one.code for one in await state.findings.get(worker)}
+
+
+NEAR = webhook("near.example.org", matchConditions=[{"name": "grows", "expression": "object.spec.size > 1"}])
+FLEET = (
+    binding("c", "p", "widgets.example.org"),
+    export("p", "widgets.example.org"),
+    configuration("p", "validating", webhook("called.example.org"), NEAR),
+    configuration("p", "mutating", webhook(rules=[]), name="empty"),
+)
+OBJECT = json.dumps(widget(size=1))
+
+
+async def test_a_pasted_object_gets_the_verdict_tree_with_near_misses() -> None:
+    status, page = await submit(console_of(*FLEET), "/dispatch", {"document": OBJECT, "cluster": "c"})
+    assert status == 200
+    assert "CREATE of widgets.example.org" in page.text
+    assert "call hooks/called.example.org/0" in page.text
+    assert "skip hooks/near.example.org/0 near miss" in page.text
+    assert page.text.index("hooks/called") < page.text.index("hooks/near")
+
+
+async def test_the_operation_and_the_user_of_the_form_decide() -> None:
+    expression = "request.operation == 'DELETE' && request.userInfo.username == 'ada'"
+    hook = webhook("who.example.org", matchConditions=[{"name": "who", "expression": expression}])
+    app = console_of(*FLEET[:2], configuration("p", "validating", hook))
+    fields = {"document": OBJECT, "cluster": "c", "operation": "DELETE"}
+    assert "call hooks/who.example.org" in (await submit(app, "/dispatch", {**fields, "user": "ada"}))[1].text
+    assert "skip hooks/who.example.org" in (await submit(app, "/dispatch", {**fields, "user": "bob"}))[1].text
+
+
+async def test_the_address_of_a_chosen_object_has_all_parameters_and_the_command() -> None:
+    app = console_of(*FLEET, command_source="-f examples")
+    query = "choice=p/apis.kcp.io/APIExport//widgets&operation=UPDATE&user=ada%20l&dry_run=true"
+    page = await get(app, "/dispatch", query)
+    assert "UPDATE of apiexports.apis.kcp.io" in page.text
+    command = (
+        "fleethook explain --request object.yaml --cluster p --operation UPDATE --user 'ada l' --dry-run -f examples"
+    )
+    assert command in page.text
+
+
+async def test_a_field_that_cannot_be_used_is_an_error_beside_it() -> None:
+    status, page = await submit(console_of(), "/dispatch", {"document": "a: [", "cluster": "c"})
+    assert status == 422
+    assert "Line 2:" in page.text
+    status, page = await submit(console_of(), "/dispatch", {"document": OBJECT, "cluster": "*"})
+    assert (status, "'*' is not the name or the path of a logical cluster" in page.text) == (422, True)
+
+
+async def test_a_secret_is_never_shown() -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"password": "aHVudGVyMg=="}}
+    app = console_of(secret)
+    assert "Secret" not in (await get(app, "/dispatch")).text
+    for path in ("/dispatch", "/dispatch/object"):
+        answer = await visit(app, path, query="choice=//Secret//s")
+        assert answer.status == 404
+        assert b"aHVudGVyMg" not in answer.body
+
+
+class Selective:
+    """Permits all kinds but one."""
+
+    needs_credentials = False
+
+    def __init__(self, refused: str) -> None:
+        self.refused = refused
+
+    async def authenticate(self, _request: Any) -> Any:
+        return LOCAL_USER
+
+    async def permits(self, _user: Any, group_kind: Any, _namespace: str) -> bool:
+        return bool(group_kind.kind != self.refused)
+
+
+async def test_only_kinds_that_the_user_may_get_are_offered_and_shown() -> None:
+    app = console_of(*FLEET, authorizer=Selective("APIBinding"))
+    assert "APIBinding.apis.kcp.io" not in (await get(app, "/dispatch")).text
+    assert "APIExport.apis.kcp.io" in (await get(app, "/dispatch")).text
+    for path in ("/dispatch", "/dispatch/object"):
+        assert (await visit(app, path, query="choice=c/apis.kcp.io/APIBinding//widgets")).status == 403
+    assert (await visit(app, "/dispatch/map")).status == 403
+
+
+async def test_a_form_without_the_token_of_its_page_is_refused() -> None:
+    assert (await send_form(console_of(*FLEET), "/dispatch", {"document": OBJECT, "cluster": "c"})).status == 403
+
+
+async def test_the_map_has_a_table_and_a_picture() -> None:
+    app = console_of(*FLEET)
+    page = await get(app, "/dispatch/map")
+    assert "c widgets p widgets widgets.example.org bound" in page.text
+    body = (await visit(app, "/dispatch/map")).body.decode()
+    assert "data-cluster-map=" in body
+    assert "/dispatch/map?focus=c" in page.addresses
+    focused = await get(app, "/dispatch/map", "focus=nobody")
+    assert "There are no bindings." in focused.text
+
+
+async def test_a_large_map_is_collapsed_until_it_is_expanded() -> None:
+    app = console_of(*(binding(f"c{number:03}", "p", "widgets.example.org") for number in range(200)), FLEET[1])
+    assert "200 clusters: c000 …" in (await get(app, "/dispatch/map")).text
+    assert "200 clusters: c000 …" not in (await get(app, "/dispatch/map", "expanded=true")).text
+
+
+async def test_findings_link_to_their_object_and_to_the_map() -> None:
+    app = console_of(*FLEET)
+    page = await get(app, "/dispatch/findings", "level=error")
+    assert "no-rules" in page.text
+    address = next(one for one in page.addresses if one.startswith("/dispatch/object?"))
+    path, _, query = address.partition("?")
+    shown = await get(app, path, query)
+    assert "MutatingWebhookConfiguration empty" in shown.text
+    assert "/dispatch/map?focus=p" in page.addresses
+
+
+async def test_findings_follow_the_store() -> None:
+    app = console_of(*FLEET)
+    assert "no-rules" in (await get(app, "/dispatch/findings")).text
+    # RequestGuard wraps the application.
+    store = app._app.state.context.store
+    store.put(configuration("p", "mutating", webhook(), name="empty"))
+    assert "no-rules" not in (await get(app, "/dispatch/findings")).text
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_hostile_texts_stay_texts(text: str) -> None:
+    hook = {**webhook(text), "failurePolicy": text}
+    fleet = (
+        *FLEET,
+        configuration("p", "validating", hook, name=text),
+        {
+            **binding("c", "p", "widgets.example.org"),
+            "metadata": {"name": text, "annotations": {"kcp.io/cluster": "c"}},
+        },
+        in_cluster(
+            text, "apis.kcp.io/v1alpha2", "APIExport", text, spec={"resources": [{"name": text, "group": text}]}
+        ),
+    )
+    app = console_of(*fleet)
+    for path in ("/dispatch", "/dispatch/map", "/dispatch/findings"):
+        await get(app, path)
+        for name in ("q", "focus", "code", "cluster", "level", "operation", "user"):
+            read(
+                await visit(
+                    app,
+                    path,
+                    query=f"{name}={json.dumps(text)}".replace(" ", "+")
+                    .replace("&", "%26")
+                    .encode("ascii", "xmlcharrefreplace")
+                    .decode(),
+                )
+            )
+    fields = dict.fromkeys(("document", "old", "cluster", "user", "groups", "subresource", "operation"), text)
+    await submit(app, "/dispatch", fields)
+    named = json.dumps({**widget(), "metadata": {"name": text, "labels": {text: text}}})
+    assert (await submit(app, "/dispatch", {"document": named, "cluster": "c", "user": text}))[0] == 200

@@ -1,0 +1,141 @@
+"""Complete dispatches to webhooks that answer over TLS."""
+
+from typing import Any
+
+import pytest
+
+from tests.engines.dispatch.builders import (
+    WIDGETS,
+    binding,
+    configuration,
+    definition,
+    export,
+    namespace,
+    review,
+    store_of,
+    widget,
+)
+from tests.engines.dispatch.conftest import Front
+from tests.engines.dispatch.webhook_server import Webhooks, allow, apply_response, deny, hook, patch
+
+BOUND = (binding("ws3", "ws1", "widgets.example.org"), export("ws1", "widgets.example.org"))
+
+
+async def test_bound_objects_go_to_the_owner_with_the_cluster_annotation(front: Front, server: Webhooks) -> None:
+    server.answers["/theirs"] = deny("too large", code=403, reason="Forbidden")
+    server.answers["/mine"] = allow
+    store = store_of(
+        *BOUND,
+        configuration("ws1", "validating", hook(server, "/theirs")),
+        configuration("ws3", "validating", hook(server, "/mine")),
+    )
+    found = await front.dispatch(store, review(widget(size=42)), cluster="ws3")
+    assert server.paths == ["/theirs"]
+    assert server.calls[0].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws3"}
+    response = found.response
+    assert (response.allowed, response.code, response.reason) == (False, 403, "Forbidden")
+    assert response.message == 'admission webhook "w.example.org" denied the request: too large'
+
+
+async def test_local_objects_go_to_local_webhooks(front: Front, server: Webhooks) -> None:
+    server.answers["/mine"] = allow
+    store = store_of(
+        definition("ws2", "widgets.example.org", "v1"),
+        configuration("ws1", "validating", hook(server, "/theirs")),
+        configuration("ws2", "validating", hook(server, "/mine")),
+    )
+    assert (await front.dispatch(store, review(), cluster="ws2")).response.allowed
+    assert server.paths == ["/mine"]
+    assert server.calls[0].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws2"}
+
+
+async def test_the_response_is_one_patch_without_the_cluster_annotation(front: Front, server: Webhooks) -> None:
+    server.answers["/1"] = patch({"op": "add", "path": "/metadata/labels", "value": {"a": "1"}})
+    server.answers["/2"] = patch(
+        {"op": "add", "path": "/metadata/labels/b", "value": "2"},
+        {"op": "add", "path": "/metadata/annotations/note", "value": "n"},
+        {"op": "remove", "path": "/spec/size"},
+    )
+    store = store_of(
+        *BOUND,
+        configuration("ws1", "mutating", hook(server, "/1", "1.example.org"), hook(server, "/2", "2.example.org")),
+    )
+    sent = widget(size=42, colour="red")
+    found = await front.dispatch(store, review(sent), cluster="ws3", phase="mutating")
+    assert server.calls[1].object["metadata"]["labels"] == {"a": "1"}
+    result = apply_response(found, sent)
+    metadata = {"name": "b", "namespace": "default", "labels": {"a": "1", "b": "2"}, "annotations": {"note": "n"}}
+    assert result == {**sent, "metadata": metadata, "spec": {"colour": "red"}}
+
+
+async def test_as_kcp_reports_one_denial(front: Front, server: Webhooks) -> None:
+    server.answers["/w"] = deny("no")
+    hooks = (hook(server, "/w", "1.example.org"), hook(server, "/w", "2.example.org"))
+    store = store_of(configuration("ws1", "validating", *hooks))
+    response = (await front.dispatch(store, review(), cluster="ws1", as_kcp=True)).response
+    assert response.status.details is None
+
+
+@pytest.mark.parametrize("as_kcp", [False, True])
+async def test_an_unknown_owner_refuses_the_request_unless_as_kcp(front: Front, server: Webhooks, as_kcp: Any) -> None:
+    store = store_of(binding("ws3", "", "widgets.example.org"), configuration("ws3", "validating", hook(server, "/w")))
+    response = (await front.dispatch(store, review(), cluster="ws3", as_kcp=as_kcp)).response
+    assert response.allowed is as_kcp
+    assert server.calls == []
+    if not as_kcp:
+        problem = "APIBinding widgets of ws3 does not name the cluster of its APIExport (apiExportClusterName)"
+        assert (response.code, response.reason) == (403, "Forbidden")
+        assert response.message == f'widgets.example.org "b" is forbidden: {problem}'
+
+
+async def test_configurations_are_never_sent_to_webhooks(front: Front, server: Webhooks) -> None:
+    rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]
+    store = store_of(configuration("ws1", "validating", hook(server, "/w", rules=rules)))
+    made = review(configuration("ws1", "validating", name="new"))
+    assert (await front.dispatch(store, made, cluster="ws1")).response.allowed
+    assert server.calls == []
+
+
+async def test_namespace_selectors_match_the_consumers_namespace(front: Front, server: Webhooks) -> None:
+    server.answers["/w"] = allow
+    selecting = hook(server, "/w", namespaceSelector={"matchLabels": {"tier": "gold"}})
+    store = store_of(
+        *BOUND,
+        configuration("ws1", "validating", selecting),
+        namespace("ws3", tier="gold"),
+        namespace("ws1", tier="tin"),
+    )
+    await front.dispatch(store, review(), cluster="ws3")
+    await front.dispatch(store, review(), cluster="ws1")
+    assert [call.object["metadata"]["annotations"]["kcp.io/cluster"] for call in server.calls] == ["ws3"]
+
+
+async def test_a_missing_namespace_refuses_the_request(front: Front, server: Webhooks) -> None:
+    selecting = hook(server, "/w", namespaceSelector={"matchLabels": {"tier": "gold"}})
+    store = store_of(configuration("ws1", "validating", selecting))
+    response = (await front.dispatch(store, review(), cluster="ws1")).response
+    assert (response.allowed, response.code, response.message) == (
+        False,
+        404,
+        'namespaces "default" not found in logical cluster ws1',
+    )
+
+
+async def test_a_missing_namespace_does_not_matter_if_no_rule_matches(front: Front, server: Webhooks) -> None:
+    rules = [{**WIDGETS, "resources": ["gadgets"]}]
+    selecting = hook(server, "/w", rules=rules, namespaceSelector={"matchLabels": {"tier": "gold"}})
+    store = store_of(configuration("ws1", "validating", selecting))
+    assert (await front.dispatch(store, review(), cluster="ws1")).response.allowed
+
+
+async def test_request_kind_and_resource_are_forwarded(front: Front, server: Webhooks) -> None:
+    server.answers["/w"] = allow
+    store = store_of(configuration("ws1", "validating", hook(server, "/w")))
+    made = review(
+        requestKind={"group": "example.org", "version": "v9", "kind": "Widget"},
+        requestResource={"group": "example.org", "version": "v9", "resource": "widgets"},
+    )
+    await front.dispatch(store, made, cluster="ws1")
+    request = server.calls[0].review["request"]
+    assert (request["kind"]["version"], request["requestKind"]["version"]) == ("v1", "v9")
+    assert request["requestResource"]["version"] == "v9"

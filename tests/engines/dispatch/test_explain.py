@@ -1,0 +1,189 @@
+"""Explain agrees with dispatch."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.explain import Explanation, explain
+from fleethook.engines.dispatch.request_limits import RequestLimits
+from tests.engines.dispatch.breaker import open_breaker, shared
+from tests.engines.dispatch.builders import (
+    WIDGETS,
+    binding,
+    configuration,
+    definition,
+    export,
+    namespace,
+    request_of,
+    review,
+    store_of,
+    webhook,
+    widget,
+)
+from tests.engines.dispatch.conftest import Front
+from tests.engines.dispatch.webhook_server import Webhooks, allow, hook
+from tests.engines.dispatch.worlds import CLUSTERS, World, reviews, world_of, worlds
+from tests.hypothesis_profiles import examples
+from tests.waiting import NET
+
+
+async def run_explain(world: World, made: dict[str, Any], cluster: str = "ws3") -> Explanation:
+    deadline = Deadline(time.monotonic() + NET)
+    return await explain(world.dispatcher, request_of(made), cluster=cluster, deadline=deadline)
+
+
+@settings(max_examples=examples(200))
+@given(worlds, st.sampled_from(CLUSTERS), reviews())
+def test_explain_agrees_with_dispatch(documents: Any, cluster: str, made: dict[str, Any]) -> None:
+    async def run() -> None:
+        world = world_of(documents, *CLUSTERS)
+        found = await run_explain(world, made, cluster)
+        for phase, hooks in (("mutating", found.mutating), ("validating", found.validating)):
+            world.calls.clear()
+            dispatched = await world.dispatch(made, cluster=cluster, phase=phase)
+            called = [one.uid for one in hooks if one.decision == "call"]
+            errors = [one for one in hooks if one.decision == "error"]
+            sent = [one.uid for one in world.calls]
+            assert dispatched.response.allowed is (not errors and found.owner.cluster is not None)
+            if not errors:
+                assert sent == called
+            elif phase == "validating":
+                # All filters are evaluated before the first call.
+                assert sent == []
+            else:
+                # Webhooks are called in sequence, up to the first error.
+                first = hooks.index(errors[0])
+                assert sent == [one.uid for one in hooks[:first] if one.decision == "call"]
+            if errors:
+                assert errors[0].reason or dispatched.response.message
+
+    asyncio.run(run())
+
+
+def world(*documents: dict[str, Any]) -> World:
+    return World(store_of(*documents))
+
+
+BOUND = (binding("ws3", "ws1", "widgets.example.org"), export("ws1", "widgets.example.org"))
+
+
+async def test_the_owner_is_traced_and_the_consumers_webhooks_are_shadowed() -> None:
+    mine = configuration("ws3", "validating", webhook("mine.example.org"), name="mine")
+    found = await run_explain(world(*BOUND, mine, configuration("ws1", "validating", webhook())), review())
+    assert (found.cluster, found.resource, found.operation) == ("ws3", "widgets.example.org", "CREATE")
+    assert (found.owner.case, found.owner.cluster, found.owner.binding) == ("bound", "ws1", "widgets")
+    assert [one.uid for one in found.validating] == ["hooks/w.example.org/0"]
+    assert found.shadowed == ("validating: mine/mine.example.org/0",)
+
+
+async def test_all_filters_are_reported_after_the_decision() -> None:
+    hook = webhook(
+        rules=[{**WIDGETS, "operations": ["UPDATE"]}],
+        namespaceSelector={"matchLabels": {"tier": "gold"}},
+        objectSelector={"matchLabels": {"checked": "yes"}},
+        matchConditions=[{"name": "large", "expression": "object.spec.size > 10"}],
+    )
+    found = await run_explain(
+        world(configuration("ws3", "validating", hook), namespace("ws3", tier="tin")), review(widget(size=1))
+    )
+    (one,) = found.validating
+    assert (one.decision, one.stage) == ("skip", "rules")
+    assert one.reason == "no rule matches CREATE of example.org/v1 widgets in namespace default"
+    assert one.nearest_miss == "rules[0] would match if 'CREATE' were in operations ['UPDATE']"
+    assert [(answer.stage, answer.ok, answer.reason) for answer in one.predicates[1:]] == [
+        ("namespaceSelector", False, "does not select the labels tier=tin"),
+        ("objectSelector", False, "does not select the labels none"),
+        ("matchConditions", False, "large: false"),
+    ]
+
+
+async def test_the_nearest_miss_has_the_fewest_mismatches() -> None:
+    far = {"apiGroups": ["apps"], "apiVersions": ["v2"], "resources": ["deployments"], "operations": ["DELETE"]}
+    near = {**WIDGETS, "resources": ["widgets/status"], "scope": "Cluster"}
+    found = await run_explain(world(configuration("ws3", "validating", webhook(rules=[far, near]))), review())
+    assert found.validating[0].nearest_miss == (
+        "rules[1] would match if its scope were 'Namespaced' or '*' instead of 'Cluster' "
+        "and 'widgets' were in resources ['widgets/status']"
+    )
+
+
+async def test_match_policy_exact_is_noted_if_an_equivalent_matches() -> None:
+    hook = webhook(rules=[{**WIDGETS, "apiVersions": ["v2"]}], matchPolicy="Exact")
+    made = world(definition("ws3", "widgets.example.org", "v1", "v2"), configuration("ws3", "validating", hook))
+    (one,) = (await run_explain(made, review())).validating
+    assert one.reason.endswith("; matchPolicy is Exact")
+
+
+async def test_the_kind_that_a_webhook_gets_is_reported() -> None:
+    hook = webhook(rules=[{**WIDGETS, "apiVersions": ["v2"]}])
+    made = world(definition("ws3", "widgets.example.org", "v1", "v2"), configuration("ws3", "validating", hook))
+    (one,) = (await run_explain(made, review())).validating
+    assert (one.decision, one.sent_as) == ("call", "example.org/v2, Kind=Widget")
+    assert one.predicates[0].reason == "rules[0] matches example.org/v2 widgets, an equivalent resource"
+
+
+async def test_an_unknown_owner_is_noted() -> None:
+    found = await run_explain(world(binding("ws3", "", "widgets.example.org")), review())
+    assert (found.owner.case, found.owner.cluster, found.mutating, found.validating) == ("nameless", None, (), ())
+    assert found.notes == (f"the request is refused: {found.owner.problem}",)
+
+
+async def test_webhook_configurations_are_exempt() -> None:
+    rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]
+    made = world(configuration("ws3", "validating", webhook(rules=rules)))
+    (one,) = (await run_explain(made, review(configuration("ws3", "mutating", name="n")))).validating
+    assert one.reason == "webhooks are never called for a MutatingWebhookConfiguration"
+
+
+async def test_mutating_timeouts_above_the_budget_are_noted() -> None:
+    hooks = [webhook(f"{name}.example.org", timeoutSeconds=12) for name in "abc"]
+    found = await run_explain(world(configuration("ws3", "mutating", *hooks)), review())
+    assert found.notes == (
+        "each later mutating webhook is matched against the object as earlier ones change it",
+        "the mutating webhooks may take 36 s in sequence; an apiserver waits 34 s",
+    )
+
+
+async def test_unsupported_dry_runs_are_noted() -> None:
+    made = world(configuration("ws3", "validating", webhook(sideEffects="Some")))
+    (one,) = (await run_explain(made, review(dryRun=True))).validating
+    assert one.notes == ("it does not support dry runs (sideEffects), so the dry run is refused",)
+
+
+@pytest.mark.parametrize(
+    ("policy", "text"),
+    [("Fail", "other requests are refused meanwhile"), ("Ignore", "It is still called")],
+)
+async def test_an_open_breaker_is_noted(front: Front, server: Webhooks, policy: str, text: str) -> None:
+    server.answers["/w"] = allow
+    store = shared(server, failurePolicy=policy)
+    await open_breaker(front, server, policy)
+    dispatcher, deadline = front.dispatcher(store), Deadline(time.monotonic() + NET)
+    notes = {
+        cluster: (await explain(dispatcher, request_of(review()), cluster=cluster, deadline=deadline))
+        .validating[0]
+        .notes
+        for cluster in ("ws2", "ws3")
+    }
+    assert notes["ws3"] == ()
+    assert text in notes["ws2"][0]
+    assert f"failurePolicy {policy}" in notes["ws2"][0]
+
+
+async def test_too_many_webhooks_are_noted(front: Front, server: Webhooks) -> None:
+    hooks = [hook(server, "/w", f"w{number}.example.org") for number in range(4)]
+    store = store_of(configuration("ws2", "validating", *hooks))
+    deadline = Deadline(time.monotonic() + NET)
+    text = (
+        "the request is refused in the validating phase: it matches more than 3 webhooks, the limit of one request "
+        "(setting dispatch_request_webhooks)"
+    )
+    for limit, notes in ((4, ()), (3, (text,))):
+        dispatcher = front.dispatcher(store, limits=RequestLimits(webhooks=limit))
+        found = await explain(dispatcher, request_of(review()), cluster="ws2", deadline=deadline)
+        assert found.notes == notes
