@@ -12,9 +12,9 @@ import yaml
 from docsite.reference import render_reference
 from fleethook.cluster.manifests.yaml_reader import read_values
 from fleethook.cluster.registration.webhooks import webhook_templates
-from fleethook.interpret.fixtures import read_fixtures
-from fleethook.interpret.lua.bundle import read_bundle
-from fleethook.interpret.lua.rules import FUNCTIONS
+from fleethook.engines.interpret.fixtures import read_fixtures
+from fleethook.engines.interpret.lua.bundle import read_bundle
+from fleethook.engines.interpret.lua.rules import FUNCTIONS
 from fleethook.model.crd import (
     FOREIGN_RESOURCES,
     RESOURCES,
@@ -61,10 +61,10 @@ _BUNDLE_PAGE = """# The bundle
 
 fleethook bundles interpreters for well-known custom resources. The table lists the number of fixtures for each rule.
 The interpreters are Karmada ResourceInterpreterCustomizations with Lua scripts, in
-`app/fleethook/interpret/bundle/<group>/<kind>/customization.yaml`. Kinds that follow
+`app/fleethook/engines/interpret/bundle/<group>/<kind>/customization.yaml`. Kinds that follow
 [the conventions of Kubernetes](conventions.md) need no script:
-`app/fleethook/interpret/bundle/<group>/conventions.yaml` lists them.
-`fleethook interpret test app/fleethook/interpret/bundle` runs all {total} fixtures of the {kinds} kinds.
+`app/fleethook/engines/interpret/bundle/<group>/conventions.yaml` lists them.
+`fleethook interpret test app/fleethook/engines/interpret/bundle` runs all {total} fixtures of the {kinds} kinds.
 `Managed (crossplane.io)` stands for all managed resources, composite resources and claims of Crossplane: kinds whose
 CustomResourceDefinition has the category `managed`, `composite` or `claim`, or without a definition the kinds of the
 groups `*.crossplane.io` and `*.upbound.io`.
@@ -117,7 +117,7 @@ def _render_bundle_page() -> str:
 
 def _count_fixtures() -> int:
     """Return the number of fixtures. Two rows of the page may list one, if a kind with conventions shares a script."""
-    files = (ROOT / "app" / "fleethook" / "interpret" / "bundle").rglob("*.yaml")
+    files = (ROOT / "app" / "fleethook" / "engines" / "interpret" / "bundle").rglob("*.yaml")
     values = (
         value for path in files if path.name != "customization.yaml"
         for value in read_values(path.read_text("utf-8"), source=path.name)

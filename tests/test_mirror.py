@@ -16,7 +16,7 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
         "dispatch/cel/errors.py",
         "model/openyurt.py",
     ),
-    "the base class of the parser has no public method; tests/interpret/lua/test_parser.py has its errors": (
+    "the base class of the parser has no public method; tests/engines/interpret/lua/syntax/test_parser.py has its errors": (
         "interpret/lua/cursor.py",
     ),
 }

@@ -30,6 +30,14 @@ from fleethook.engines.dispatch.review.annotated_dispatch import annotated_route
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext
 from fleethook.engines.dispatch.review.tokens import Tokens
 from fleethook.engines.dispatch.validation.validator import ConfigurationValidator
+from fleethook.engines.interpret.chain import Chain
+from fleethook.engines.interpret.conventions.layer import make_conventions_layer
+from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
+from fleethook.engines.interpret.layers import assemble_chain
+from fleethook.engines.interpret.lua.customizations import Customizations
+from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.lua.script_admission import validate_scripts_in_slices
+from fleethook.engines.interpret.lua.vm import ScriptLimits
 from fleethook.engines.overrider.openyurt.openyurt_conflicts import OpenYurtConflicts
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.plan_warmup import PlanWarmup
@@ -38,15 +46,7 @@ from fleethook.engines.overrider.rollout.guard import GuardLimits
 from fleethook.engines.overrider.schema.fields import list_types
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.fairness.slots import Limits, Slots
-from fleethook.interpret.chain import Chain
-from fleethook.interpret.conventions.layer import make_conventions_layer
-from fleethook.interpret.layers import assemble_chain
-from fleethook.interpret.lua.admission import validate_scripts_in_slices
-from fleethook.interpret.lua.customizations import Customizations
-from fleethook.interpret.lua.runner import Runner
-from fleethook.interpret.lua.vm import ScriptLimits
 from fleethook.interpret.python_interpreter import Interpreter, load
-from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from fleethook.lifetime import Cluster, follow_cluster, follow_manifests, run_in_background, settle_garbage_collector
 from fleethook.model.formats.fixed_addresses import parse_fixed_addresses
 from fleethook.outbound.call_slots import Quotas

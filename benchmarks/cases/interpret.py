@@ -11,7 +11,7 @@ from benchmarks.harness.tables import footnotes, mark, table
 from benchmarks.servers import EXPLORE
 from benchmarks.varied import explore_reviews, size_of, write_lines
 
-MEASURED = ("app/fleethook/server", "app/fleethook/interpret", "app/fleethook/work", "app/fleethook/model")
+MEASURED = ("app/fleethook/server", "app/fleethook/engines/interpret", "app/fleethook/work", "app/fleethook/model")
 
 
 OPERATIONS = (

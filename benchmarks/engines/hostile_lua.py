@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.engines.lua_scripts import deployment
-from fleethook.interpret.lua.parser import parse_script
-from fleethook.interpret.lua.runner import Call, Runner
-from fleethook.interpret.lua.vm import LuaError, Program, ScriptLimits
+from fleethook.engines.interpret.lua.runner import Call, Runner
+from fleethook.engines.interpret.lua.syntax.parser import parse_script
+from fleethook.engines.interpret.lua.vm import LuaError, Program, ScriptLimits
 
-FOLDER = Path(__file__).parents[2] / "tests" / "interpret" / "lua" / "hostile"
+FOLDER = Path(__file__).parents[2] / "tests" / "engines" / "interpret" / "lua" / "hostile"
 AT_ONCE = 8
 TIMES = 2
 ALONE_SECONDS = 3

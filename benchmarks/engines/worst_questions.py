@@ -10,8 +10,8 @@ from benchmarks.engines.worst_documents import Base
 from benchmarks.harness import ROOT
 from benchmarks.reviews import deployment, explore_review
 from fleethook.cluster.registration import paths
-from fleethook.interpret.fixtures import FixtureError, is_fixture, read_fixtures
-from fleethook.interpret.native import NATIVE
+from fleethook.engines.interpret.fixtures import FixtureError, is_fixture, read_fixtures
+from fleethook.engines.interpret.native import NATIVE
 from fleethook.interpret.question import Question
 from fleethook.model.karmada import (
     API_VERSION,
@@ -22,7 +22,7 @@ from fleethook.model.karmada import (
     proposed_name,
 )
 
-BUNDLE = ROOT / "app" / "fleethook" / "interpret" / "bundle"
+BUNDLE = ROOT / "app" / "fleethook" / "engines" / "interpret" / "bundle"
 UID = "0d5f7a38-71ad-4d2d-a4b0-5b1c8e0f3a11"
 
 

@@ -15,7 +15,7 @@ import msgspec
 from benchmarks.engines.worst_documents import Around, Base, Hostile, around, choose
 from benchmarks.harness.rounds import Spread, spread
 from fleethook.cluster.registration import paths
-from fleethook.interpret.codec import decode_review as decode_question
+from fleethook.engines.interpret.review.codec import decode_review as decode_question
 from fleethook.model.envelope import BadReviewError
 from fleethook.server.reviews.codec import decode_review
 

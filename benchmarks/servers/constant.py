@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from benchmarks.servers import EXPLORE, PATH
-from fleethook.api.interpret import InterpretEndpoint
 from fleethook.asgi import Fleethook
-from fleethook.interpret.chain import Chain
-from fleethook.interpret.codec import decode_review
+from fleethook.engines.interpret.chain import Chain
+from fleethook.engines.interpret.review.codec import decode_review
+from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
 from fleethook.model.admission import patched
 from fleethook.server.logs.log_lines import LogLines
 from fleethook.server.logs.logs import encode_line

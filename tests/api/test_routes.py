@@ -10,9 +10,9 @@ from fleethook.api.routes import ReviewRoute, crds_routes, dispatch_routes, inte
 from fleethook.cluster.registration import paths
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext
+from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
-from fleethook.interpret.chain import Chain
 from fleethook.model.admission import allowed
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.server.logs.logs import LogSink

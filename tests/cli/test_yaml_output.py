@@ -8,7 +8,7 @@ from fleethook.cli.terminal import write_document
 from fleethook.cli.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cluster.manifests.yaml_reader import read_values
 from fleethook.console.views.overriders.yaml_paths import dump_yaml
-from fleethook.interpret.playground.export import write_yaml
+from fleethook.engines.interpret.playground.export import write_yaml
 from fleethook.model.formats.text import is_inert
 from tests.conformance.test_kubectl_yaml import CASES, HEAD
 from tests.model.formats.test_text import HOSTILE

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from fleethook.interpret.lua.convert import as_list
-from fleethook.interpret.lua.parser import parse_script
-from fleethook.interpret.lua.vm import Machine, Program
-from tests.interpret.lua.machines import LONG
+from fleethook.engines.interpret.lua.convert import as_list
+from fleethook.engines.interpret.lua.syntax.parser import parse_script
+from fleethook.engines.interpret.lua.vm import Machine, Program
+from tests.engines.interpret.lua.machines import LONG
 
 FOLDER: Final = Path(__file__).parent / "gopher_lua"
 PRELUDE: Final = (FOLDER / "prelude.lua").read_text("utf-8")

@@ -7,16 +7,16 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fleethook.interpret.answer_validation import dependency_problems
-from fleethook.interpret.chain import Chain, NativeLayer
-from fleethook.interpret.hook_validation import problems
-from fleethook.interpret.lua.convert import as_list, as_object
-from fleethook.interpret.lua.parser import parse_script
-from fleethook.interpret.lua.vm import Machine, Program, ScriptLimits
-from fleethook.interpret.native.prune import prune
+from fleethook.engines.interpret.chain import Chain, NativeLayer
+from fleethook.engines.interpret.hooks.hook_validation import problems
+from fleethook.engines.interpret.hooks.webhook_layer import read_response
+from fleethook.engines.interpret.lua.convert import as_list, as_object
+from fleethook.engines.interpret.lua.syntax.parser import parse_script
+from fleethook.engines.interpret.lua.vm import Machine, Program, ScriptLimits
+from fleethook.engines.interpret.native.prune import prune
+from fleethook.engines.interpret.review.answer_validation import dependency_problems
 from fleethook.interpret.question import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
-from fleethook.interpret.webhook_layer import read_response
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.karmada import EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, Operation

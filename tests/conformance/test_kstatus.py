@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from fleethook.cluster.store import Store
-from fleethook.interpret.chain import Chain, NativeLayer
-from fleethook.interpret.conventions.health import judge_health
-from fleethook.interpret.conventions.layer import ConventionsLayer
-from fleethook.interpret.lua.bundle import BundleLayer, read_bundle
-from fleethook.interpret.lua.runner import Runner
+from fleethook.engines.interpret.chain import Chain, NativeLayer
+from fleethook.engines.interpret.conventions.health import judge_health
+from fleethook.engines.interpret.conventions.layer import ConventionsLayer
+from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND
+from fleethook.engines.interpret.lua.bundle import BundleLayer, read_bundle
+from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.question import Question
-from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND
 from fleethook.model.gvk import gvk_of
 from fleethook.model.karmada import ConventionsMode, Operation
 

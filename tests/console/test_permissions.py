@@ -2,7 +2,7 @@ from typing import Any
 
 from fleethook.console.access import AccessError, User
 from fleethook.console.sections import find_section
-from fleethook.console.views.interpreters import CONFIGURATIONS, INTERPRETED
+from fleethook.engines.interpret.pages.interpreters_view import CONFIGURATIONS, INTERPRETED
 from fleethook.model.gvk import GroupKind
 from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET

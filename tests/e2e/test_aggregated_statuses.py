@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from fleethook.interpret.conventions.aggregate import aggregate_status
-from fleethook.interpret.conventions.health import HealthRule
-from fleethook.interpret.native import NATIVE
+from fleethook.engines.interpret.conventions.aggregate import aggregate_status
+from fleethook.engines.interpret.conventions.health import HealthRule
+from fleethook.engines.interpret.native import NATIVE
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.karmada import Operation
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established

@@ -13,9 +13,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fleethook.interpret.chain import Chain
-from fleethook.interpret.lua.bundle import BundleLayer, read_bundle
-from fleethook.interpret.lua.runner import Runner
+from fleethook.engines.interpret.chain import Chain
+from fleethook.engines.interpret.lua.bundle import BundleLayer, read_bundle
+from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.question import Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import GENERATION_ANNOTATION, Operation

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.api import interpret as interpret_endpoint
-from fleethook.api.interpret import InterpretEndpoint
 from fleethook.asgi import Fleethook, create_app
 from fleethook.cluster.registration import paths
 from fleethook.engines.dispatch.review import dispatch_endpoint
+from fleethook.engines.interpret.chain import Chain, NativeLayer, PythonLayer
+from fleethook.engines.interpret.lua import runner
+from fleethook.engines.interpret.review import interpret_endpoint
+from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
 from fleethook.engines.overrider.admission import dry_run, subject_admission
 from fleethook.engines.overrider.render import render as overrider_render
 from fleethook.engines.overrider.rules import validation
-from fleethook.interpret.chain import Chain, NativeLayer, PythonLayer
-from fleethook.interpret.lua import runner
 from fleethook.interpret.python_interpreter import interpreter
 from fleethook.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
 from fleethook.server.metrics.metrics import Metrics

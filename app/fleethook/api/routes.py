@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from fleethook.api.interpret import InterpretEndpoint
 from fleethook.cluster.kubernetes.resources import DEFINITIONS
 from fleethook.cluster.registration.paths import (
     CLUSTER_EXPLAIN,
@@ -36,6 +35,11 @@ from fleethook.cluster.store import StoreView
 from fleethook.crds.instance.admission import mutate_karmada, validate_karmada
 from fleethook.engines.dispatch.explain import Explanation
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
+from fleethook.engines.interpret.chain import Chain, PythonLayer
+from fleethook.engines.interpret.hooks.hook_configuration_admission import validate_configuration
+from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
+from fleethook.engines.interpret.samples.bar import bar
+from fleethook.engines.interpret.samples.foo import foo
 from fleethook.engines.overrider.admission.live_admission import LiveAdmission
 from fleethook.engines.overrider.admission.overrider_admission import default_overrider, validate_overrider_in_slices
 from fleethook.engines.overrider.admission.read_your_writes import FreshReads, LiveSource, ensure_fresh_overrider
@@ -44,10 +48,6 @@ from fleethook.engines.overrider.admission.subject_admission import Policy, vali
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload_in_slices
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.guard import OFF, GuardLimits
-from fleethook.interpret.admission import validate_configuration
-from fleethook.interpret.chain import Chain, PythonLayer
-from fleethook.interpret.samples.bar import bar
-from fleethook.interpret.samples.foo import foo
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, AdmissionReview, Response
 from fleethook.model.gvk import GroupKind

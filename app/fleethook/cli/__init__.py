@@ -104,7 +104,7 @@ COMMANDS: Final = Group(
             "Fetch, verify and cache the CRD tarballs of Karmada.",
         ),
         "interpret": CommandSpec(
-            "fleethook.cli.interpret",
+            "fleethook.engines.interpret.commands.interpret",
             "interpret",
             "Run, test, check, convert and register resource interpreters: Lua, webhooks, Python, native.",
         ),

@@ -16,6 +16,7 @@ from fleethook.cluster.registration.match_conditions import SubjectName
 from fleethook.cluster.registration.paths import INTERPRET
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME, Reference, URLReference, service_of
 from fleethook.cluster.server_lease import NAME, find_namespace
+from fleethook.engines.interpret.lua.refusal_events import record_refusals
 from fleethook.engines.overrider.policies.mode import Mode
 from fleethook.engines.overrider.subject.bound_subjects import (
     WEBHOOK_CONFIGURATION,
@@ -23,7 +24,6 @@ from fleethook.engines.overrider.subject.bound_subjects import (
     call_on_change,
     overrider_uids,
 )
-from fleethook.interpret.lua.refusal_events import record_refusals
 from fleethook.lifetime import pause_garbage_collector
 from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
@@ -155,7 +155,10 @@ async def _register(settings: Settings, registrar: "Registrar") -> None:
 async def _register_interpreters(
     settings: Settings, app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]
 ) -> None:
-    from fleethook.interpret.registrar import InterpreterRegistrar, encode_ca_bundle  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.interpret.hooks.interpreter_registrar import (  # noqa: PLC0415 - see app.kube
+        InterpreterRegistrar,
+        encode_ca_bundle,
+    )
 
     assert app.cluster is not None
     assert app.chain is not None

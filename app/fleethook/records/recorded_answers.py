@@ -25,11 +25,11 @@ from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
 from fleethook.engines.dispatch.match.attributes import Attributes
 from fleethook.engines.dispatch.request_limits import Decisions, Questions
-from fleethook.interpret.chain import IgnoredError
-from fleethook.interpret.hook_configuration import Hook as InterpreterHook
+from fleethook.engines.interpret.chain import IgnoredError
+from fleethook.engines.interpret.hooks.hook_configuration import Hook as InterpreterHook
+from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
 from fleethook.interpret.question import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
-from fleethook.interpret.webhook_layer import WebhookLayer
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION

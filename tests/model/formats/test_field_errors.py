@@ -11,9 +11,9 @@ from fleethook.crds.instance.validation import find_problems as karmada_problems
 from fleethook.engines.dispatch.call.client_warnings import limit_warnings as warnings_to_client
 from fleethook.engines.dispatch.validation import configuration
 from fleethook.engines.dispatch.validation.rules import resource_problems
-from fleethook.interpret.admission import refuse_problems
-from fleethook.interpret.answer_validation import validate_answer
-from fleethook.interpret.hook_validation import problems as hook_problems
+from fleethook.engines.interpret.hooks.hook_configuration_admission import refuse_problems
+from fleethook.engines.interpret.hooks.hook_validation import problems as hook_problems
+from fleethook.engines.interpret.review.answer_validation import validate_answer
 from fleethook.interpret.question import Answer, Question
 from fleethook.model.formats.client_config import MAX_URL, client_config_problems, url_problems
 from fleethook.model.formats.field_errors import (

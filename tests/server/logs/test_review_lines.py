@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.interpret.chain import Step
-from fleethook.interpret.codec import decode_review as decode_question
+from fleethook.engines.interpret.chain import Step
+from fleethook.engines.interpret.review.codec import decode_review as decode_question
 from fleethook.interpret.question import Question
 from fleethook.model.admission import AdmissionRequest, denied, patched
 from fleethook.model.gvk import GroupVersionKind

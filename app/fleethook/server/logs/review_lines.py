@@ -4,8 +4,8 @@ from typing import Final
 
 import msgspec
 
-from fleethook.interpret.chain import Step
-from fleethook.interpret.codec import DecodedReview
+from fleethook.engines.interpret.chain import Step
+from fleethook.engines.interpret.review.codec import DecodedReview
 from fleethook.interpret.question import Question
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.json import JSON, as_object

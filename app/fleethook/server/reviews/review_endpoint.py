@@ -1,8 +1,9 @@
 """The edge of every route that takes reviews: decodes the review, has it answered, counts it and logs it.
 
 `fleethook.server.reviews.admission_endpoint`, `fleethook.engines.dispatch.review.dispatch_endpoint` and
-`fleethook.api.interpret` add the decision. The work is in steps (`fleethook.work.immediate_steps`), so that the
-protocol answers a review that needs no waiting at once, and the ASGI app answers every other review by the same code.
+`fleethook.engines.interpret.review.interpret_endpoint` add the decision. The work is in steps
+(`fleethook.work.immediate_steps`), so that the protocol answers a review that needs no waiting at once, and the ASGI
+app answers every other review by the same code.
 """
 
 import logging

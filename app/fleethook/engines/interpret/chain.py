@@ -1,0 +1,379 @@
+"""Asks the layers in order: the first layer with an interpreter for the kind and the operation answers."""
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+from fleethook.engines.interpret.every_kind import (
+    DEPENDENCIES_ANNOTATION,
+    make_missing_count_error,
+    read_listed_dependencies,
+    retains_replicas,
+)
+from fleethook.engines.interpret.native import NATIVE, find_native
+from fleethook.engines.interpret.review.answer_validation import validate_answer
+from fleethook.interpret.python_interpreter import Interpreter
+from fleethook.interpret.question import Answer, Question, ask
+from fleethook.interpret.typed_members import InterpretError
+from fleethook.model.asked_calls import AskedCall
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
+from fleethook.work.immediate_steps import Done, Steps, begin
+
+T = TypeVar("T")
+
+_NOT_FOUND: Final = 404
+
+Observe = Callable[[str, str, float], None]
+"""Called after each call of a hook or a script with its name, its outcome and its seconds."""
+
+
+class OffLoop(Protocol):
+    """Runs a function in a thread."""
+
+    def __call__(self, function: Callable[..., T], *arguments: Any) -> Awaitable[T]:
+        """Return the result of the function; raises its errors."""
+
+
+class Handler(NamedTuple):
+    """The interpreter of a layer for a question."""
+
+    hook: str
+    """Its name, for explanations and metrics."""
+    answer: Callable[[Question], Answer | Awaitable[Answer]]
+    """Raises InterpretError, or IgnoredError if the chain must ask the next layer."""
+    in_thread: bool = False
+    """Whether the chain calls ``answer`` in a thread for a large question. Other layers use their own threads."""
+    describe: Callable[[], AskedCall] | None = None
+    """Describes a webhook or a script, without key and answer. None for an interpreter that is part of this server."""
+
+
+class IgnoredError(Exception):
+    """A hook with ``failurePolicy: Ignore`` failed."""
+
+
+class Layer(Protocol):
+    """One source of interpreters."""
+
+    @property
+    def name(self) -> str:
+        """Its name in explanations."""
+
+    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
+        """Return whether this layer may have an interpreter for some object; False means it has none for any object."""
+
+    def find(self, question: Question) -> Handler | None:
+        """Return the interpreter for a question, None if there is none."""
+
+    def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
+        """Return the kinds and operations that this layer answers without calling other servers."""
+
+
+class Step(NamedTuple):
+    """The outcome of asking one layer."""
+
+    layer: str
+    hook: str
+    outcome: str
+    """``answered``, ``failed``, ``ignored`` or ``none``."""
+    detail: str = ""
+
+
+class Explained(NamedTuple):
+    """An answer, with the outcome of each layer that was asked."""
+
+    answer: Answer
+    steps: tuple[Step, ...]
+    calls: tuple[AskedCall, ...] = ()
+    """The answers of webhooks and scripts, if the chain traces calls."""
+
+
+class ChainError(InterpretError):
+    """No layer answered, or a layer failed.
+
+    Attributes:
+        steps: The outcome of each layer that was asked.
+        calls: The answers of webhooks and scripts, if the chain traces calls.
+    """
+
+    def __init__(self, error: InterpretError, steps: tuple[Step, ...], calls: tuple[AskedCall, ...] = ()) -> None:
+        super().__init__(str(error), code=error.code)
+        self.steps: Final = steps
+        self.calls: Final = calls
+
+
+class _NoInterpreterError(ChainError):
+    """No layer has an interpreter."""
+
+
+_SCALED: Final = frozenset({Operation.REPLICA, Operation.REVISE_REPLICA})
+
+
+class Chain:
+    """Layers that are asked in order.
+
+    An error ends the search: a later layer must not guess for a kind that has an interpreter.
+
+    The rules for objects of every kind (`fleethook.engines.interpret.every_kind`) apply after the answer of a layer,
+    and without one: Retain for every kind whose replicas are interpreted, InterpretDependency for all kinds.
+    """
+
+    def __init__(self, layers: Sequence[Layer], *, traces: bool = False, replaces_karmada: bool = True) -> None:
+        """Make a chain.
+
+        Args:
+            layers: The layers in the order in which to ask them.
+            traces: Add the calls to answers.
+            replaces_karmada: The layers interpret all that Karmada's own interpreters of custom resources do. Otherwise
+                `answers` names the rules for objects of every kind only for Kubernetes' own kinds, because Karmada asks
+                its own interpreters about operations that nobody else answers.
+        """
+        self._replaces_karmada: Final = replaces_karmada
+        self._layers: Final = tuple(layers)
+        self._traces: Final = traces
+        self._none: Final = {layer.name: Step(layer.name, "", "none") for layer in layers}
+        natives = [number for number, layer in enumerate(layers) if isinstance(layer, NativeLayer)]
+        self._native: Final = natives[0] if natives else len(layers)
+        self._others: Final = tuple(layer for layer in layers if not isinstance(layer, NativeLayer))
+
+    def built_in(self, kind: GroupVersionKind, operation: Operation) -> bool:
+        """Return whether nobody but the native layer can be asked."""
+        for layer in self._others:  # noqa: SIM110 - a generator would take longer than all that it asks
+            if layer.knows(kind, operation):
+                return False
+        return True
+
+    def answers(self) -> frozenset[tuple[GroupVersionKind, Operation]]:
+        """Return the kinds and operations that any layer answers without calling other servers."""
+        found: dict[GroupVersionKind, set[Operation]] = {}
+        for layer in self._layers:
+            for kind, operation in layer.answers():
+                found.setdefault(kind, set()).add(operation)
+        for kind, operations in found.items():
+            if not self._replaces_karmada and kind not in NATIVE:
+                continue
+            operations.add(Operation.DEPENDENCY)
+            if operations >= _SCALED:
+                operations.add(Operation.RETAIN)
+        return frozenset((kind, operation) for kind, operations in found.items() for operation in operations)
+
+    def list_handlers(self, question: Question) -> list[tuple[str, Handler]]:
+        """Return the layers that have an interpreter for a question, with it, in the order in which to ask them.
+
+        The first one answers. Another one is asked only if those before it are ignored when they fail.
+        """
+        found = ((layer.name, layer.find(question)) for layer in self._layers)
+        handlers = [(name, handler) for name, handler in found if handler is not None]
+        fallback = None if handlers else self._find_fallback(question)
+        return handlers if fallback is None else [fallback]
+
+    def begin(
+        self, question: Question, *, off_loop: OffLoop | None = None
+    ) -> Explained | Coroutine[Any, Any, Explained]:
+        """Return the answer of the first layer that has an interpreter, at once if no layer has to be waited for.
+
+        Args:
+            question: The question.
+            off_loop: Runs work on a large question in a thread; None to run it on the event loop.
+
+        Raises:
+            ChainError: None has one, or it failed; the work that is returned raises it, too.
+        """
+        begun = begin(_RULES.get(question.operation, Chain._ask)(self, question, off_loop))
+        return begun.result if isinstance(begun, Done) else begun
+
+    async def answer(self, question: Question, *, off_loop: OffLoop | None = None) -> Explained:
+        """Return the answer of the first layer that has an interpreter, as `begin` does."""
+        begun = self.begin(question, off_loop=off_loop)
+        return begun if isinstance(begun, Explained) else await begun
+
+    def _ask(self, question: Question, off_loop: OffLoop | None) -> Steps[Explained]:
+        """Ask the layers; yields answers that have to be waited for, and is sent their results."""
+        first = self._native if question.built_in else 0
+        steps = [self._none[layer.name] for layer in self._layers[:first]]
+        calls: list[AskedCall] = []
+        for layer in self._layers[first:]:
+            found = layer.find(question)
+            if found is None:
+                steps.append(self._none[layer.name])
+                continue
+            try:
+                final = yield from _final(found, question, off_loop if question.large else None)
+            except IgnoredError as error:
+                steps.append(Step(layer.name, found.hook, "ignored", str(error)))
+                if self._traces:
+                    calls += _note_call(found, question, error=error)
+                continue
+            except InterpretError as error:
+                if layer.name == NativeLayer.name:
+                    # A native interpreter only fails if the object is malformed.
+                    error.code = 422
+                steps.append(Step(layer.name, found.hook, "failed", str(error)))
+                if self._traces:
+                    calls += _note_call(found, question, error=error)
+                raise ChainError(error, tuple(steps), tuple(calls)) from error
+            if self._traces:
+                calls += _note_call(found, question, answer=final)
+            step = _make_answered_step(layer.name, found.hook, final.rule or "")
+            return Explained(final, (*steps, step), tuple(calls))
+        fallback = self._find_fallback(question) if all(step.outcome == "none" for step in steps) else None
+        if fallback is not None:
+            name, found = fallback
+            final = yield from _final(found, question, None)
+            return Explained(final, (*steps, _make_answered_step(name, found.hook, "")))
+        group, version, kind = question.kind
+        place = f"{group}/{version}" if group else version
+        message = f'default {question.operation} interpreter for "{place}, Kind={kind}" not found'
+        raise _NoInterpreterError(InterpretError(message, code=_NOT_FOUND), tuple(steps), tuple(calls))
+
+    def _find_fallback(self, question: Question) -> tuple[str, Handler] | None:
+        """Return the answer of the rules for objects of every kind if no layer has an interpreter, None without one."""
+        if question.operation is Operation.DEPENDENCY:
+            return _NO_DEPENDENCIES
+        if question.operation is Operation.RETAIN and all(
+            self.list_handlers(question._replace(operation=operation)) for operation in _SCALED
+        ):
+            return _UNCHANGED
+        return None
+
+    def _retain(self, question: Question, off_loop: OffLoop | None) -> Steps[Explained]:
+        """Ask the layers, then retain the number of replicas if the label says so."""
+        explained = yield from self._ask(question, off_loop)
+        if not retains_replicas(question.object):
+            return explained
+        observed = question.observed or {}
+        asked = question._replace(operation=Operation.REPLICA, object=observed, observed=None)
+        try:
+            counted = yield from self._ask(asked, off_loop)
+            wanted = asked._replace(operation=Operation.REVISE_REPLICA, replicas=counted.answer.replicas or 0)
+            if not counted.answer.replicas:
+                # An interpreter also returns 0 for an object without a number. Setting 0 changes only such an object.
+                stopped = yield from self._ask(wanted, off_loop)
+                if stopped.answer.object != observed:
+                    raise ChainError(make_missing_count_error(observed), explained.steps, explained.calls)
+                # Some interpreters never add a number, because such an object runs on all nodes.
+                started = yield from self._ask(wanted._replace(replicas=1), off_loop)
+                if started.answer.object == observed:
+                    return explained
+            assert explained.answer.object is not None
+            revised = yield from self._ask(wanted._replace(object=explained.answer.object), off_loop)
+        except _NoInterpreterError:
+            return explained
+        step = Step("label", RETAIN_REPLICAS_LABEL, "answered", f"{wanted.replicas} replicas of the member cluster")
+        calls = (*explained.calls, *counted.calls, *revised.calls)
+        return Explained(Answer(object=revised.answer.object), (*explained.steps, step), calls)
+
+    def _list_dependencies(self, question: Question, off_loop: OffLoop | None) -> Steps[Explained]:
+        """Ask the layers, and add the dependencies that the annotation lists."""
+        explained = yield from self._ask(question, off_loop)
+        try:
+            if off_loop is not None and question.large:
+                listed = yield off_loop(read_listed_dependencies, question.object)
+            else:
+                listed = read_listed_dependencies(question.object)
+        except InterpretError as error:
+            step = Step("annotation", DEPENDENCIES_ANNOTATION, "failed", str(error))
+            raise ChainError(error, (*explained.steps, step), explained.calls) from error
+        if not listed:
+            return explained
+        answer = Answer(dependencies=[*(explained.answer.dependencies or []), *listed])
+        step = Step("annotation", DEPENDENCIES_ANNOTATION, "answered", f"{len(listed)} dependencies")
+        return Explained(validate_answer(question, answer), (*explained.steps, step), explained.calls)
+
+
+_RULES: Final = {Operation.RETAIN: Chain._retain, Operation.DEPENDENCY: Chain._list_dependencies}  # noqa: SLF001
+
+
+_NO_DEPENDENCIES: Final = "annotation", Handler(DEPENDENCIES_ANNOTATION, lambda _: Answer(dependencies=[]))
+_UNCHANGED: Final = "label", Handler(RETAIN_REPLICAS_LABEL, lambda question: Answer(object=question.object))
+
+
+def _note_call(
+    found: Handler,
+    question: Question,
+    *,
+    answer: Answer | None = None,
+    error: InterpretError | IgnoredError | None = None,
+) -> Iterator[AskedCall]:
+    """Yield the call of a webhook or a script."""
+    if found.describe is None:
+        return
+    noted = found.describe()._replace(key=f"{question.operation.value}/{found.hook}")
+    if answer is not None:
+        members = {name: value for name, value in answer._asdict().items() if value is not None}
+        yield noted._replace(answer=members)
+    elif error is not None:
+        code = error.code if isinstance(error, InterpretError) else 0
+        yield noted._replace(error=str(error), failure={"code": code, "ignored": isinstance(error, IgnoredError)})
+
+
+def _final(found: Handler, question: Question, off_loop: OffLoop | None) -> Steps[Answer]:
+    """Return the answer of a layer in its final form; raises InterpretError and IgnoredError."""
+    if off_loop is not None and found.in_thread:
+        answer = yield off_loop(found.answer, question)
+    else:
+        answer = found.answer(question)
+    if not isinstance(answer, Answer):
+        answer = yield answer
+    return (
+        validate_answer(question, answer) if off_loop is None else (yield off_loop(validate_answer, question, answer))
+    )
+
+
+@lru_cache(maxsize=1024)
+def _make_answered_step(layer: str, hook: str, rule: str) -> Step:
+    return Step(layer, hook, "answered", rule)
+
+
+class NativeLayer:
+    """The native interpreters of Kubernetes' own kinds."""
+
+    name = "native"
+
+    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
+        """Return whether there is a native interpreter."""
+        return find_native(kind, operation) is not None
+
+    def find(self, question: Question) -> Handler | None:
+        """Return the native interpreter for a kind and operation."""
+        return _find_native_handler(question.kind, question.operation)
+
+    def answers(self) -> Iterator[tuple[GroupVersionKind, Operation]]:
+        """Return Kubernetes' kinds with their operations, without the operations that are answered for any kind."""
+        return ((kind, operation) for kind, functions in NATIVE.items() for operation in functions)
+
+
+@lru_cache(maxsize=1024)
+def _find_native_handler(kind: GroupVersionKind, operation: Operation) -> Handler | None:
+    function = find_native(kind, operation)
+    return None if function is None else Handler(function.__name__, partial(ask, function), in_thread=True)
+
+
+class PythonLayer:
+    """Python interpreters of users."""
+
+    name = "python"
+
+    def __init__(self, interpreters: Iterable[Interpreter]) -> None:
+        """Take the interpreters; the first one for a kind and operation wins."""
+        found: dict[tuple[GroupVersionKind, Operation], Interpreter] = {}
+        for one in interpreters:
+            for operation in one.functions:
+                found.setdefault((one.kind, operation), one)
+        self._found: Final[Mapping[tuple[GroupVersionKind, Operation], Interpreter]] = found
+
+    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
+        """Return whether there is an interpreter."""
+        return (kind, operation) in self._found
+
+    def find(self, question: Question) -> Handler | None:
+        """Return the interpreter for a kind and operation."""
+        one = self._found.get((question.kind, question.operation))
+        if one is None:
+            return None
+        function = one.functions[question.operation]
+        return Handler(getattr(function, "__qualname__", "function"), one.answer, in_thread=True)
+
+    def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
+        """Return the kinds and operations that there are functions for."""
+        return self._found

@@ -1,0 +1,297 @@
+"""``fleethook interpret``: run, test, check and register interpreters."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import watchfiles
+
+from fleethook.cli.command_line import Group
+from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail, raise_at_interrupt
+from fleethook.cli.input_errors import report_input_errors
+from fleethook.cli.json_output import write_json
+from fleethook.cli.kubeconfig import TargetOptions
+from fleethook.cli.manifests import InputError, read_manifests, read_objects, read_values, write_input_errors
+from fleethook.cli.options import (
+    ConventionsOption,
+    FilesArgument,
+    InputOptions,
+    InterpretersOption,
+    ResolveOption,
+    read_addresses,
+)
+from fleethook.cli.parameters import Argument, Option
+from fleethook.cli.sources import replace_objects
+from fleethook.cli.terminal import flush, write, write_document, write_error
+from fleethook.cli.yaml_output import yaml_text
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store.store import key_of
+from fleethook.engines.dispatch.match.equivalent_resources import DEFINITION
+from fleethook.engines.interpret.chain import ChainError, Step
+from fleethook.engines.interpret.commands.interpret_chain import build_chain, explain_error, read_rules
+from fleethook.engines.interpret.commands.interpret_check import check
+from fleethook.engines.interpret.commands.interpret_convert import convert
+from fleethook.engines.interpret.commands.interpret_fixtures import find_fixtures, run_fixture
+from fleethook.engines.interpret.commands.interpret_output import (
+    FixtureResult,
+    Output,
+    make_error_result,
+    print_results,
+)
+from fleethook.engines.interpret.commands.interpret_register import register
+from fleethook.engines.interpret.commands.lua_scripts import has_scripts, warn_untested
+from fleethook.engines.interpret.fixtures import FixtureError, find_operation, make_question, name_results
+from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS
+from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.interpret.question import Question
+from fleethook.interpret.typed_members import InterpretError
+from fleethook.model.formats.fixed_addresses import FixedAddresses
+from fleethook.model.json import JSON, JSONObject
+from fleethook.model.karmada import ConventionsMode
+from fleethook.outbound.client import HookClient
+
+_Rules = Annotated[
+    list[Path] | None,
+    Option(
+        "--filename",
+        "-f",
+        old=("--manifests",),
+        help="File or directory of customizations, webhook configurations and CRDs to use; may be repeated.",
+    ),
+]
+
+
+class RunOutput(StrEnum):
+    """Output formats of ``interpret run``."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+class _Input(NamedTuple):
+    """The documents of ``-f``, which takes both objects and customizations, as karmadactl does."""
+
+    objects: list[JSONObject]
+    interpreters: list[Document]
+
+
+def _read_input(paths: Sequence[Path], reading: InputOptions) -> _Input:
+    """Return the object to ask about, and the interpreters. A file or directory may hold both."""
+    found = _Input([], [])
+    for document in read_objects(paths, reading):
+        if has_scripts(document) or key_of(document.object).group_kind in (*CONFIGURATIONS, DEFINITION):
+            found.interpreters.append(document)
+        else:
+            found.objects.append(document.object)
+    return found
+
+
+def _read_object(path: Path | None) -> JSON:
+    if path is None:
+        return None
+    found = read_values(path)
+    if len(found) != 1:
+        fail(f"{path} holds {len(found)} documents, expected one")
+    return found[0].value
+
+
+def _read_status_items(path: Path | None) -> list[JSON]:
+    """Return the documents of a file, or the items of the list that is its only document."""
+    items = [] if path is None else [value.value for value in read_values(path)]
+    return items[0] if len(items) == 1 and isinstance(items[0], list) else items
+
+
+def run(
+    operation: Annotated[
+        str,
+        Option(help="Operation such as InterpretHealth or Retain, or ExploreHealthy or ExploreRetaining."),
+    ],
+    files: FilesArgument = None,
+    filenames: Annotated[
+        list[Path] | None,
+        Option(
+            "--filename",
+            "-f",
+            help="File or directory of the object to ask about, and of customizations, webhook configurations and CRDs "
+            "to use; '-' for standard input; may be repeated.",
+        ),
+    ] = None,
+    desired_file: Annotated[Path | None, Option(help="Object to ask about; '-' for stdin.")] = None,
+    observed_file: Annotated[Path | None, Option(help="Object as observed in a member cluster.")] = None,
+    status_file: Annotated[Path | None, Option(help="AggregatedStatusItems, as YAML documents or as a list.")] = None,
+    desired_replica: Annotated[int | None, Option(help="Desired number of replicas.")] = None,
+    interpreters: InterpretersOption = None,
+    conventions: ConventionsOption = ConventionsMode.OFF,
+    resolve: ResolveOption = None,
+    manifests: Annotated[list[Path] | None, Option("--manifests", replaced_by="-f", help="As --filename.")] = None,
+    karmada: TargetOptions = TargetOptions(),
+    reading: InputOptions = InputOptions(),
+    output: Annotated[RunOutput, Option("--output", "-o", help="Output format.")] = RunOutput.YAML,
+) -> None:
+    """Ask all layers one question, and print the answer and the layer that gave it.
+
+    Customizations, webhook configurations and CRDs are in files, too, or in Karmada's control plane (--kubeconfig,
+    --context, --in-cluster). Those of -f replace others of the same name. Webhooks are called; nothing is written.
+
+    Output of a script's print function goes to standard error.
+
+    Exit codes: 0 success; 1 no layer answered, or one failed; 2 invalid arguments or unreadable input.
+    """
+    with report_input_errors(output):
+        items = _read_status_items(status_file)
+        given = _read_input([*(files or ()), *(filenames or ())], reading)
+        desired, observed = _read_object(desired_file), _read_object(observed_file)
+        rules = read_rules(karmada, manifests or (), reading)
+    if len(given.objects) + (desired_file is not None) > 1:
+        fail("-f and --desired-file give several objects to ask about: give only one")
+    try:
+        asked = make_question(
+            find_operation(operation),
+            desired=given.objects[0] if given.objects else desired,
+            observed=observed,
+            items=items,
+            replicas=desired_replica,
+        )
+    except FixtureError as error:
+        fail(str(error))
+    runner = Runner()
+    under_test = _Layers(
+        interpreters or [], replace_objects(rules, given.interpreters), conventions, read_addresses(resolve)
+    )
+    try:
+        found, step = asyncio.run(_answer(asked, runner, under_test))
+    except ChainError as error:
+        fail(f"{asked.operation}: {explain_error(asked, error)}", code=CHECK_FAILED)
+    except InterpretError as error:
+        fail(f"{asked.operation}: {error}", code=CHECK_FAILED)
+    finally:
+        write_error(*runner.printed())
+    _print_answer(found, step, output)
+
+
+class _Layers(NamedTuple):
+    """The layers to ask."""
+
+    interpreters: Sequence[str]
+    objects: Sequence[Document]
+    conventions: ConventionsMode
+    addresses: FixedAddresses
+
+
+async def _answer(asked: Question, runner: Runner, layers: _Layers) -> tuple[JSONObject, Step]:
+    """Return the results by their names in a fixture, and the step of the layer that answered."""
+    async with HookClient(allow_private=True, fixed=layers.addresses) as client:
+        chain = build_chain(client, runner, layers.interpreters, layers.objects, conventions=layers.conventions)
+        explained = await chain.answer(asked)
+        return name_results(asked, explained.answer), explained.steps[-1]
+
+
+def _print_answer(found: JSONObject, step: Step, output: RunOutput) -> None:
+    if output is RunOutput.JSON:
+        reason = {"rule": step.detail} if step.detail else {}
+        write_json({"layer": step.layer, "hook": step.hook, **reason, "results": found})
+        return
+    rule = f": {step.detail}" if step.detail else ""
+    for position, (name, value) in enumerate(found.items(), start=1):
+        write("---", f"# [{position}/{len(found)}] {name}: ({step.layer}: {step.hook}{rule})")
+        write_document(yaml_text(value).removesuffix("...\n"))
+
+
+def run_tests(
+    paths: Annotated[list[Path], Argument(metavar="PATHS...", help="Fixture files or directories.")],
+    interpreters: InterpretersOption = None,
+    conventions: ConventionsOption = ConventionsMode.OFF,
+    resolve: ResolveOption = None,
+    manifests: _Rules = None,
+    karmada: TargetOptions = TargetOptions(),
+    reading: InputOptions = InputOptions(),
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
+    watch: Annotated[bool, Option("--watch", help="Run again whenever a file changes.")] = False,
+) -> None:
+    """Run fixtures through all layers, and print the answers that differ.
+
+    A fixture is a YAML document in Karmada's format, with name, operation, desiredObj, observedObj, statusItems,
+    inputReplicas and output. docs/lua.md describes a shorter format. In a directory, the customizations,
+    webhook configurations and *.py files beside the fixtures are under test. So are those of -f, and of Karmada's
+    control plane (--kubeconfig, --context, --in-cluster); those of files replace others of the same name.
+
+    Exit codes: 0 success; 1 a fixture failed; 2 invalid arguments, unreadable input or an invalid fixture.
+    """
+    subjects = _Subjects(interpreters or [], manifests or [], karmada, reading, conventions, read_addresses(resolve))
+
+    def run_once() -> list[FixtureResult]:
+        return _run_fixtures(paths, subjects, output)
+
+    if not watch:
+        fixture_results = run_once()
+        # Only the result of a document that cannot be read has no operation.
+        if any(not result.operation for result in fixture_results):
+            raise SystemExit(UNREADABLE)
+        if not all(result.passed for result in fixture_results):
+            raise SystemExit(CHECK_FAILED)
+        return
+    python = [Path(source) for source in interpreters or [] if source.endswith(".py")]
+    raise_at_interrupt()
+    with contextlib.suppress(KeyboardInterrupt):
+        for _ in _watch([*paths, *(manifests or []), *python]):
+            with contextlib.suppress(SystemExit):
+                run_once()
+
+
+class _Subjects(NamedTuple):
+    """The interpreters under test, beside those of the directories of fixtures."""
+
+    interpreters: Sequence[str]
+    manifests: Sequence[Path]
+    karmada: TargetOptions
+    reading: InputOptions
+    conventions: ConventionsMode
+    addresses: FixedAddresses
+
+
+def _run_fixtures(paths: Sequence[Path], subjects: _Subjects, output: Output) -> list[FixtureResult]:
+    """Run all fixtures and print the results. An unreadable document is a result without operation."""
+    rules = read_rules(subjects.karmada)
+    found = find_fixtures(paths, subjects.reading)
+    read = read_manifests(subjects.manifests, subjects.reading)
+    errors = [*found.errors, *read.errors]
+    if not found.cases and not errors:
+        fail(f"no fixtures in {', '.join(map(str, paths))}")
+    write_input_errors(errors)
+    objects = replace_objects(rules, [*found.objects, *read.documents])
+    kinds = {case.fixture.question.kind for case in found.cases}
+    write_error(*warn_untested(found.objects, kinds))
+
+    async def run_all() -> list[FixtureResult]:
+        async with HookClient(allow_private=True, fixed=subjects.addresses) as client:
+            sources = [*found.interpreters, *subjects.interpreters]
+            chain = build_chain(client, Runner(), sources, objects, conventions=subjects.conventions)
+            return [await run_fixture(chain, case) for case in found.cases]
+
+    try:
+        fixture_results = asyncio.run(run_all())
+    except InputError as error:
+        if output is not Output.TEXT:
+            print_results([*map(make_error_result, [*errors, *error.errors])], output)
+        raise
+    shown = [] if output is Output.TEXT else map(make_error_result, errors)
+    print_results([*shown, *fixture_results], output)
+    flush()
+    return [*map(make_error_result, errors), *fixture_results]
+
+
+def _watch(paths: Sequence[Path]) -> Iterator[None]:
+    """Yield once, and then after each change of a file, until interrupted."""
+    yield
+    for _ in watchfiles.watch(*paths, raise_interrupt=True):
+        write("")
+        yield
+
+
+interpret = Group(
+    "Run, test, check, convert and register resource interpreters: Lua, webhooks, Python, native.",
+    {"register": register, "check": check, "convert": convert, "run": run, "test": run_tests},
+)

@@ -1,0 +1,185 @@
+"""``fleethook interpret register``: make Karmada call the server for the kinds and operations that it answers."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from fleethook.cli.cluster_reader import UnservedError, read_resource
+from fleethook.cli.exit_codes import fail
+from fleethook.cli.input_errors import report_input_errors
+from fleethook.cli.json_output import write_json
+from fleethook.cli.kubeconfig import TargetOptions
+from fleethook.cli.manifests import read_objects
+from fleethook.cli.options import ConventionsOption, FilesArgument, InputOptions, InterpretersOption
+from fleethook.cli.parameters import Option
+from fleethook.cli.terminal import write, write_document, write_error
+from fleethook.cli.yaml_output import yaml_text
+from fleethook.cluster.kubernetes.resources import (
+    CUSTOMIZATIONS,
+    DEFINITIONS,
+    HOOK_CONFIGURATIONS,
+    WatchedResource,
+    karmada_config,
+)
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.registration.paths import INTERPRET
+from fleethook.cluster.registration.webhooks import URLReference, service_of
+from fleethook.cluster.store import Store
+from fleethook.engines.interpret.commands.interpret_chain import build_chain
+from fleethook.engines.interpret.hooks.interpreter_registrar import (
+    InterpreterRegistrar,
+    encode_ca_bundle,
+    select_from_store,
+)
+from fleethook.engines.interpret.hooks.interpreter_registration import PLURAL, Answers, build_configuration
+from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.model.json import JSONObject
+from fleethook.model.karmada import INTERPRETER_CONFIGURATION, OWN_CONFIGURATION, ConventionsMode
+from fleethook.outbound.client import HookClient
+from fleethook.settings import Settings
+
+if TYPE_CHECKING:
+    from fleethook.cluster.connection import Connection
+
+_RESOURCES: Final = (
+    CUSTOMIZATIONS,
+    *(one for one in HOOK_CONFIGURATIONS if one.group_kind == INTERPRETER_CONFIGURATION),
+    # A list with a field selector needs only the rights that the server has: list and watch.
+    karmada_config(Settings.model_fields["karmada_namespace"].default),
+)
+
+
+class Output(StrEnum):
+    """Output formats of the command."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+def register(
+    files: FilesArgument = None,
+    service: Annotated[
+        str | None, Option(help="NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service in front of the server.")
+    ] = None,
+    webhook_url: Annotated[
+        str | None, Option(help="URL at which Karmada calls the server, instead of a Service.")
+    ] = None,
+    ca_file: Annotated[
+        Path | None, Option(help="PEM file of the CAs of the server's certificate (default: the system's CAs).")
+    ] = None,
+    manifests: Annotated[
+        list[Path] | None,
+        Option(
+            "--filename",
+            "-f",
+            old=("--manifests",),
+            help="File or directory of customizations and webhook configurations; may be repeated.",
+        ),
+    ] = None,
+    interpreters: InterpretersOption = None,
+    bundle: Annotated[bool, Option(help="Include the bundled interpreters, if the server uses them.")] = True,
+    conventions: ConventionsOption = ConventionsMode.OFF,
+    karmada: TargetOptions = TargetOptions(),
+    reading: InputOptions = InputOptions(),
+    output: Annotated[
+        Output | None,
+        Option("--output", "-o", help="Print the configuration in this format, and change nothing."),
+    ] = None,
+) -> None:
+    """Write the ResourceInterpreterWebhookConfiguration that makes Karmada call the server.
+
+    It names exactly the kinds and operations that the server answers from customizations, interpreters in Python, the
+    bundle, the native interpreters and, for all CustomResourceDefinitions, --conventions. Kinds of other configurations
+    are left out and listed on standard error.
+
+    With --kubeconfig, --context or --in-cluster, the command reads the customizations of this Karmada, too, and applies
+    the configuration there, unless --output is given. Without them, it prints the configuration.
+
+    Exit codes: 0 success; 2 invalid arguments, unreadable input, or Karmada's apiserver refuses or does not answer.
+    """
+    target = karmada.find() if karmada.is_given else None
+    client_config = _make_client_config(service, webhook_url, ca_file)
+    with report_input_errors(output or ""):
+        given = read_objects([*(files or ()), *(manifests or ())], reading)
+
+    def load(objects: Sequence[Document]) -> tuple[Store, Answers]:
+        return _load(objects, interpreters or [], bundle=bundle, conventions=conventions)
+
+    if target is None:
+        _print(_make_configuration(load(given), client_config), output or Output.YAML)
+        return
+    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
+
+    async def register_in_cluster() -> None:
+        async with target.connect() as connection:
+            definitions = (DEFINITIONS,) if bundle or conventions is not ConventionsMode.OFF else ()
+            loaded = load([*await _read_karmada(connection, (*_RESOURCES, *definitions)), *given])
+            if output is not None:
+                _print(_make_configuration(loaded, client_config), output)
+                return
+            store, answers = loaded
+            registrar = InterpreterRegistrar(
+                connection, store, answers=lambda: answers, client_config=lambda: client_config
+            )
+            written = await registrar.write()
+            if registrar.absent:
+                fail(f"{connection.host} does not serve {PLURAL}: give the kubeconfig file of Karmada's own apiserver")
+            state = "written" if written else "unchanged"
+            write(f"{INTERPRETER_CONFIGURATION.kind} {OWN_CONFIGURATION} {state}")
+
+    try:
+        asyncio.run(register_in_cluster())
+    except (APIError, UnreachableError) as error:
+        fail(f"cannot write the configuration: {error}")
+
+
+def _make_client_config(service: str | None, webhook_url: str | None, ca_file: Path | None) -> JSONObject:
+    if (service is None) == (webhook_url is None):
+        fail("the address of the server is missing or ambiguous: give either --service or --webhook-url")
+    try:
+        bundle = b"" if ca_file is None else ca_file.read_bytes()
+    except OSError as error:
+        fail(f"cannot read --ca-file: {error}")
+    if ca_file is None:
+        write_error("note: without --ca-file, Karmada trusts only the CAs of its system")
+    reference = URLReference(webhook_url) if webhook_url is not None else service_of(service or "")
+    client_config = reference.client_config(INTERPRET)
+    return {**client_config, "caBundle": encode_ca_bundle(bundle)} if bundle else client_config
+
+
+async def _read_karmada(connection: "Connection", resources: Sequence[WatchedResource]) -> list[Document]:
+    """Return the objects of a Karmada, without those of resources that it does not serve."""
+    found: list[JSONObject] = []
+    for resource in resources:
+        with contextlib.suppress(UnservedError):
+            found += await read_resource(connection, resource)
+    return [Document(one, connection.host, 0) for one in found]
+
+
+def _load(
+    objects: Sequence[Document], interpreters: Sequence[str], *, bundle: bool, conventions: ConventionsMode
+) -> tuple[Store, Answers]:
+    """Return a store of the objects, and the kinds and operations that the chain answers."""
+    store = Store()
+    for one in objects:
+        store.put(one.object)
+    client = HookClient(allow_private=True)
+    chain = build_chain(client, Runner(), interpreters, objects, bundle=bundle, conventions=conventions)
+    return store, chain.answers()
+
+
+def _make_configuration(loaded: tuple[Store, Answers], client_config: JSONObject) -> JSONObject:
+    store, answers = loaded
+    found = select_from_store(store, answers)
+    write_error(*(f"note: {one}" for one in found.left_out))
+    return build_configuration(found.rules, client_config)
+
+
+def _print(configuration: JSONObject, output: Output) -> None:
+    if output is Output.JSON:
+        write_json(configuration)
+    else:
+        write_document(yaml_text(configuration))

@@ -1,0 +1,266 @@
+"""The webhook layer: calls the hooks of configurations and validates their responses.
+
+The messages are those of karmada v1.16 pkg/resourceinterpreter/customized/webhook.
+"""
+
+import time
+import uuid
+from functools import partial
+from typing import Final, NamedTuple
+
+import msgspec
+
+from fleethook.cluster.store import Index, ObjectKey, Store, Stored
+from fleethook.engines.interpret.chain import Handler, IgnoredError, Observe
+from fleethook.engines.interpret.hooks.hook_configuration import (
+    CONFIGURATIONS,
+    Hook,
+    find_target,
+    is_own,
+    matches,
+    parse_hooks,
+)
+from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.typed_members import InterpretError
+from fleethook.model.asked_calls import AskedCall
+from fleethook.model.formats.size import count_values
+from fleethook.model.gvk import GroupKind, GroupVersionKind
+from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes
+from fleethook.model.karmada import (
+    API_VERSION,
+    EXPLORE_REVIEW,
+    INTERPRETER_CONTEXT,
+    PATCHING,
+    VERSION,
+    Operation,
+    proposed_name,
+)
+from fleethook.outbound.client import CallError, HookClient
+from fleethook.patch import PatchError, apply
+from fleethook.patch.limits import LIMITS
+from fleethook.tracing.spans import child_span
+from fleethook.work.worker import Worker
+
+# The event loop handles answers of up to so many bytes about objects of up to so many values. Larger ones run in a
+# thread, because applying a patch may take long.
+_SHORT_ANSWER: Final = 16 * 1024
+_SMALL_OBJECT: Final = 10_000
+_DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+
+
+def _list_definition_kinds(_cluster: str, definition: Stored) -> list[tuple[str, str]]:
+    spec = as_object(definition.get("spec"))
+    return [(str(spec.get("group") or ""), str(as_object(spec.get("names")).get("kind") or ""))]
+
+
+DEFINITIONS_BY_KIND: Final = Index("definitions_by_kind", _DEFINITION, _list_definition_kinds)
+
+
+class _Response(NamedTuple):
+    """The response of a hook, independent of the kind of its review."""
+
+    uid: str
+    successful: bool
+    reason: JSON
+    members: JSONObject
+
+
+class WebhookLayer:
+    """Hooks of the configurations in the store: the first by name that has a matching rule."""
+
+    name = "webhook"
+
+    def __init__(self, store: Store, client: HookClient, *, observe: Observe) -> None:
+        """Prepare.
+
+        Args:
+            store: Configurations and CustomResourceDefinitions; indexed by `DEFINITIONS_BY_KIND`.
+            client: Calls the hooks.
+            observe: Called after each call.
+        """
+        self._store: Final = store
+        self._client: Final = client
+        self._observe: Final = observe
+        self._hooks: list[Hook] | None = None
+        self._worker: Final = Worker()
+        store.subscribe(self._drop_hooks)
+
+    def _drop_hooks(self, key: ObjectKey, _before: Stored | None, _after: JSONObject | None) -> None:
+        if key.group_kind in CONFIGURATIONS:
+            self._hooks = None
+
+    def _list_hooks(self) -> list[Hook]:
+        if self._hooks is None:
+            found = [
+                hook
+                for group_kind in CONFIGURATIONS
+                for configuration in self._store.each("", group_kind)
+                for hook in parse_hooks(group_kind, configuration)
+                # Otherwise this server would call itself.
+                if not is_own(hook)
+            ]
+            self._hooks = sorted(found, key=lambda hook: hook.uid)
+        return self._hooks
+
+    def _find_definition(self, group_kind: GroupKind) -> JSONObject | None:
+        found = self._store.find(DEFINITIONS_BY_KIND, "", tuple(group_kind))
+        return found[0] if found else None
+
+    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
+        """Return whether there are any hooks."""
+        del kind, operation
+        return bool(self._list_hooks())
+
+    def answers(self) -> tuple[()]:
+        """Return nothing, because Karmada calls these hooks itself."""
+        return ()
+
+    def find(self, question: Question) -> Handler | None:
+        """Return the first hook by name with a matching rule, None if there is none."""
+        hooks = self._list_hooks()
+        if not hooks:
+            return None
+        target = find_target(question.kind, question.object, self._find_definition)
+        for hook in hooks:
+            if matches(hook, question.operation, target):
+                return Handler(hook.uid, partial(self._ask, hook), describe=partial(_describe_hook, hook))
+        return None
+
+    async def _ask(self, hook: Hook, question: Question) -> Answer:
+        started = time.perf_counter()
+        outcome = "failed"
+        try:
+            with child_span("call webhook", "client", {"fleethook.webhook": hook.uid}):
+                answer = await self._call(hook, question)
+            outcome = "answered"
+        except (CallError, InterpretError) as error:
+            text = f'failed calling webhook "{hook.uid}": {error}'
+            if hook.ignore_failures:
+                outcome = "ignored"
+                raise IgnoredError(text) from error
+            raise InterpretError(text, code=500) from error
+        finally:
+            self._observe(hook.uid, outcome, time.perf_counter() - started)
+        return answer
+
+    async def _call(self, hook: Hook, question: Question) -> Answer:
+        kind = EXPLORE_REVIEW if hook.proposed else INTERPRETER_CONTEXT
+        if VERSION not in hook.versions:
+            raise InterpretError(
+                f"could not create {kind} objects: webhook does not accept known {kind} versions ({VERSION})"
+            )
+        uid = str(uuid.uuid4())
+        body = msgspec.json.encode(build_review(question, uid=uid, proposed=hook.proposed))
+        text = await self._client.post(hook.endpoint, body, seconds=hook.timeout)
+        answered = partial(read_response, text, question, uid=uid, proposed=hook.proposed)
+        try:
+            if len(text) <= _SHORT_ANSWER and count_values(question.object, limit=_SMALL_OBJECT) <= _SMALL_OBJECT:
+                return answered()
+            return await self._worker.run(hook.uid, answered)
+        except InterpretError as error:
+            raise InterpretError(f"received invalid webhook response: {error}", code=error.code) from error
+
+
+def _describe_hook(hook: Hook) -> AskedCall:
+    configuration, _, name = hook.uid.partition("/")
+    return AskedCall("webhook", name, "", configuration)
+
+
+def build_review(question: Question, *, uid: str, proposed: bool) -> JSONObject:
+    """Return the review for a hook, in the kind that it accepts."""
+    document = question.object
+    metadata = as_object(document.get("metadata"))
+    request: JSONObject = {
+        "uid": uid,
+        "kind": question.kind._asdict(),
+        "name": metadata.get("name") or "",
+        "operation": proposed_name(question.operation) if proposed else question.operation.value,
+        "object": document,
+    }
+    if metadata.get("namespace"):
+        request["namespace"] = metadata["namespace"]
+    if question.observed is not None:
+        request["observedObject"] = question.observed
+    if question.operation is Operation.REVISE_REPLICA or not proposed:
+        request["replicas"] = question.replicas
+    if question.operation is Operation.AGGREGATE_STATUS:
+        request["aggregatedStatus"] = list(question.items or ())
+    kind = EXPLORE_REVIEW if proposed else INTERPRETER_CONTEXT
+    return {"apiVersion": API_VERSION, "kind": kind, "request": request}
+
+
+def read_response(text: bytes, question: Question, *, uid: str, proposed: bool) -> Answer:
+    """Return the answer in the response of a hook.
+
+    Raises:
+        InterpretError: The response does not answer the question. Rules and messages are Karmada's.
+    """
+    response = _decode_response(text, proposed=proposed)
+    if response.uid != uid:
+        raise InterpretError(f'expected response.uid "{uid}", got "{response.uid}"')
+    if not response.successful:
+        reason = as_object(response.reason)
+        if not reason:
+            raise InterpretError("webhook require response.status when response.successful is false")
+        code, message = reason.get("code") or 0, reason.get("message") or ""
+        raise InterpretError(f"webhook call failed, get status code: {code}, msg: {message}")
+    return _make_answer(question, response.members, proposed=proposed)
+
+
+_REQUIRED: Final = {Operation.REPLICA: "replicas", Operation.HEALTH: "healthy"}
+
+
+def _make_answer(question: Question, members: JSONObject, *, proposed: bool) -> Answer:
+    operation = question.operation
+    if operation in PATCHING:
+        return Answer(object=_apply_patch(question.object, members))
+    status = "status" if proposed else "rawStatus"
+    required = status if operation is Operation.STATUS else _REQUIRED.get(operation)
+    if required is not None and members.get(required) is None:
+        # "nill" is Karmada's spelling. Users may search for it.
+        raise InterpretError(f"webhook returned {'nill' if required == status else 'nil'} response.{required}")
+    return Answer(
+        replicas=members.get("replicas"),
+        requirements=members.get("replicaRequirements"),
+        healthy=members.get("healthy"),
+        status=members.get(status),
+        components=members.get("components"),
+        dependencies=members.get("dependencies"),
+    )
+
+
+def _decode_response(text: bytes, *, proposed: bool) -> _Response:
+    try:
+        review: JSON = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InterpretError(f"the body is not JSON: {str(error) or type(error).__name__}") from None
+    members = review.get("response") if isinstance(review, dict) else None
+    if not isinstance(members, dict):
+        raise InterpretError("webhook response was absent")
+    uid = members.get("uid")
+    # ExploreReview has no member for a failure. fleethook adds `successful`, `code` and `message`.
+    successful = members.get("successful", proposed) is True
+    reason = {"code": members.get("code"), "message": members.get("message")} if proposed else members.get("status")
+    return _Response(uid if isinstance(uid, str) else "", successful, reason, members)
+
+
+def _apply_patch(document: JSONObject, members: JSONObject) -> JSONObject:
+    patch, patch_type = members.get("patch"), members.get("patchType")
+    if patch is None and patch_type is None:
+        return document
+    if patch_type is None:
+        raise InterpretError("webhook returned nil response.patchType")
+    if not patch:
+        raise InterpretError("webhook returned empty response.patch")
+    if patch_type != "JSONPatch":
+        raise InterpretError(f'webhook returned invalid response.patchType of "{patch_type}"')
+    try:
+        decoded = decode_bytes(patch)
+        LIMITS.check_size(len(decoded))
+        operations = msgspec.json.decode(decoded)
+        patched: JSONObject = apply(document, operations, dialect="kubernetes", limits=LIMITS)
+    except (msgspec.DecodeError, TypeError, ValueError) as error:
+        if isinstance(error, PatchError):
+            raise InterpretError(f"the patch does not apply: {error}") from None
+        raise InterpretError(f"response.patch is not a base64-encoded JSON Patch: {error}") from None
+    return patched

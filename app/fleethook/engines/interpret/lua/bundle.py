@@ -1,0 +1,269 @@
+"""The bundle: interpreters of well-known custom resources, each with its fixtures.
+
+``app/fleethook/engines/interpret/bundle/<group>/<kind>/customization.yaml`` is a ResourceInterpreterCustomization with
+two
+extensions: its scripts may ``require("fleet")``, and it may be for more than one version (`rules.ALSO_FOR`).
+
+``app/fleethook/engines/interpret/bundle/<group>/conventions.yaml`` lists the kinds of a group that need no script
+(`ConventionalKind`). If a kind has both, its script answers the operations that it has.
+
+Users of Crossplane define kinds: managed resources, composite resources and claims. All of them have the rules of one
+kind of the bundle (`STAND_IN`). Crossplane and its providers write the sort of a kind to the categories of its
+CustomResourceDefinition (crossplane v2 internal/xcrd). Without a definition, the API group of a provider says that a
+kind is a managed resource.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from itertools import chain, product
+from typing import Final, NamedTuple
+
+import msgspec
+import yaml
+
+from fleethook.cluster.manifests.yaml_reader import read_values
+from fleethook.cluster.store import StoreView
+from fleethook.engines.interpret.chain import Handler, Observe
+from fleethook.engines.interpret.conventions.kinds import ConventionalKind
+from fleethook.engines.interpret.fixtures import Fixture, read_fixtures
+from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND
+from fleethook.engines.interpret.lua.layer import LuaLayer, Rules, index_rules
+from fleethook.engines.interpret.lua.rules import Rule, known_globals, list_answers, read_customization
+from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.interpret.question import Question
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
+from fleethook.model.karmada import Operation
+
+_ROOT: Final = resources.files("fleethook.interpret").joinpath("bundle")
+_CONVENTIONS: Final = "conventions.yaml"
+_FIXTURES: Final = "\nobjects:"
+"""Begins the fixtures in ``conventions.yaml``, whose YAML takes most of the time to read."""
+STAND_IN: Final = GroupVersionKind("crossplane.io", "v1", "Managed")
+"""The kind in the bundle that has the rules for all of them."""
+_CATEGORIES: Final = frozenset({"managed", "composite", "claim"})
+_PROVIDERS: Final = (".crossplane.io", ".upbound.io")
+_CORE: Final = ("apiextensions", "meta.pkg", "ops", "pkg", "protection", "secrets", "stacks")
+
+Conventions = Mapping[tuple[GroupVersionKind, Operation], Handler]
+
+
+class BundledKind(NamedTuple):
+    """The rules for one kind, or for the kinds that share a customization."""
+
+    folder: str
+    """``<group>/<kind>``."""
+    rules: list[Rule]
+    conventions: ConventionalKind | None = None
+    """The rules of the operations without a script."""
+
+    @property
+    def kinds(self) -> set[GroupVersionKind]:
+        """The kinds that have a rule."""
+        group, _, kind = self.folder.partition("/")
+        versions = () if self.conventions is None else self.conventions.versions
+        return {rule.kind for rule in self.rules} | {GroupVersionKind(group, version, kind) for version in versions}
+
+    @property
+    def operations(self) -> set[Operation]:
+        """The operations that have a rule."""
+        answered = () if self.conventions is None else self.conventions.answered
+        return {rule.function.operation for rule in self.rules}.union(answered)
+
+    def cases(self) -> Iterator[Fixture]:
+        """Yield the fixtures of its rules."""
+        group = self.folder.partition("/")[0]
+        files: list[Traversable] = []
+        if self.conventions is not None:
+            files.append(_ROOT.joinpath(group, _CONVENTIONS))
+        if self.rules:
+            files += sorted(_ROOT.joinpath(self.folder, "testdata").iterdir(), key=lambda entry: entry.name)
+        for file in files:
+            for value in read_values(file.read_text("utf-8"), source=f"{group}/{file.name}"):
+                yield from (case for case in read_fixtures(value.value) if case.question.kind in self.kinds)
+
+
+class _Group(msgspec.Struct, frozen=True):
+    """``conventions.yaml``, which also has ``objects`` and ``tests``."""
+
+    kinds: dict[str, ConventionalKind]
+
+
+# msgspec describes a type at its first use. In two threads at once, this crashes the process.
+msgspec.json.Decoder(_Group)
+
+
+def read_bundle() -> Iterator[BundledKind]:
+    """Yield the bundle by group and kind; raises ValueError if a file is invalid, which tests rule out."""
+    for group in _list_groups():
+        listed, folders = _read_conventions(group), _list_folders(group)
+        for kind in sorted({*folders, *listed}):
+            folder = f"{group.name}/{kind}"
+            rules = _read_rules(folder, _read_document(folder)) if kind in folders else []
+            yield BundledKind(folder, rules, listed.get(kind))
+
+
+def _list_groups() -> list[Traversable]:
+    return sorted(_ROOT.iterdir(), key=lambda entry: entry.name)
+
+
+def _list_folders(group: Traversable) -> list[str]:
+    """Return the kinds of a group that have a customization."""
+    return sorted(entry.name for entry in group.iterdir() if entry.name != _CONVENTIONS)
+
+
+@cache
+def _read_document(folder: str) -> JSONObject:
+    text = _ROOT.joinpath(folder, "customization.yaml").read_text("utf-8")
+    document: JSONObject = yaml.load(text, yaml.CSafeLoader)
+    return document
+
+
+def _read_rules(folder: str, document: JSONObject, only: Operation | None = None) -> list[Rule]:
+    found = read_customization(document, only)
+    if found.problems:
+        raise ValueError(f"bundle {folder}: {found.problems[0].place}: {found.problems[0].text}")
+    return [rule._replace(source=f"bundle {folder}") for rule in found.rules]
+
+
+class _Scripts(Rules):
+    """The rules with a script. Each script is compiled when it is needed first, because that takes most of the time."""
+
+    def __init__(self) -> None:
+        """Read the customizations."""
+        self._documents: Final[dict[tuple[GroupVersionKind, Operation], list[tuple[str, JSONObject]]]] = {}
+        self._read: Final[dict[tuple[str, Operation], list[Rule]]] = {}
+        for group in _list_groups():
+            for kind in _list_folders(group):
+                folder = f"{group.name}/{kind}"
+                document = _read_document(folder)
+                for key in list_answers(document):
+                    self._documents.setdefault(key, []).append((folder, document))
+
+    def __getitem__(self, key: tuple[GroupVersionKind, Operation]) -> tuple[Rule, ...]:
+        kind, operation = key
+        found = []
+        for folder, document in self._documents[key]:
+            if (folder, operation) not in self._read:
+                self._read[folder, operation] = _read_rules(folder, document, operation)
+            found += [rule for rule in self._read[folder, operation] if rule.kind == kind]
+        return index_rules(found)[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._documents
+
+    def __iter__(self) -> Iterator[tuple[GroupVersionKind, Operation]]:
+        return iter(self._documents)
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+
+def _read_conventions(group: Traversable) -> dict[str, ConventionalKind]:
+    file = group.joinpath(_CONVENTIONS)
+    if not file.is_file():
+        return {}
+    listed = file.read_text("utf-8").partition(_FIXTURES)[0]
+    try:
+        return msgspec.convert(yaml.load(listed, yaml.CSafeLoader), _Group).kinds
+    except msgspec.ValidationError as error:
+        raise ValueError(f"bundle {group.name}/{_CONVENTIONS}: {error}") from None
+
+
+@lru_cache(maxsize=1)
+def load_bundle_rules() -> Rules:
+    """Return the rules with a script; the first call reads them."""
+    return _Scripts()
+
+
+@lru_cache(maxsize=1)
+def _load_conventions() -> Conventions:
+    """Return the handlers of the listed kinds, and of the kinds that share a customization with one of them."""
+    own: dict[tuple[GroupVersionKind, Operation], Handler] = {}
+    shared: dict[tuple[GroupVersionKind, Operation], Handler] = {}
+    for group in _list_groups():
+        folders = _list_folders(group)
+        for name, kind in _read_conventions(group).items():
+            handler = Handler(f"bundle {group.name}/{name}", kind.answer, in_thread=True)
+            for version, operation in product(kind.versions, kind.answered):
+                own[GroupVersionKind(group.name, version, name), operation] = handler
+            if name in folders:
+                beside = {one for one, _ in list_answers(_read_document(f"{group.name}/{name}"))}
+                shared.update(((one, operation), handler) for one, operation in product(beside, kind.answered))
+    return {**shared, **own}
+
+
+class BundleLayer:
+    """The bundle: a script, or else the conventions of a listed kind, or else the rules for a family of kinds."""
+
+    name = "bundle"
+
+    def __init__(self, runner: Runner, *, observe: Observe, definitions: StoreView | None = None) -> None:
+        """Read which kinds the bundle has, so that no review waits for it; arguments as for `LuaLayer`.
+
+        Args:
+            runner: Runs the scripts.
+            observe: Called after each call of a script.
+            definitions: CustomResourceDefinitions, which tell the kinds of a family.
+        """
+        self._scripts: Final = LuaLayer("bundle", load_bundle_rules, runner, observe=observe)
+        self._conventions: Final = _load_conventions()
+        self._definitions: Final = definitions
+        load_bundle_rules()
+        known_globals()  # creates the machine that compiles scripts
+
+    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
+        """Return whether there is a rule for a kind and operation."""
+        if self._scripts.knows(kind, operation) or (kind, operation) in self._conventions:
+            return True
+        return self._scripts.knows(STAND_IN, operation) and is_defined_by_users(kind, self._definitions)
+
+    def find(self, question: Question) -> Handler | None:
+        """Return the rule for a kind and operation."""
+        found = self._scripts.find(question) or self._conventions.get((question.kind, question.operation))
+        if found is None and is_defined_by_users(question.kind, self._definitions):
+            return self._scripts.find(question._replace(kind=STAND_IN))
+        return found
+
+    def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
+        """Return the kinds and operations that have a rule."""
+        rules = chain(self._scripts.answers(), self._conventions)
+        family = [operation for kind, operation in self._scripts.answers() if kind == STAND_IN]
+        yield from (rule for rule in rules if rule[0] != STAND_IN)
+        yield from product(list_defined_by_users(self._definitions), family)
+
+
+def is_defined_by_users(kind: GroupVersionKind, definitions: StoreView | None) -> bool:
+    """Return whether a kind is a managed resource, a composite resource or a claim.
+
+    Args:
+        kind: The kind.
+        definitions: CustomResourceDefinitions, indexed by `DEFINITIONS_BY_KIND`; None if there are none.
+    """
+    found = () if definitions is None else definitions.find(DEFINITIONS_BY_KIND, "", tuple(kind.group_kind))
+    if found:
+        return _has_category(as_object(found[0].get("spec")))
+    group = next((kind.group.removesuffix(one) for one in _PROVIDERS if kind.group.endswith(one)), "")
+    # ProviderConfigs and their usages configure providers.
+    return group not in ("", *_CORE) and not kind.kind.endswith(("Config", "ConfigUsage"))
+
+
+def list_defined_by_users(definitions: StoreView | None) -> Iterator[GroupVersionKind]:
+    """Yield the served versions of all kinds in the definitions for which `is_defined_by_users` is true."""
+    for definition in () if definitions is None else definitions.each("", DEFINITIONS_BY_KIND.group_kind):
+        spec = as_object(definition.get("spec"))
+        if not _has_category(spec):
+            continue
+        group, name = str(spec.get("group") or ""), str(as_object(spec.get("names")).get("kind") or "")
+        for _, version in enumerate_objects(spec.get("versions")):
+            if version.get("served") is True:
+                yield GroupVersionKind(group, str(version.get("name") or ""), name)
+
+
+def _has_category(spec: Mapping[str, JSON]) -> bool:
+    categories = as_object(spec.get("names")).get("categories")
+    return isinstance(categories, list) and not _CATEGORIES.isdisjoint(
+        one for one in categories if isinstance(one, str)
+    )

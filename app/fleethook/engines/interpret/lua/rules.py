@@ -1,0 +1,306 @@
+"""Reads the rules of customizations and of ``karmada-config``: one script for each kind and operation.
+
+Sources: karmada docs/proposals/runtime-value-retention (``RuntimeValueRetention``); karmada v1.16
+pkg/apis/config/v1alpha1 (``ResourceInterpreterCustomization``),
+pkg/resourceinterpreter/customized/declarative/configmanager.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from fleethook.cluster.manifests.yaml_reader import ManifestError, read_values
+from fleethook.engines.interpret.lua.syntax.lexer import LuaSyntaxError
+from fleethook.engines.interpret.lua.syntax.mistakes import (
+    explain_body,
+    explain_misplaced,
+    explain_undefined,
+    reads_documents,
+)
+from fleethook.engines.interpret.lua.syntax.parser import Script, parse_script, wrap_body
+from fleethook.engines.interpret.lua.vm import LuaError, Machine, Program
+from fleethook.model.gvk import GroupVersionKind, parse_api_version
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.karmada import RETENTION_KEY, Operation
+
+# Lua truncates longer names in its messages.
+_MAX_NAME_LENGTH: Final = 55
+
+
+class Function(NamedTuple):
+    """The Lua function of an operation."""
+
+    operation: Operation
+    member: str
+    """Its member of ``spec.customizations``."""
+    name: str
+    parameters: tuple[str, ...]
+    """The usual names of its parameters."""
+    results: int = 1
+
+
+FUNCTIONS: Final = (
+    Function(Operation.RETAIN, "retention", "Retain", ("desiredObj", "observedObj")),
+    Function(Operation.REPLICA, "replicaResource", "GetReplicas", ("desiredObj",), 2),
+    Function(Operation.COMPONENT, "componentResource", "GetComponents", ("desiredObj",)),
+    Function(Operation.REVISE_REPLICA, "replicaRevision", "ReviseReplica", ("desiredObj", "desiredReplica")),
+    Function(Operation.STATUS, "statusReflection", "ReflectStatus", ("observedObj",)),
+    Function(Operation.AGGREGATE_STATUS, "statusAggregation", "AggregateStatus", ("desiredObj", "statusItems")),
+    Function(Operation.HEALTH, "healthInterpretation", "InterpretHealth", ("observedObj",)),
+    Function(Operation.DEPENDENCY, "dependencyInterpretation", "GetDependencies", ("desiredObj",)),
+)
+FUNCTION_OF: Final = {function.operation: function for function in FUNCTIONS}
+_BY_MEMBER: Final = {function.member: function for function in FUNCTIONS}
+_MEMBER_OF: Final = {function.name: function.member for function in FUNCTIONS}
+
+ALSO_FOR: Final = "fleethook.io/also-for"
+"""An annotation of a customization: what else it applies to, separated by commas. An entry is another apiVersion of its
+kind, or an apiVersion and kinds: ``group/v2, group/v1 Other Third``."""
+
+_GLOBALS: Final = ("desiredObj", "runtimeObj", "observedObj")
+RETENTION_SCRIPTS: Final = ("health.lua", "retention.lua")
+"""The members of a RuntimeValueRetention that may have its script. The proposal uses ``health.lua``."""
+
+
+class Rule(NamedTuple):
+    """One script for one kind and operation."""
+
+    kind: GroupVersionKind
+    function: Function
+    source: str
+    """Its object, such as ``ResourceInterpreterCustomization foo``."""
+    place: str
+    """Its path in the object."""
+    program: Program
+    script: Script
+    with_globals: bool = False
+    """Whether the documents are also globals, as in the proposal."""
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 digest of the script that runs."""
+        return self.program.id.partition(":")[0]
+
+
+class RuleProblem(NamedTuple):
+    """A problem that makes a rule unusable."""
+
+    place: str
+    text: str
+
+
+class ParsedRules(NamedTuple):
+    """The rules of an object, and its problems."""
+
+    rules: list[Rule]
+    problems: list[RuleProblem]
+
+
+def list_answers(document: JSONObject) -> Iterator[tuple[GroupVersionKind, Operation]]:
+    """Yield the kinds and operations that a valid customization has rules for; compiles no script."""
+    spec = as_object(document.get("spec"))
+    kind = _read_kind(as_object(spec.get("target")), "spec.target", [])
+    operations = [_BY_MEMBER[member].operation for member in as_object(spec.get("customizations"))]
+    if kind is not None:
+        for one in (kind, *_list_other_kinds(document, kind.kind)):
+            yield from ((one, operation) for operation in operations)
+
+
+def read_customization(document: JSONObject, only: Operation | None = None) -> ParsedRules:
+    """Return the rules of a ResourceInterpreterCustomization, or only those for one operation."""
+    spec = as_object(document.get("spec"))
+    target = as_object(spec.get("target"))
+    found = ParsedRules([], [])
+    kind = _read_kind(target, "spec.target", found.problems)
+    name = str(as_object(document.get("metadata")).get("name") or "")
+    customizations = spec.get("customizations")
+    if not isinstance(customizations, dict):
+        found.problems.append(RuleProblem("spec.customizations", "Required value: give at least one rule"))
+        return found
+    for member, value in customizations.items():
+        place = f"spec.customizations.{member}.luaScript"
+        function = _BY_MEMBER.get(member)
+        if function is None:
+            known = ", ".join(_BY_MEMBER)
+            found.problems.append(RuleProblem(f"spec.customizations.{member}", f"unknown rule: use one of {known}"))
+            continue
+        text = as_object(value).get("luaScript")
+        if text in (None, "") or only not in (None, function.operation):
+            continue
+        if not isinstance(text, str):
+            found.problems.append(RuleProblem(place, "Invalid value: must be a string"))
+            continue
+        _add_rule(found, kind, function, text, (f"ResourceInterpreterCustomization {name}", place), f"{name}/{member}")
+    for more in _list_other_kinds(document, kind.kind if kind is not None else ""):
+        found.rules.extend([rule._replace(kind=more) for rule in found.rules if rule.kind == kind])
+    return found
+
+
+def _list_other_kinds(document: JSONObject, kind: str) -> Iterator[GroupVersionKind]:
+    annotations = as_object(as_object(document.get("metadata")).get("annotations"))
+    for words in (entry.split() for entry in str(annotations.get(ALSO_FOR) or "").split(",")):
+        for name in words[1:] or (words and [kind]):
+            yield GroupVersionKind(*parse_api_version(words[0]), name)
+
+
+# The reason of a YAML error may quote a value of up to 8 MiB.
+_MAX_REASON_LENGTH: Final = 1_000
+
+
+def read_config_map(document: JSONObject) -> ParsedRules:
+    """Return the rules of a ``karmada-config`` ConfigMap."""
+    found = ParsedRules([], [])
+    text = as_object(document.get("data")).get(RETENTION_KEY)
+    if text is None:
+        return found
+    place = f"data[{RETENTION_KEY}]"
+    if not isinstance(text, str):
+        found.problems.append(RuleProblem(place, "Invalid value: must be a string"))
+        return found
+    try:
+        values = [document.value for document in read_values(text, source=place)]
+    except ManifestError as error:
+        found.problems.append(RuleProblem(place, f"line {error.line}: {error.reason[:_MAX_REASON_LENGTH]}"))
+        return found
+    entries = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
+    first: dict[GroupVersionKind, str] = {}
+    for index, entry in enumerate(entry for entry in entries if entry is not None):
+        _read_retention(found, entry, f"{place}[{index}]", first)
+    return found
+
+
+def _read_retention(found: ParsedRules, entry: JSON, place: str, first: dict[GroupVersionKind, str]) -> None:
+    if not isinstance(entry, dict):
+        found.problems.append(RuleProblem(place, "is not a RuntimeValueRetention: expected an object"))
+        return
+    kind = _read_kind(entry, place, found.problems)
+    texts = {name: entry[name] for name in RETENTION_SCRIPTS if entry.get(name) not in (None, "")}
+    problem = _find_retention_problem(entry, texts)
+    if problem:
+        found.problems.append(RuleProblem(place, problem))
+        return
+    name, text = next(iter(texts.items()))
+    if not isinstance(text, str):
+        found.problems.append(RuleProblem(f"{place}.{name}", "Invalid value: must be a string"))
+    elif kind in first:
+        what = f"{kind.api_version} {kind.kind}"
+        found.problems.append(RuleProblem(place, f"{what} is already defined at {first[kind]}: remove one of them"))
+    elif kind is not None:
+        first[kind] = place
+        source = ("ConfigMap karmada-config", f"{place}.{name}")
+        _add_rule(
+            found, kind, FUNCTION_OF[Operation.RETAIN], text, source, f"karmada-config/{kind.kind}", retention=True
+        )
+
+
+def _find_retention_problem(entry: JSONObject, texts: JSONObject) -> str:
+    unknown = sorted(str(name) for name in entry.keys() - {"apiVersion", "kind", *RETENTION_SCRIPTS})
+    if unknown:
+        return f"unknown members: {', '.join(unknown)}"
+    if not texts:
+        return f"has no script: give one as {RETENTION_SCRIPTS[1]}"
+    if len(texts) > 1 and len({text for text in texts.values() if isinstance(text, str)}) != 1:
+        return f"has two scripts that differ, {' and '.join(texts)}: give one"
+    return ""
+
+
+def _read_kind(target: Mapping[str, JSON], place: str, problems: list[RuleProblem]) -> GroupVersionKind | None:
+    missing = [name for name in ("apiVersion", "kind") if not isinstance(target.get(name), str) or not target[name]]
+    problems += (RuleProblem(f"{place}.{name}", f"Required value: {name} of the resources") for name in missing)
+    if missing:
+        return None
+    return GroupVersionKind(*parse_api_version(target["apiVersion"]), target["kind"])
+
+
+def _add_rule(
+    found: ParsedRules,
+    kind: GroupVersionKind | None,
+    function: Function,
+    text: str,
+    source: tuple[str, str],
+    name: str,
+    *,
+    retention: bool = False,
+) -> None:
+    try:
+        script = _parse_rule_script(text, function.name if retention else "")
+    except LuaSyntaxError as error:
+        found.problems.append(RuleProblem(source[1], f"Lua script error: line {error.line}: {error}"))
+        return
+    mistake = _find_mistake(script, text, function, retention=retention)
+    if mistake:
+        found.problems.append(RuleProblem(source[1], mistake))
+        return
+    digest = hashlib.sha256(script.runnable.encode()).hexdigest()
+    own_globals = bool(script.assigned & known_globals()) or "_G" in text
+    program = Program(f"{digest}:{name}", name[-_MAX_NAME_LENGTH:], script.runnable, own_globals)
+    try:
+        _get_machine().compile(program)
+    except LuaError as error:
+        found.problems.append(RuleProblem(source[1], f"Lua script error: {error}"))
+        return
+    if kind is not None:
+        found.rules.append(Rule(kind, function, *source, program, script, retention))
+
+
+@lru_cache(maxsize=4096)
+def _parse_rule_script(text: str, body_for: str) -> Script:
+    """Return a parsed script. If it does not define the function ``body_for``, it is the body of that function."""
+    known = known_globals()
+    if not body_for:
+        return parse_script(text, known=known)
+    known |= set(_GLOBALS)
+    parsed = parse_script(text, known=known)
+    # A body without the documents returns another object, which fails at each call.
+    is_body = reads_documents(parsed) or "return" not in text
+    if body_for in parsed.assigned or not is_body or explain_misplaced(parsed, text, members=_MEMBER_OF):
+        return parsed
+    return parse_script(wrap_body(text, name=body_for, parameters=_GLOBALS[:2]), known=known)
+
+
+def _find_mistake(script: Script, text: str, function: Function, *, retention: bool) -> str:
+    """Return the reason why a script does not define its function, ``""`` if it does."""
+    name = function.name
+    if name in script.assigned:
+        return ""
+    mistake = explain_misplaced(script, text, members=_MEMBER_OF)
+    mistake = mistake or explain_body(script, name=name, parameters=function.parameters)
+    mistake = mistake or f"the script has to define it{', or be its body and use desiredObj' if retention else ''}"
+    return f"not found function {name}: {mistake}"
+
+
+@lru_cache(maxsize=1)
+def _get_machine() -> Machine:
+    """Return the machine that compiles scripts for validation; it runs none."""
+    return Machine()
+
+
+@lru_cache(maxsize=1)
+def known_globals() -> frozenset[str]:
+    """Return the names of the predefined globals of scripts."""
+    return _get_machine().names()
+
+
+def list_findings(rule: Rule) -> Iterator[str]:
+    """Yield the warnings about a script, each with its line."""
+    for finding in rule.script.findings:
+        if finding.text.startswith(f"function {rule.function.name} is global"):
+            continue
+        hint = explain_undefined(finding.text)
+        yield f"line {finding.line}: {finding.text}{hint}"
+    finished = rule.script.functions.get(rule.function.name)
+    if finished is not None and not finished.returns:
+        yield f"line {finished.line}: {rule.function.name} does not return a value on every path"
+
+
+def list_unportable(rule: Rule) -> Iterator[str]:
+    """Yield the code of a script that does not run in Karmada, each with its line."""
+    yield from (f"line {finding.line}: {finding.text}" for finding in rule.script.portability)
+
+
+def describe_object(value: Any) -> str:
+    """Return the name of an object in messages: kind, namespace and name."""
+    metadata = as_object(value.get("metadata"))
+    namespace = metadata.get("namespace")
+    return f"{value.get('kind')} {f'{namespace}/' if namespace else ''}{metadata.get('name')}"

@@ -1,0 +1,1 @@
+"""Interpreter reviews: their two shapes, and the validation of answers."""

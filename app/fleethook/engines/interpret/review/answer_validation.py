@@ -1,0 +1,141 @@
+"""Validates answers of every layer.
+
+Source: karmada v1.16 pkg/resourceinterpreter/customized/webhook/request, pkg/util/interpreter/validation.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from fleethook.engines.interpret.review.requirements_validation import check_requirements
+from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.typed_members import InterpretError
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.karmada import PATCHING, Operation
+from fleethook.model.selectors import validate_selector
+
+MAX_REPLICAS: Final = 2**31 - 1
+_IDENTITY: Final = ("name", "namespace", "uid")
+
+
+def validate_answer(question: Question, answer: Answer) -> Answer:
+    """Return ``answer`` in its final form.
+
+    Raises:
+        InterpretError: The answer does not fit the question; the text names the member and the reason.
+    """
+    operation = question.operation
+    if operation in PATCHING:
+        return Answer(object=_require_same_object(question.object, answer.object))
+    if operation is Operation.REPLICA:
+        replicas = _require_replicas(answer.replicas, "replicas")
+        requirements = _require_object(answer.requirements, "requirements")
+        check_requirements(requirements, "requirements")
+        return answer if replicas is answer.replicas else Answer(replicas=replicas, requirements=requirements)
+    if operation is Operation.HEALTH:
+        if not isinstance(answer.healthy, bool):
+            raise InterpretError(f"healthy is {answer.healthy!r}, expected true or false", code=500)
+        return answer
+    if operation is Operation.STATUS:
+        return Answer(status=_require_object(answer.status, "status"))
+    if operation is Operation.COMPONENT:
+        return Answer(
+            components=[
+                _validate_component(one, index)
+                for index, one in enumerate(_require_list(answer.components, "components"))
+            ]
+        )
+    return Answer(dependencies=_sort_dependencies(_require_list(answer.dependencies, "dependencies")))
+
+
+def _require_same_object(sent: JSONObject, answered: JSON) -> JSONObject:
+    """Return the changed object; raises InterpretError if its identity changed."""
+    if not isinstance(answered, dict):
+        raise InterpretError(f"the answer is {type(answered).__name__}, expected an object", code=500)
+    metadata = answered.get("metadata")
+    if metadata is None:
+        metadata = {}
+    if not isinstance(metadata, dict):
+        raise InterpretError("metadata of the answer is not an object", code=500)
+    for name in ("apiVersion", "kind"):
+        if sent.get(name) != answered.get(name):
+            raise InterpretError(f"{name} was changed: the answer must be the same object", code=500)
+    known = as_object(sent.get("metadata"))
+    for name in _IDENTITY:
+        if known.get(name) != metadata.get(name) and not _is_pruned(name, metadata):
+            raise InterpretError(f"metadata.{name} was changed: the answer must be the same object", code=500)
+    return answered
+
+
+def _is_pruned(name: str, metadata: JSONObject) -> bool:
+    # Prune removes the uid, because the member cluster assigns its own.
+    return name == "uid" and name not in metadata
+
+
+def _require_replicas(value: Any, name: str) -> int:
+    # Lua and JSON have one type of number, so 2.0 is an integer here.
+    number = int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise InterpretError(f"{name} is {value!r}, expected an integer", code=500)
+    if not 0 <= number <= MAX_REPLICAS:
+        raise InterpretError(f"{name} is {number}, expected a replica count from 0 to {MAX_REPLICAS}", code=500)
+    return number
+
+
+def _require_object(value: JSON, name: str) -> JSON:
+    if value is not None and not isinstance(value, dict):
+        raise InterpretError(f"{name} is {type(value).__name__}, expected an object", code=500)
+    return value
+
+
+def _require_list(value: JSON, name: str) -> list[JSON]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise InterpretError(f"{name} is {type(value).__name__}, expected a list", code=500)
+    return value
+
+
+def _validate_component(component: JSON, index: int) -> JSONObject:
+    where = f"components[{index}]"
+    if not isinstance(component, dict) or not isinstance(component.get("name"), str) or not component["name"]:
+        raise InterpretError(f"{where} has no name", code=500)
+    check_requirements(component.get("replicaRequirements"), f"{where}.replicaRequirements")
+    return {**component, "replicas": _require_replicas(component.get("replicas", 0), f"{where}.replicas")}
+
+
+def _sort_dependencies(dependencies: list[JSON]) -> list[JSONObject]:
+    """Return the references sorted by kind and name, without duplicates."""
+    problems = list(dependency_problems(dependencies))
+    if problems:
+        raise InterpretError("; ".join(problems), code=500)
+    # The JSON text is the key, because a dict is not hashable. Comparing 10,000 references pairwise takes a minute.
+    unique: dict[bytes, JSONObject] = {}
+    for one in dependencies:
+        unique.setdefault(msgspec.json.encode(one, order="sorted"), one)
+    return sorted(unique.values(), key=_make_sort_key)
+
+
+def _make_sort_key(dependency: JSONObject) -> tuple[str, str, str, str]:
+    members = ("apiVersion", "kind", "namespace", "name")
+    api_version, kind, namespace, name = (str(dependency.get(member) or "") for member in members)
+    return api_version, kind, namespace, name
+
+
+def dependency_problems(dependencies: list[JSON]) -> Iterator[str]:
+    """Yield the problems of references to other objects."""
+    for index, dependency in enumerate(dependencies):
+        where = f"dependencies[{index}]"
+        if not isinstance(dependency, dict):
+            yield f"{where}: Invalid value: expected an object"
+            continue
+        for member in ("apiVersion", "kind"):
+            if not isinstance(dependency.get(member), str) or not dependency[member]:
+                yield f'{where}.{member}: Invalid value: "": missing required {member}'
+        selector = dependency.get("labelSelector")
+        if not dependency.get("name") and selector is None:
+            yield f"{where}: Invalid value: dependency can not leave name and labelSelector all empty"
+        if selector is not None:
+            for pointer, problem in validate_selector(selector, ""):
+                yield f"{where}.labelSelector{pointer.replace('/', '.')}: {problem}"

@@ -1,0 +1,139 @@
+"""Answering interpreter reviews: ``ExploreReview`` and ``ResourceInterpreterContext`` on any of their routes."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qs
+
+from starlette.types import Scope
+
+from fleethook.engines.interpret.chain import Chain, ChainError, Explained, Step
+from fleethook.engines.interpret.review.codec import (
+    DecodedReview,
+    decode_review,
+    encode_answer,
+    encode_failure,
+    read_question,
+)
+from fleethook.interpret.question import Question
+from fleethook.interpret.typed_members import InterpretError
+from fleethook.model.asked_calls import AskedCall
+from fleethook.model.karmada import InterpretRequest
+from fleethook.server.logs.logs import InterpretLine
+from fleethook.server.logs.review_lines import make_interpret_line
+from fleethook.server.reviews.endpoint import MAX_ON_LOOP
+from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
+from fleethook.work.immediate_steps import Steps
+
+
+class Interpreted(NamedTuple):
+    """The result of a review; ``problem`` is None if there is an answer."""
+
+    question: Question | None
+    steps: tuple[Step, ...]
+    problem: InterpretError | None
+    calls: tuple[AskedCall, ...] = ()
+
+
+class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, Interpreted]):
+    """One interpreter route: its chain answers in the shape of the review.
+
+    The only fact of a request is whether its caller wants to know which layers were asked.
+    """
+
+    max_at_once = MAX_ON_LOOP
+
+    def __init__(self, path: str, chain: Chain, **rest: Any) -> None:
+        """Prepare.
+
+        Args:
+            path: Of the route.
+            chain: Answers the questions.
+            rest: As in `ReviewEndpoint`.
+        """
+        super().__init__(path, **rest)
+        self._chain: Final = chain
+
+    def _inspect(self, scope: Scope) -> bool:
+        return b"explain" in scope["query_string"] and _wants_explanation(scope)
+
+    def _decode(self, body: bytes) -> DecodedReview:
+        return decode_review(body)
+
+    def _decide(
+        self, received: Received[DecodedReview, bool], request: InterpretRequest
+    ) -> Steps[tuple[Interpreted, bytes]]:
+        del request
+        review, explain = received.review, received.call
+        question: Question | None = None
+        steps: tuple[Step, ...] = ()
+        calls: tuple[AskedCall, ...] = ()
+        try:
+            is_large = received.is_large
+            if is_large:
+                question = yield from self._read_large(received)
+            else:
+                question = read_question(review, built_in=self._chain.built_in)
+            explained = self._chain.begin(question, off_loop=self._off_loop if is_large else None)
+            if not isinstance(explained, Explained):
+                explained = yield explained
+            steps, calls = explained.steps, explained.calls
+            shown = steps if explain else None
+            if is_large:
+                answer: bytes = yield self._off_loop(encode_answer, review, question, explained.answer, shown)
+            else:
+                answer = encode_answer(review, question, explained.answer, shown)
+        except Exception as error:  # noqa: BLE001 - every failure needs an answer with the uid
+            problem = self._find_problem(error, review.uid)
+            if isinstance(problem, ChainError):
+                steps, calls = problem.steps, problem.calls
+            return _encode_failure(received, Interpreted(question, steps, problem, calls), problem)
+        return Interpreted(question, steps, None, calls), answer
+
+    def _read_large(self, received: Received[DecodedReview, bool]) -> Steps[Question]:
+        # The chain is not asked in a thread, as the store may change its rules meanwhile.
+        decode = partial(read_question, received.review, built_in=lambda _kind, _operation: False)
+        question: Question = yield self._off_loop(decode)
+        return question._replace(large=True)
+
+    def _find_problem(self, error: Exception, uid: str) -> InterpretError:
+        if isinstance(error, InterpretError):
+            return error
+        message, code, _reason = explain_failure(error, route=self._path, uid=uid)
+        return InterpretError(message, code=code)
+
+    def _refuse(self, received: Received[DecodedReview, bool], problem: Problem) -> tuple[Interpreted, bytes]:
+        error = InterpretError(problem.message, code=problem.code)
+        return _encode_failure(received, Interpreted(None, (), error), error)
+
+    def _classify(self, review: DecodedReview, verdict: Interpreted) -> tuple[str, str]:
+        del review
+        operation = "" if verdict.question is None else verdict.question.operation.value
+        return operation, "answered" if verdict.problem is None else "errored"
+
+    def _list_calls(self, verdict: Interpreted) -> Sequence[AskedCall]:
+        return verdict.calls
+
+    def _describe(
+        self, received: Received[DecodedReview, bool], verdict: Interpreted, *, seconds: float
+    ) -> InterpretLine:
+        return make_interpret_line(
+            self._path,
+            received.review,
+            verdict.question,
+            steps=verdict.steps,
+            problem=None if verdict.problem is None else str(verdict.problem),
+            seconds=seconds,
+            request_id=received.request_id,
+        )
+
+
+def _encode_failure(
+    received: Received[DecodedReview, bool], verdict: Interpreted, problem: InterpretError
+) -> tuple[Interpreted, bytes]:
+    return verdict, encode_failure(received.review, problem, verdict.steps if received.call else None)
+
+
+def _wants_explanation(scope: Scope) -> bool:
+    query = parse_qs(scope["query_string"].decode("latin-1"))
+    return query.get("explain", ["0"])[-1] not in ("", "0", "false")

@@ -1,0 +1,175 @@
+"""Every rule of the bundle with its fixtures and with empty objects."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from fleethook.cluster.store import Store
+from fleethook.engines.interpret.chain import Chain
+from fleethook.engines.interpret.fixtures import Fixture, compare_answer
+from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND
+from fleethook.engines.interpret.lua.bundle import BundledKind, BundleLayer, load_bundle_rules, read_bundle
+from fleethook.engines.interpret.lua.layer import index_rules
+from fleethook.engines.interpret.lua.rules import list_findings
+from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.interpret.question import Question
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
+
+KINDS = list(read_bundle())
+CASES = [(kind.folder, case) for kind in KINDS for case in kind.cases()]
+
+
+def unobserved(*_: Any) -> None:
+    return
+
+
+@pytest.fixture(scope="module")
+def chain() -> Chain:
+    return Chain([BundleLayer(Runner(), observe=unobserved)])
+
+
+@pytest.mark.parametrize(
+    ("folder", "case"), CASES, ids=[f"{folder}-{case.question.operation}-{case.name}" for folder, case in CASES]
+)
+async def test_fixture(chain: Chain, folder: str, case: Fixture) -> None:
+    assert case.question.kind in {one for kind in KINDS if kind.folder == folder for one in kind.kinds}
+    explained = await chain.answer(case.question)
+    assert list(compare_answer(case, explained.answer)) == []
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=[kind.folder for kind in KINDS])
+def test_every_rule_has_a_fixture(kind: BundledKind) -> None:
+    found = {case.question.operation for case in kind.cases()}
+    assert found <= kind.operations
+    # The conventions report and aggregate the status of all kinds alike: a fixture for each group is enough.
+    group = f"{kind.folder.partition('/')[0]}/"
+    beside = [one for one in KINDS if one.conventions is not None and one.folder.startswith(group)]
+    anywhere = {case.question.operation for one in beside for case in one.cases()}
+    scripts = {rule.function.operation for rule in kind.rules}
+    assert kind.operations - scripts - found <= anywhere & {Operation.STATUS, Operation.AGGREGATE_STATUS}
+    assert scripts <= found
+    if kind.conventions is not None and Operation.HEALTH in kind.operations:
+        verdicts = {case.output["healthy"] for case in kind.cases() if case.question.operation is Operation.HEALTH}
+        assert verdicts == {True, False}, "a rule of health needs fixtures of both answers"
+    for rule in kind.rules:
+        assert list(list_findings(rule)) == []
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=[kind.folder for kind in KINDS])
+async def test_aggregating_again_changes_nothing(chain: Chain, kind: BundledKind) -> None:
+    for case in kind.cases():
+        if case.question.operation is Operation.AGGREGATE_STATUS:
+            once = (await chain.answer(case.question)).answer.object
+            assert once is not None
+            assert (await chain.answer(case.question._replace(object=once))).answer.object == once
+
+
+REVISED = [(folder, case) for folder, case in CASES if case.question.operation is Operation.REVISE_REPLICA]
+
+
+@pytest.mark.parametrize(
+    ("folder", "case"), REVISED, ids=[f"{folder}-{number}" for number, (folder, _) in enumerate(REVISED)]
+)
+async def test_the_label_retains_the_replicas_of_every_kind_that_has_some(
+    chain: Chain, folder: str, case: Fixture
+) -> None:
+    async def ask(operation: Operation, document: Any, **rest: Any) -> Any:
+        question = Question(operation, case.question.kind, document, **rest)
+        return (await chain.answer(question)).answer
+
+    template = case.question.object
+    observed = (await ask(Operation.REVISE_REPLICA, template, replicas=7)).object
+    scaled = (await ask(Operation.REPLICA, observed)).replicas
+    labels = {**template["metadata"].get("labels", {}), RETAIN_REPLICAS_LABEL: "true"}
+    desired = {**template, "metadata": {**template["metadata"], "labels": labels}}
+    retained = (await ask(Operation.RETAIN, desired, observed=observed)).object
+    assert (await ask(Operation.REPLICA, retained)).replicas == scaled, folder
+    # Members beside the number are those of the template.
+    assert {**retained, "spec": {}} == {**desired, "spec": {}}
+
+
+# The CRDs of the kinds require spec.
+MINIMAL: list[dict[str, Any]] = [{"spec": {}}, {"spec": {}, "status": {}}, {"spec": {}, "status": {"conditions": []}}]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=[kind.folder for kind in KINDS])
+async def test_empty_object_is_answered(chain: Chain, kind: BundledKind) -> None:
+    for target, operation, rest in product(kind.kinds, kind.operations, MINIMAL):
+        document = {"apiVersion": target.api_version, "kind": target.kind, "metadata": {"name": "x"}, **rest}
+        for items in ([], [{"clusterName": "a"}], [{"clusterName": "a", "status": {}}]):
+            answer = (await chain.answer(Question(operation, target, document, document, 1, items))).answer
+            if operation is Operation.HEALTH and "status" not in rest:
+                assert answer.healthy in (True, False)
+
+
+def test_scripts_are_compiled_when_they_are_needed() -> None:
+    lazy, read = load_bundle_rules(), index_rules(rule for kind in KINDS for rule in kind.rules)
+    assert dict(lazy) == dict(read)
+    assert len(lazy) == len(read)
+    with pytest.raises(KeyError):
+        lazy[GroupVersionKind("example.com", "v1", "Foo"), Operation.HEALTH]
+
+
+# --- The kinds that users of Crossplane define ---
+
+CLAIM = GroupVersionKind("example.org", "v1", "Database")
+
+
+def define(kind: GroupVersionKind, *categories: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.kind.lower()}s.{kind.group}"},
+        "spec": {
+            "group": kind.group,
+            "names": {"kind": kind.kind, "categories": list(categories)},
+            "versions": [{"name": kind.version, "served": True}, {"name": "v0", "served": False}],
+        },
+    }
+
+
+def make_layer(*definitions: dict[str, Any]) -> BundleLayer:
+    store = Store([DEFINITIONS_BY_KIND])
+    for one in definitions:
+        store.put(one)
+    return BundleLayer(Runner(), observe=lambda *_: None, definitions=store)
+
+
+@pytest.mark.parametrize(
+    ("kind", "categories", "known"),
+    [
+        (CLAIM, ("claim",), True),
+        (CLAIM, ("composite",), True),
+        (CLAIM, ("all", 1, None), False),
+        (CLAIM, None, False),
+        (GroupVersionKind("rds.aws.upbound.io", "v1beta1", "Instance"), ("crossplane", "managed", "aws"), True),
+        (GroupVersionKind("rds.aws.upbound.io", "v1beta1", "Instance"), ("crossplane",), False),
+        (GroupVersionKind("rds.aws.m.upbound.io", "v1beta1", "Instance"), None, True),
+        (GroupVersionKind("kubernetes.crossplane.io", "v1alpha2", "Object"), None, True),
+        (GroupVersionKind("aws.upbound.io", "v1beta1", "ProviderConfig"), None, False),
+        (GroupVersionKind("aws.upbound.io", "v1beta1", "ProviderConfigUsage"), None, False),
+        (GroupVersionKind("pkg.crossplane.io", "v1", "ProviderRevision"), None, False),
+        (GroupVersionKind("stacks.crossplane.io", "v1alpha1", "StackInstall"), None, False),
+        (GroupVersionKind("apps", "v1", "Deployment"), None, False),
+    ],
+)
+def test_categories_or_the_group_of_a_provider_tell_the_kinds(
+    kind: GroupVersionKind, categories: tuple[Any, ...] | None, *, known: bool
+) -> None:
+    layer = make_layer(*(() if categories is None else [define(kind, *categories)]))
+    assert layer.knows(kind, Operation.RETAIN) is known
+    assert (layer.find(Question(Operation.RETAIN, kind, {})) is not None) is known
+    assert not layer.knows(kind, Operation.REPLICA)
+    registered = {one.version for one, _ in layer.answers() if one.group_kind == kind.group_kind}
+    assert registered == ({kind.version} if known and categories is not None else set())
+
+
+async def test_a_claim_keeps_its_composite_resource() -> None:
+    document = {"apiVersion": CLAIM.api_version, "kind": CLAIM.kind, "metadata": {"name": "a"}, "spec": {"size": 1}}
+    observed = {**document, "spec": {"size": 2, "resourceRef": {"kind": "XDatabase", "name": "a-x"}}}
+    chain = Chain([make_layer(define(CLAIM, "claim"))])
+    answered = await chain.answer(Question(Operation.RETAIN, CLAIM, document, observed))
+    assert answered.answer.object == {**document, "spec": {**observed["spec"], "size": 1}}
+    assert answered.steps[-1].hook == "bundle crossplane.io/Managed"

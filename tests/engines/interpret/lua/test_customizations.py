@@ -1,0 +1,215 @@
+"""Customizations in the store: changes apply without a restart, and the last valid version stays in use."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from fleethook.asgi import Fleethook, create_app
+from fleethook.cluster.store.store import key_of
+from fleethook.model.json import JSONObject
+from fleethook.settings import Settings
+from tests.asgi_client import call
+from tests.engines.interpret.lua.customization_objects import config_map, customization, retention
+
+FOO = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "foo"}, "spec": {"size": 1}}
+OBSERVED = {**FOO, "spec": {"size": 9, "assigned": "node-1"}}
+
+
+@pytest.fixture
+def app() -> Fleethook:
+    return create_app(Settings(lua_seconds=0.2), log=None)
+
+
+async def explore(app: Fleethook, operation: str, **members: Any) -> JSONObject:
+    request = {"uid": "u", "operation": operation, "object": FOO, **members}
+    review = {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext", "request": request}
+    response = await call(app, "/interpret", json.dumps(review).encode(), query=b"explain=1")
+    assert response.status == 200
+    return response.json()
+
+
+async def ask_retention(app: Fleethook) -> Any:
+    answer = await explore(app, "Retain", observedObject=OBSERVED)
+    return answer["response"], [step["layer"] for step in answer["explanation"] if step["outcome"] != "none"]
+
+
+async def test_config_map_update_changes_retention_without_restart(app: Fleethook) -> None:
+    app.store.put(config_map(retention("desiredObj.spec.assigned = runtimeObj.spec.assigned")))
+    response, layers = await ask_retention(app)
+    assert (response["successful"], layers) == (True, ["lua"])
+    assert "patch" in response
+    app.store.put(config_map(retention("return desiredObj")))
+    response, _ = await ask_retention(app)
+    assert "patch" not in response
+    app.store.remove(key_of(config_map("")))
+    response, _ = await ask_retention(app)
+    assert not response["successful"]
+    assert "not found" in response["status"]["message"]
+
+
+async def test_invalid_update_keeps_the_last_valid_version_and_is_reported(app: Fleethook) -> None:
+    app.store.put(config_map(retention("desiredObj.spec.assigned = runtimeObj.spec.assigned")))
+    app.store.put(config_map(retention("desiredObj.spec.assigned = ")))
+    assert "patch" in (await ask_retention(app))[0]
+    readiness = (await call(app, "/readyz", b"", method="GET")).json()
+    [check] = [check for check in readiness["checks"] if check["name"] == "customizations"]
+    assert check["ok"]
+    assert check["detail"] == (
+        "ConfigMap karmada-system/karmada-config: invalid, its last valid version stays in use: "
+        "data[retention.customizations][0].retention.lua: Lua script error: line 2: unexpected symbol near '<eof>'"
+    )
+    assert app.customizations.counts() == (1, 1)
+    app.store.put(config_map(retention("desiredObj.spec.size = 1")))
+    assert app.customizations.counts() == (1, 0)
+
+
+async def test_other_config_maps_are_not_read(app: Fleethook) -> None:
+    app.store.put(config_map(retention("x ="), name="other"))
+    app.store.put(config_map(retention("x ="), namespace="elsewhere"))
+    assert app.customizations.counts() == (0, 0)
+
+
+async def test_objects_of_other_clusters_are_not_read(app: Fleethook) -> None:
+    other = config_map(retention("desiredObj.spec.size = 7"))
+    other["metadata"]["annotations"] = {"kcp.io/cluster": "tenant"}
+    app.store.put(other)
+    assert app.customizations.counts() == (0, 0)
+
+
+async def test_of_several_customizations_the_first_by_name_answers_and_dependencies_are_united(app: Fleethook) -> None:
+    def needing(name: str) -> str:
+        return f"function GetDependencies(o) return {{{{apiVersion = 'v1', kind = 'Secret', name = '{name}'}}}} end"
+
+    health = "function InterpretHealth(o) return {} end"
+    app.store.put(
+        customization("b", healthInterpretation=health.format("false"), dependencyInterpretation=needing("b"))
+    )
+    app.store.put(customization("a", healthInterpretation=health.format("true"), dependencyInterpretation=needing("a")))
+    assert (await explore(app, "InterpretHealth"))["response"]["healthy"] is True
+    dependencies = (await explore(app, "InterpretDependency"))["response"]["dependencies"]
+    assert [one["name"] for one in dependencies] == ["a", "b"]
+
+
+async def test_customizations_are_asked_before_the_config_map(app: Fleethook) -> None:
+    app.store.put(config_map(retention("desiredObj.spec.from = 'ConfigMap'")))
+    app.store.put(customization("z", retention="function Retain(d, o) d.spec.from = 'customization' return d end"))
+    response, _ = await ask_retention(app)
+    assert b"customization" in base64.b64decode(response["patch"])
+
+
+async def test_annotation_applies_a_customization_to_other_versions_and_kinds(app: Fleethook) -> None:
+    document = customization("a", healthInterpretation="function InterpretHealth(o) return true end")
+    document["metadata"]["annotations"] = {"fleethook.io/also-for": "example.com/v2, example.com/v3 Bar Baz"}
+    app.store.put(document)
+    kind = FOO["kind"]
+    for version, name, known in (
+        ("v1", kind, True), ("v2", kind, True), ("v3", "Bar", True), ("v3", "Baz", True), ("v3", kind, False), ("v2", "Bar", False),
+    ):  # fmt: skip
+        asked = {**FOO, "apiVersion": f"example.com/{version}", "kind": name}
+        answer = await explore(app, "InterpretHealth", object=asked)
+        assert answer["response"]["successful"] is known, (version, name)
+
+
+async def test_rule_answers_only_its_operation(app: Fleethook) -> None:
+    app.store.put(customization("a", retention="function Retain(d, o) return d end"))
+    answer = await explore(app, "InterpretHealth")
+    assert not answer["response"]["successful"]
+    assert {step["layer"] for step in answer["explanation"]} == {"lua", "webhook", "python", "bundle", "native"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "member", "script", "members", "response"),
+    [
+        ("InterpretReplica", "replicaResource", "function GetReplicas(o) return o.spec.size / 2 end", {}, {"replicas": 0}),
+        ("InterpretReplica", "replicaResource", "function GetReplicas(o) return 2, {} end", {}, {"replicas": 2}),
+        ("InterpretReplica", "replicaResource",
+         "function GetReplicas(o) return 2, {resourceRequest = {cpu = '1'}} end", {},
+         {"replicas": 2, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}}),
+        ("InterpretStatus", "statusReflection", "function ReflectStatus(o) return {size = o.spec.size} end", {},
+         {"rawStatus": {"size": 1}}),
+        ("InterpretStatus", "statusReflection", "function ReflectStatus(o) return {} end", {}, {"rawStatus": {}}),
+        ("InterpretStatus", "statusReflection", "function ReflectStatus(o) return {spec = {}, list = {}, n = 1} end",
+         {"object": {**FOO, "status": {"list": [1]}}}, {"rawStatus": {"n": 1}}),
+        ("InterpretComponent", "componentResource",
+         "function GetComponents(o) return {{name = 'one', replicas = 2}} end", {},
+         {"components": [{"name": "one", "replicas": 2}]}),
+        ("InterpretComponent", "componentResource", "function GetComponents(o) return nil end", {}, {"components": []}),
+        ("InterpretDependency", "dependencyInterpretation", "function GetDependencies(o) return {} end", {},
+         {"dependencies": []}),
+        ("ReviseReplica", "replicaRevision", "function ReviseReplica(o, n) o.spec.size = n return o end",
+         {"replicas": 1}, {"patch": None}),
+        ("AggregateStatus", "statusAggregation", "function AggregateStatus(o, items) o.spec.size = #items return o end",
+         {"aggregatedStatus": [{"clusterName": "a"}]}, {"patch": None}),
+        ("AggregateStatus", "statusAggregation",
+         "function AggregateStatus(o, items) assert(items[2].status.n == 3) o.spec.size = #items return o end",
+         {"aggregatedStatus": [{"clusterName": "a"}, {"clusterName": "b", "status": {"n": 3}}]},
+         {"patch": "W3sib3AiOiJyZXBsYWNlIiwicGF0aCI6Ii9zcGVjL3NpemUiLCJ2YWx1ZSI6Mn1d"}),
+    ],
+)  # fmt: skip
+async def test_answers_by_operation(
+    app: Fleethook, operation: str, member: str, script: str, members: JSONObject, response: JSONObject
+) -> None:
+    app.store.put(customization("a", **{member: script}))
+    answer = (await explore(app, operation, **members))["response"]
+    assert answer["successful"], answer
+    assert {name: answer.get(name) for name in response} == response
+
+
+@pytest.mark.parametrize(
+    ("operation", "member", "script", "text"),
+    [
+        ("InterpretHealth", "healthInterpretation", "function InterpretHealth(o)\n  return o.status.ok\nend",
+         "a/healthInterpretation:2: attempt to index a nil value (field 'status')"),
+        ("InterpretHealth", "healthInterpretation", "function InterpretHealth(o) end", "healthy is None, expected true"),
+        ("InterpretStatus", "statusReflection", "function ReflectStatus(o) end", "ReflectStatus returned nothing, expected an object"),
+        ("InterpretReplica", "replicaResource", "function GetReplicas(o) return 'x' end", "replicas is 'x', expected an integer"),
+        ("Retain", "retention", "function Retain(d, o) return 7 end", "Retain returned a number, expected an object"),
+        ("Retain", "retention", "function Retain(d, o) d.kind = 'Bar' return d end", "kind was changed"),
+        ("Retain", "retention", "function Retain(d, o) while true do end end", "Retain took more than "),
+        ("InterpretDependency", "dependencyInterpretation", "function GetDependencies(o) return {{kind = 'x'}} end",
+         "dependencies[0].apiVersion"),
+    ],
+)  # fmt: skip
+async def test_error_of_a_script_is_reported(
+    app: Fleethook, operation: str, member: str, script: str, text: str
+) -> None:
+    app.store.put(customization("a", **{member: script}))
+    answer = await explore(app, operation, observedObject=OBSERVED)
+    assert not answer["response"]["successful"]
+    assert text in answer["response"]["status"]["message"]
+    assert answer["explanation"][-1]["layer"] == "lua"
+
+
+async def test_the_bundle_can_be_switched_off() -> None:
+    clones = {
+        "apiVersion": "apps.kruise.io/v1alpha1",
+        "kind": "CloneSet",
+        "metadata": {"name": "x"},
+        "spec": {"replicas": 3},
+    }
+    for bundle, layer in ((True, "bundle"), (False, "native")):
+        app = create_app(Settings(bundle=bundle), log=None)
+        answer = await explore(app, "InterpretReplica", object=clones)
+        assert answer["response"]["successful"] is bundle
+        if bundle:
+            assert answer["response"]["replicas"] == 3
+            assert answer["explanation"][-1]["layer"] == layer
+
+
+async def test_scripts_are_measured() -> None:
+    app = create_app(Settings(lua_instructions=200_000), log=None)
+    app.store.put(
+        customization(
+            "a",
+            retention="function Retain(d) return d end",
+            healthInterpretation="function InterpretHealth() while true do end end",
+        )
+    )
+    await explore(app, "Retain", observedObject=OBSERVED)
+    await explore(app, "InterpretHealth")
+    text = app.metrics.exposition("")[0].decode()
+    rule = 'rule="ResourceInterpreterCustomization a"'
+    assert f'fleethook_script_duration_seconds_count{{outcome="answered",{rule}}} 1.0' in text
+    assert f'fleethook_script_duration_seconds_count{{outcome="instructions",{rule}}} 1.0' in text

@@ -1,0 +1,206 @@
+import asyncio
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fleethook.console.process import ConsoleOptions, open_context
+from fleethook.engines.interpret.commands.interpret_chain import build_chain
+from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.pages.interpreters import make_state
+from fleethook.engines.interpret.pages.interpreters_view import LAYERS, OPERATIONS, find_cell
+from fleethook.interpret.question import Question
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import ConventionsMode
+from fleethook.outbound.client import HookClient
+from fleethook.settings import Settings
+from fleethook.work.worker import Worker
+from tests.cli.interpreting import DATABASE, DIRECTORY, RETENTION, run
+from tests.console.pages.reading import HOSTILE, Page, get, read, submit
+from tests.console.visits import console_of, make_context, send_form, visit
+from tests.engines.interpret.pages.test_interpreters_view import FILES, find_answering_layer, make_object, read_all
+from tests.waiting import until
+
+CUSTOMIZATION = """
+apiVersion: config.karmada.io/v1alpha1
+kind: ResourceInterpreterCustomization
+metadata: {name: foo}
+spec:
+  target: {apiVersion: foo.example.com/v1alpha1, kind: Foo}
+  customizations:
+    healthInterpretation: {luaScript: "function InterpretHealth(obj) return true end"}
+"""
+
+
+async def test_the_kinds_follow_the_store() -> None:
+    foo = GroupVersionKind("foo.example.com", "v1alpha1", "Foo")
+    context, worker = make_context(), Worker()
+    store, state = context.store, make_state(context)
+    assert foo not in (await state.interpreters.get(worker)).kinds
+    store.put(yaml.safe_load(CUSTOMIZATION))
+    assert foo in (await state.interpreters.get(worker)).kinds
+
+
+async def test_every_cell_of_a_console_is_the_layer_that_the_command_asks(tmp_path: Path) -> None:
+    """The matrix has the interpreters of ``--interpreters``, by the settings that the command line makes."""
+    for file in FILES:
+        shutil.copy(file, tmp_path)
+    compared = set()
+    async with (
+        open_context(
+            Settings(interpreters=[DATABASE], interpret_conventions=ConventionsMode.HEALTH),
+            ConsoleOptions(files=(tmp_path,)),
+        ) as context,
+        HookClient(allow_private=True) as client,
+    ):
+        await until(lambda: all(part.synced for part in context.parts()), what="the manifests are read")
+        interpreters = await make_state(context).interpreters.get(context.worker)
+        chain = build_chain(client, Runner(), [DATABASE], read_all(*FILES), conventions=ConventionsMode.HEALTH)
+        for kind in interpreters.kinds:
+            for operation in OPERATIONS:
+                document = make_object(kind)
+                question = Question(operation, kind, document, document, 2, [])
+                layer = find_cell(interpreters, kind, operation).layer
+                assert (kind, operation, layer) == (kind, operation, await find_answering_layer(chain, question))
+                compared.add(layer)
+    assert compared == {*LAYERS, ""}
+
+
+async def test_bundle_and_namespace_are_those_of_the_settings(tmp_path: Path) -> None:
+    settings = Settings(manifests=tmp_path, bundle=False, karmada_namespace="other")
+    async with open_context(settings, ConsoleOptions()) as context:
+        interpreters = await make_state(context).interpreters.get(context.worker)
+    assert context.karmada_namespace == "other"
+    layers = {find_cell(interpreters, kind, operation).layer for kind in interpreters.kinds for operation in OPERATIONS}
+    assert layers == {"native", "annotation", "label", ""}
+
+
+async def test_the_customizations_of_karmada_config_are_those_of_its_namespace() -> None:
+    (document,) = (one.object for one in read_all(RETENTION / "karmada-config.yaml"))
+    document["metadata"]["namespace"] = "other"
+    layers = {}
+    for namespace in ("other", "karmada-system"):
+        context = make_context(document, karmada_namespace=namespace)
+        found = await make_state(context).interpreters.get(context.worker)
+        layers[namespace] = {find_cell(found, kind, one).layer for kind in found.kinds for one in OPERATIONS}
+    assert "lua" in layers["other"]
+    assert "lua" not in layers["karmada-system"]
+
+
+GAME = "apiVersion: games.example.com/v1\nkind: Game\nmetadata: {name: chess}\nspec: {players: 2}\n"
+CODE = "function ReviseReplica(obj, replicas)\n  obj.spec.players = replicas\n  return obj\nend\n"
+FORM = {"operation": "ReviseReplica", "code": CODE, "desired": GAME, "replicas": "5"}
+
+
+def examples() -> list[dict[str, Any]]:
+    files = (DIRECTORY / "configuration.yaml", DIRECTORY / "definitions.yaml")
+    return [one for file in files for one in yaml.safe_load_all(file.read_text())]
+
+
+async def test_the_matrix_names_the_webhook_only_for_the_kinds_of_its_rules() -> None:
+    app = console_of(*examples())
+    page = await get(app, "/interpreters", "layer=webhook")
+    assert "2 of" in page.text
+    assert "webhook example/foo.example.com" in page.text
+    assert "No kind matches." in (await get(app, "/interpreters", "layer=webhook&q=Deployment")).text
+
+
+async def test_the_filters_are_in_the_address() -> None:
+    app = console_of(*examples())
+    page = await get(app, "/interpreters", "q=foo.example&operation=Retain")
+    assert "1 of" in page.text
+    assert "fleethook interpret run --operation Retain" in page.text
+    everything = await get(app, "/interpreters")
+    assert "bundle" in everything.text
+
+
+async def test_the_matrix_follows_the_store() -> None:
+    app = console_of()
+    assert "0 of" in (await get(app, "/interpreters", "q=foo.example")).text
+    for document in examples():
+        app._app.state.context.store.put(document)
+    assert "1 of" in (await get(app, "/interpreters", "q=foo.example")).text
+
+
+async def test_the_playground_shows_result_changes_cost_and_export() -> None:
+    status, page = await submit(console_of(), "/interpreters/playground", FORM)
+    assert status == 200
+    assert "Instructions" in page.text
+    assert "- players: 2" in page.text
+    assert "+ players: 5" in page.text
+    assert "customization.yaml" in page.text
+
+
+async def test_the_shown_export_passes_interpret_test(tmp_path: Any) -> None:
+    """The files are taken from the page."""
+    app = console_of()
+    first = await visit(app, "/interpreters/playground")
+    assert first.status == 200
+    _, page = await submit(app, "/interpreters/playground", FORM)
+    files = read_files(page)
+    assert sorted(files) == ["customization.yaml", "testdata/playground-test.yaml"]
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    # The command runs its own event loop, so it needs a thread.
+    code, out, error = await asyncio.to_thread(run, "test", str(tmp_path))
+    assert (code, error) == (0, ""), out
+
+
+def read_files(page: Page) -> dict[str, str]:
+    """Return the exported files of a page: each path, and the text that follows the button."""
+    text = "".join(page.words)
+    parts = re.split(r"(customization\.yaml|testdata/playground-test\.yaml)Copy", text)
+    return {name: body.split("\n\n\n")[0] for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+async def test_an_error_is_shown_at_its_line() -> None:
+    code = CODE.replace("obj.spec.players", "obj.no.players")
+    status, page = await submit(console_of(), "/interpreters/playground", {**FORM, "code": code})
+    assert status == 422
+    assert "Line 2: game-games-example-com/replicaRevision:2:" in page.text
+    assert "2 obj.no.players = replicas" in page.text
+
+
+async def test_scripts_beyond_the_limit_are_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleethook.engines.interpret.pages.interpreters.MAX_SCRIPTS", 0)
+    status, page = await submit(console_of(), "/interpreters/playground", FORM)
+    assert (status, "other scripts are running: try again in a few seconds" in page.text) == (422, True)
+
+
+async def test_a_disabled_playground_has_no_form() -> None:
+    answer = await visit(console_of(playground=False), "/interpreters/playground")
+    assert "The playground is disabled" in read(answer).text
+    assert 'name="code"' not in answer.body.decode()
+
+
+async def test_a_form_of_a_disabled_playground_is_refused() -> None:
+    app = console_of(playground=False)
+    first = await visit(app, "/interpreters")
+    tokens = app._app.state.form_tokens
+    cookie = first.headers["set-cookie"].partition(";")[0]
+    token = tokens._sign(cookie.partition("=")[2])
+    answer = await send_form(app, "/interpreters/playground", {**FORM, "csrf_token": token}, cookie=cookie)
+    assert answer.status == 403
+    assert "--no-playground" in read(answer).text
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_hostile_texts_stay_texts(text: str) -> None:
+    kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": text}}
+    spec = {"group": text, "names": {"kind": text, "plural": text}, "versions": [{"name": text, "served": True}]}
+    customization = {
+        "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": text},
+        "spec": {"target": {"apiVersion": text, "kind": text}, "customizations": {text: {"luaScript": text}}},
+    }  # fmt: skip
+    app = console_of({**kind, "spec": spec}, customization, *examples())
+    assert text.replace("\u202e", "").split("\u2066")[0].split()[0] in (await get(app, "/interpreters")).text.replace(
+        "\u202e", ""
+    )
+    fields = dict.fromkeys(("operation", "code", "desired", "observed", "items", "replicas"), text)
+    await submit(app, "/interpreters/playground", fields)
+    await submit(app, "/interpreters/playground", {**FORM, "code": f"--[==[{text}]==] error([==[{text}]==])\n{CODE}"})

@@ -1,0 +1,232 @@
+"""Tests of the order in which layers are asked."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import pytest
+
+from fleethook.engines.interpret.chain import Chain, ChainError, Handler, IgnoredError, NativeLayer, PythonLayer, Step
+from fleethook.engines.interpret.every_kind import DEPENDENCIES_ANNOTATION
+from fleethook.interpret.python_interpreter import Interpreter
+from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.typed_members import InterpretError
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
+
+FOO = GroupVersionKind("example.org", "v1", "Foo")
+DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
+QUESTION = Question(Operation.HEALTH, FOO, {})
+WELL = Answer(healthy=True)
+
+
+class StubLayer:
+    """A layer that answers every question in one way, or none."""
+
+    def __init__(self, name: str, answer: Callable[[Question], Any] | None = None) -> None:
+        self.name = name
+        self._answer = answer
+
+    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
+        return self._answer is not None and (kind, operation) == (FOO, Operation.HEALTH)
+
+    def find(self, question: Question) -> Handler | None:
+        del question  # It answers questions about any kind.
+        return None if self._answer is None else Handler(f"{self.name}-hook", self._answer, in_thread=True)
+
+    def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
+        return [(FOO, Operation.HEALTH)] if self._answer is not None else []
+
+
+def fail(error: Exception) -> Callable[[Question], Any]:
+    def raise_error(_question: Question) -> Answer:
+        raise error
+
+    return raise_error
+
+
+async def test_the_first_layer_with_an_interpreter_answers() -> None:
+    chain = Chain([StubLayer("a"), StubLayer("b", lambda _: WELL), StubLayer("c", fail(AssertionError()))])
+    explained = await chain.answer(QUESTION)
+    assert explained == (WELL, (Step("a", "", "none"), Step("b", "b-hook", "answered")), ())
+
+
+async def test_an_ignored_failure_asks_the_next_layer_and_an_error_ends_the_search() -> None:
+    ignored = StubLayer("a", fail(IgnoredError("down")))
+    assert (await Chain([ignored, StubLayer("b", lambda _: WELL)]).answer(QUESTION)).steps[0] == Step(
+        "a", "a-hook", "ignored", "down"
+    )
+    failing = Chain([StubLayer("a", fail(InterpretError("no", code=500))), StubLayer("b", lambda _: WELL)])
+    with pytest.raises(ChainError, match="no") as caught:
+        await failing.answer(QUESTION)
+    assert (caught.value.code, caught.value.steps) == (500, (Step("a", "a-hook", "failed", "no"),))
+
+
+async def test_without_an_interpreter_the_error_is_karmadas() -> None:
+    text = 'default InterpretHealth interpreter for "example.org/v1, Kind=Foo" not found'
+    with pytest.raises(ChainError, match=text) as caught:
+        await Chain([StubLayer("a"), NativeLayer()]).answer(QUESTION)
+    assert (caught.value.code, len(caught.value.steps)) == (404, 2)
+
+
+async def test_an_answer_that_does_not_fit_is_a_failure_of_its_layer() -> None:
+    with pytest.raises(ChainError) as caught:
+        await Chain([StubLayer("a", lambda _: Answer(healthy=None))]).answer(QUESTION)
+    assert caught.value.steps[0].outcome == "failed"
+
+
+def test_an_answer_without_waiting_is_returned_at_once() -> None:
+    assert Chain([StubLayer("a", lambda _: WELL)]).begin(QUESTION) == (WELL, (Step("a", "a-hook", "answered"),), ())
+
+
+async def test_large_questions_are_answered_and_validated_off_the_loop() -> None:
+    calls: list[str] = []
+
+    async def off_loop(function: Callable[..., Any], *arguments: Any) -> Any:
+        calls.append(getattr(function, "__name__", ""))
+        return function(*arguments)
+
+    def answer(_question: Question) -> Answer:
+        return WELL
+
+    chain = Chain([StubLayer("a", answer)])
+    assert (await chain.answer(QUESTION, off_loop=off_loop)).answer == WELL
+    assert calls == []
+    assert (await chain.answer(QUESTION._replace(large=True), off_loop=off_loop)).answer == WELL
+    assert calls == ["answer", "validate_answer"]
+
+
+async def test_a_malformed_object_is_an_error_of_the_caller_in_the_native_layer() -> None:
+    question = Question(Operation.REPLICA, DEPLOYMENT, {"spec": {"replicas": "three"}})
+    with pytest.raises(ChainError) as caught:
+        await Chain([NativeLayer()]).answer(question)
+    assert caught.value.code == 422
+
+
+def test_only_other_layers_make_a_kind_not_built_in() -> None:
+    chain = Chain([StubLayer("a", lambda _: WELL), NativeLayer()])
+    assert chain.built_in(DEPLOYMENT, Operation.REPLICA)
+    assert not chain.built_in(FOO, Operation.HEALTH)
+
+
+async def test_a_built_in_question_is_answered_by_the_native_layer_only() -> None:
+    question = Question(Operation.REPLICA, DEPLOYMENT, {"spec": {"replicas": 3}}, built_in=True)
+    found = await Chain([StubLayer("a", fail(AssertionError())), NativeLayer()]).answer(question)
+    assert (found.answer.replicas, [one.outcome for one in found.steps]) == (3, ["none", "answered"])
+
+
+def test_a_chain_answers_all_that_its_layers_answer() -> None:
+    assert Chain([StubLayer("a", lambda _: WELL)]).answers() == {(FOO, Operation.HEALTH), (FOO, Operation.DEPENDENCY)}
+
+
+LABELLED: Final[dict[str, Any]] = {"metadata": {"name": "n", "labels": {RETAIN_REPLICAS_LABEL: "true"}}}
+
+
+def make_foo(**functions: Any) -> PythonLayer:
+    one = Interpreter("example.org/v1", "Foo")
+    for name, function in functions.items():
+        getattr(one, name)(function)
+    return PythonLayer([one])
+
+
+SCALED: Final = {
+    "replicas": lambda document: document.get("size", 0),
+    "revise_replicas": lambda document, replicas: {**document, "size": replicas},
+}
+
+
+@pytest.mark.parametrize("labels", [{}, {RETAIN_REPLICAS_LABEL: "false"}, {RETAIN_REPLICAS_LABEL: "true"}])
+@pytest.mark.parametrize("has_retain", [False, True])
+async def test_replicas_of_every_kind_are_retained_if_the_label_says_so(
+    labels: dict[str, str], has_retain: bool
+) -> None:
+    desired = {"metadata": {"labels": labels}, "size": 2}
+    own = {"retain": lambda desired, observed: {**desired, "kept": observed["kept"]}} if has_retain else {}
+    chain = Chain([make_foo(**SCALED, **own)])
+    explained = await chain.answer(Question(Operation.RETAIN, FOO, desired, {"size": 9, "kept": 1}))
+    is_labelled = labels.get(RETAIN_REPLICAS_LABEL) == "true"
+    assert explained.answer.object == {
+        **desired,
+        "size": 9 if is_labelled else 2,
+        **({"kept": 1} if has_retain else {}),
+    }
+    assert (FOO, Operation.RETAIN) in chain.answers()
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "Job"])
+async def test_replicas_of_native_kinds_are_retained(kind: str) -> None:
+    gvk = GroupVersionKind("batch" if kind == "Job" else "apps", "v1", kind)
+    name = "parallelism" if kind == "Job" else "replicas"
+    spec = {name: 2, "template": {"spec": {}}}
+    question = Question(Operation.RETAIN, gvk, {**LABELLED, "spec": spec}, {"spec": {**spec, name: 9}})
+    chain = Chain([NativeLayer()])
+    assert (await chain.answer(question)).answer.object == {**LABELLED, "spec": {**spec, name: 9}}
+    stopped = question._replace(observed={"spec": {**spec, name: 0}})
+    assert (await chain.answer(stopped)).answer.object == {**LABELLED, "spec": {**spec, name: 0}}
+    with pytest.raises(ChainError, match=f"failed to get spec.replicas from {kind} /n: .* no number of replicas"):
+        await chain.answer(question._replace(observed={"kind": kind, **LABELLED, "spec": {"template": {}}}))
+
+
+async def test_an_object_that_is_not_divided_is_not_scaled_to_zero() -> None:
+    def revise(document: dict[str, Any], replicas: int) -> dict[str, Any]:
+        return {**document, "size": replicas} if "size" in document else document
+
+    chain = Chain([make_foo(**{**SCALED, "revise_replicas": revise})])
+    question = Question(Operation.RETAIN, FOO, {**LABELLED, "size": 5}, {})
+    assert (await chain.answer(question)).answer.object == {**LABELLED, "size": 5}
+    stopped = question._replace(observed={"size": 0})
+    assert (await chain.answer(stopped)).answer.object == {**LABELLED, "size": 0}
+
+
+async def test_the_label_has_no_effect_on_kinds_without_replicas() -> None:
+    service = GroupVersionKind("", "v1", "Service")
+    question = Question(Operation.RETAIN, service, {**LABELLED, "spec": {}}, {"spec": {"clusterIP": "10.0.0.1"}})
+    found = (await Chain([NativeLayer()]).answer(question)).answer.object
+    assert found is not None
+    assert found["spec"]["clusterIP"] == "10.0.0.1"
+    with pytest.raises(ChainError, match="not found"):
+        await Chain([NativeLayer()]).answer(question._replace(kind=FOO))
+
+
+def annotated(dependencies: str) -> dict[str, Any]:
+    return {"metadata": {"namespace": "n", "annotations": {DEPENDENCIES_ANNOTATION: dependencies}}}
+
+
+SECRET: Final = {"apiVersion": "v1", "kind": "Secret", "namespace": "n", "name": "s"}
+
+
+async def test_listed_dependencies_are_added_to_those_of_every_layer() -> None:
+    listed = annotated(
+        '[{"apiVersion": "v1", "kind": "Secret", "name": "s"}, {"apiVersion": "v1", "kind": "Secret", "name": "a"}]'
+    )
+    both = [{**SECRET, "name": "a"}, SECRET]
+    question = Question(Operation.DEPENDENCY, FOO, listed)
+    for layers in ([], [NativeLayer()], [make_foo(dependencies=lambda _: [SECRET])]):
+        explained = await Chain(layers).answer(question)
+        assert explained.answer.dependencies == both
+        assert explained.steps[-1] == Step("annotation", DEPENDENCIES_ANNOTATION, "answered", "2 dependencies")
+    assert (await Chain([NativeLayer()]).answer(question._replace(object={}))).answer.dependencies == []
+
+
+async def test_a_malformed_list_of_dependencies_and_an_ignored_layer_lose_nothing() -> None:
+    question = Question(Operation.DEPENDENCY, FOO, annotated("[7]"))
+    with pytest.raises(
+        ChainError, match=r"/metadata/annotations/fleethook\.io~1dependencies/0: expected an object"
+    ) as caught:
+        await Chain([make_foo(dependencies=lambda _: [SECRET])]).answer(question)
+    assert (caught.value.code, caught.value.steps[-1].outcome) == (422, "failed")
+    with pytest.raises(ChainError, match="not found"):
+        await Chain([StubLayer("a", fail(IgnoredError("down")))]).answer(question._replace(object={}))
+
+
+def make_interpreters() -> Iterator[Interpreter]:
+    for healthy in (True, False):
+        made = Interpreter("example.org/v1", "Foo")
+        made.healthy(lambda _, healthy=healthy: healthy)
+        yield made
+
+
+async def test_the_first_python_interpreter_of_a_kind_wins() -> None:
+    layer = PythonLayer(make_interpreters())
+    assert (await Chain([layer]).answer(QUESTION)).answer.healthy is True
+    assert list(layer.answers()) == [(FOO, Operation.HEALTH)]
+    assert layer.find(Question(Operation.STATUS, FOO, {})) is None
