@@ -7,8 +7,8 @@ import yaml
 
 from tests.cli.commands import Result, invoke
 from tests.cli.fake_cluster import Cluster, serve_cluster
-from tests.crds.origin import Origin, serving, tarball
-from tests.crds.tarballs import release
+from tests.engines.crds.origin import Origin, serving, tarball
+from tests.engines.crds.tarballs import release
 
 WriteYAML = Callable[..., str]
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from fleethook.cli.terminal import concatenate, styled, write, write_error, write_styled
 from fleethook.model.formats.text import is_inert
 from tests.cli.commands import invoke
-from tests.crds.tarballs import build, small
+from tests.engines.crds.tarballs import build, small
 from tests.model.formats.test_text import HOSTILE
 
 COMMANDS = Path(__file__).parents[2] / "app/fleethook/cli"

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.crds.apply.documents import Tree, read_first_document
-from fleethook.crds.apply.patches import build_patches
-from fleethook.crds.apply.placeholders import build_values, substitute
-from fleethook.crds.archive.limits import YAMLBudget
-from fleethook.crds.failures import CRDsError
-from fleethook.crds.instance.naming import webhook_name
+from fleethook.engines.crds.apply.documents import Tree, read_first_document
+from fleethook.engines.crds.apply.patches import build_patches
+from fleethook.engines.crds.apply.placeholders import build_values, substitute
+from fleethook.engines.crds.archive.limits import YAMLBudget
+from fleethook.engines.crds.crds_errors import CRDsError
+from fleethook.engines.crds.instance.naming import webhook_name
 
 CASES = yaml.safe_load((Path(__file__).parent / "crds_apply.yaml").read_text())
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.crds.archive.archive import unpack, verify_tree
-from fleethook.crds.archive.content import name_patched_crd
-from fleethook.crds.failures import CRDsError
-from tests.crds.tarballs import build, member, pack, small, tar
+from fleethook.engines.crds.archive.archive import unpack, verify_tree
+from fleethook.engines.crds.archive.content import name_patched_crd
+from fleethook.engines.crds.crds_errors import CRDsError
+from tests.engines.crds.tarballs import build, member, pack, small, tar
 
 CASES = yaml.safe_load((Path(__file__).parent / "crds_archive.yaml").read_text())
 TYPES = {

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.crds.cache.cache import Cache
-from fleethook.crds.cache.cache import Origin as CacheOrigin
-from fleethook.crds.cache.metadata import TARBALL
-from fleethook.crds.failures import CRDsError
-from fleethook.crds.source import Policy, Source
-from tests.crds.fetching import bring
-from tests.crds.origin import hangs_up, says, serving, tarball
-from tests.crds.tarballs import build, small
+from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.cache.cache import Origin as CacheOrigin
+from fleethook.engines.crds.cache.metadata import TARBALL
+from fleethook.engines.crds.crds_errors import CRDsError
+from fleethook.engines.crds.source import Policy, Source
+from tests.engines.crds.fetching import bring
+from tests.engines.crds.origin import hangs_up, says, serving, tarball
+from tests.engines.crds.tarballs import build, small
 
 CASES = yaml.safe_load((Path(__file__).parent / "crds_cache.yaml").read_text())
 WHOLE = build(small())

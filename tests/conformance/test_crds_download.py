@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.crds.download.download import Downloaded
-from fleethook.crds.failures import CRDsError, Exit
-from tests.crds.downloading import BODY, fetched
-from tests.crds.origin import Answer, Origin, proxying, says, serving
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.download.download import Downloaded
+from tests.engines.crds.downloading import BODY, fetched
+from tests.engines.crds.origin import Answer, Origin, proxying, says, serving
 
 CASES = yaml.safe_load((Path(__file__).parent / "crds_download.yaml").read_text())["download"]
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fleethook.crds.cache.cache import Cache
-from fleethook.crds.fetch import Fetched
-from tests.crds.fetching import fetching
-from tests.crds.tarballs import build, members, small
+from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.fetch import Fetched
+from tests.engines.crds.fetching import fetching
+from tests.engines.crds.tarballs import build, members, small
 
 CHANGED = "crds/bases/work/work.karmada.io_works.yaml"
 SMALL, RELEASE = build(small()), build(members(properties=2))

@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from fleethook.model.crd import RESOURCES, custom_resource_definition
-from tests.crds.origin import Origin, serving, tarball
 from tests.e2e.chart import Release, define
 from tests.e2e.cluster import CRDS, Api, ControlPlane, control_plane, is_established
 from tests.e2e.controlplane import build
@@ -21,6 +20,7 @@ from tests.e2e.fleet import is_ready, service_account, unregister
 from tests.e2e.installation import Installation
 from tests.e2e.openyurt_crds import install_openyurt_crds
 from tests.e2e.replays import Recording
+from tests.engines.crds.origin import Origin, serving, tarball
 from tests.programs import require_program
 from tests.serving import serving as run_server
 from tests.waiting import wait_for

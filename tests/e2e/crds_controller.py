@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fleethook.crds.source import Source
+from fleethook.engines.crds.source import Source
 from fleethook.model.crd import FOREIGN_RESOURCES, custom_resource_definition
-from tests.crds.origin import Origin
-from tests.crds.tarballs import build, small
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 from tests.e2e.fleet import RBAC
+from tests.engines.crds.origin import Origin
+from tests.engines.crds.tarballs import build, small
 from tests.serving import started
 from tests.waiting import NET, wait_for
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cli import crds_process
-from fleethook.crds.controller.options import Options, Reach
+from fleethook.engines.crds.commands import crds_process
+from fleethook.engines.crds.controller.options import Options, Reach
 from tests.cli.commands import invoke
-from tests.crds.origin import Origin, hangs_up, serving
 from tests.e2e.chart import Release, Right, Values, read_used_rights, rights, run, template
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
 from tests.e2e.crds_controller import BODY, RULES, SYSTEM, KarmadaFactory, http, run_crds_controller
+from tests.engines.crds.origin import Origin, hangs_up, serving
 from tests.waiting import wait_for
 
 NAME = "fleethook-crds"

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cli.crds_apply import dump
 from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.engines.crds.commands.crds_apply import dump
 from tests.cli.commands import Result, invoke
-from tests.crds.tarballs import build, crd, patch
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
+from tests.engines.crds.tarballs import build, crd, patch
 
 GROUP = "work.karmada.io"
 

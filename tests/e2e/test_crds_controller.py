@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.crds.origin import Origin, hangs_up, says, silent, tarball
-from tests.crds.tarballs import build, release
 from tests.e2e.cluster import Api
 from tests.e2e.crds_controller import BODY, ControllerProcess, KarmadaFactory, http, run_crds_controller
+from tests.engines.crds.origin import Origin, hangs_up, says, silent, tarball
+from tests.engines.crds.tarballs import build, release
 from tests.waiting import wait_for
 
 SHA = hashlib.sha256(BODY).hexdigest()

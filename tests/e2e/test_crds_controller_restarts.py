@@ -5,9 +5,9 @@ import hashlib
 import signal
 from pathlib import Path
 
-from tests.crds.origin import Origin, hangs_up, head, serving, silent, tarball
 from tests.e2e.cluster import Api
 from tests.e2e.crds_controller import BODY, KarmadaFactory, http, run_crds_controller
+from tests.engines.crds.origin import Origin, hangs_up, head, serving, silent, tarball
 from tests.waiting import wait_for
 
 SHA = hashlib.sha256(BODY).hexdigest()

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import Result, invoke
-from tests.crds.origin import Origin, tarball
-from tests.crds.tarballs import build
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 from tests.e2e.crds_controller import ControllerProcess, KarmadaFactory, http, run_crds_controller
 from tests.e2e.instance_secrets import admin_config, create_secrets
 from tests.e2e.test_crds_apply import Release
+from tests.engines.crds.origin import Origin, tarball
+from tests.engines.crds.tarballs import build
 from tests.waiting import wait_for
 
 

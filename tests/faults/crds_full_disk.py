@@ -10,11 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fleethook.crds.cache.cache import Cache
-from fleethook.crds.cache.metadata import TARBALL
-from fleethook.crds.failures import CRDsError
-from fleethook.crds.source import Policy, Source
-from tests.crds.fetching import bring
+from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.cache.metadata import TARBALL
+from fleethook.engines.crds.crds_errors import CRDsError
+from fleethook.engines.crds.source import Policy, Source
+from tests.engines.crds.fetching import bring
 
 
 def outcome(cache: Cache, url: str, policy: Policy) -> str:

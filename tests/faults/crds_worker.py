@@ -11,9 +11,9 @@ import signal
 import sys
 from pathlib import Path
 
-from fleethook.crds.cache.cache import Cache
-from fleethook.crds.source import Policy
-from tests.crds.fetching import bring
+from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.source import Policy
+from tests.engines.crds.fetching import bring
 
 
 def say(what: object) -> None:

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.crds.cache.cache import Cache
-from fleethook.crds.failures import CRDsError, Exit
-from fleethook.crds.source import Source
-from tests.crds.fetching import ALWAYS, NEVER, bring
-from tests.crds.origin import Answer, Asked, Connection, serving, tarball
-from tests.crds.tarballs import build, release, small
+from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.source import Source
+from tests.engines.crds.fetching import ALWAYS, NEVER, bring
+from tests.engines.crds.origin import Answer, Asked, Connection, serving, tarball
+from tests.engines.crds.tarballs import build, release, small
 from tests.waiting import NET, wait_for
 
 ROOT = Path(__file__).parents[2]

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.crds.download import connection
-from fleethook.crds.download.download import Timing, download
-from fleethook.crds.failures import CRDsError, Exit
-from fleethook.crds.source import Credentials, Source
-from tests.crds.downloading import BODY, Waits, fetched, refused
-from tests.crds.origin import (
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.download import connection
+from fleethook.engines.crds.download.download import Timing, download
+from fleethook.engines.crds.source import Credentials, Source
+from tests.engines.crds.downloading import BODY, Waits, fetched, refused
+from tests.engines.crds.origin import (
     Answer,
     Asked,
     Connection,

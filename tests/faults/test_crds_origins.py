@@ -13,17 +13,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fleethook.cluster.certificates.authority import KeyPair, new_authority
-from fleethook.crds.download.download import download
-from fleethook.crds.failures import CRDsError, Exit
-from fleethook.crds.source import Credentials, Source
-from tests.crds.downloading import BODY, Waits, fetched, refused
-from tests.crds.origin import (
-    head,
-    proxying,
-    redirects,
-    serving,
-    tarball,
-)
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.download.download import download
+from fleethook.engines.crds.source import Credentials, Source
+from tests.engines.crds.downloading import BODY, Waits, fetched, refused
+from tests.engines.crds.origin import head, proxying, redirects, serving, tarball
 from tests.hook_server import Certificate
 
 # ---- Redirects.

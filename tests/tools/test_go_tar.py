@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from fleethook.crds.archive import tar
-from fleethook.crds.archive.limits import LIMITS
-from fleethook.crds.failures import CRDsError
-from tests.crds.archive.tar_headers import END, header, mutated, pax, record
+from fleethook.engines.crds.archive import tar
+from fleethook.engines.crds.archive.limits import LIMITS
+from fleethook.engines.crds.crds_errors import CRDsError
+from tests.engines.crds.archive.tar_headers import END, header, mutated, pax, record
 from tests.programs import require_go
 
 MUTATED = 10_000

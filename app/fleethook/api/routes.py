@@ -32,7 +32,7 @@ from fleethook.cluster.registration.paths import (
     VALIDATE_VALIDATING,
 )
 from fleethook.cluster.store import StoreView
-from fleethook.crds.instance.admission import mutate_karmada, validate_karmada
+from fleethook.engines.crds.instance.karmada_admission import mutate_karmada, validate_karmada
 from fleethook.engines.dispatch.explain import Explanation
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
 from fleethook.engines.interpret.chain import Chain, PythonLayer

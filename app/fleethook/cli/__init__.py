@@ -99,7 +99,7 @@ COMMANDS: Final = Group(
         ),
         "certs": CommandSpec("fleethook.cli.certs", "certs", "Create and show serving certificates."),
         "crds": CommandSpec(
-            "fleethook.cli.crds",
+            "fleethook.engines.crds.commands.crds",
             "crds",
             "Fetch, verify and cache the CRD tarballs of Karmada.",
         ),

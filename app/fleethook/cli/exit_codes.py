@@ -1,7 +1,7 @@
 """Ending a command with a message and an exit code.
 
 Exit codes: 0 success; 1 the check failed; 2 invalid arguments or unreadable input. Those of ``fleethook crds`` are in
-`fleethook.crds.failures`.
+`fleethook.engines.crds.crds_errors`.
 """
 
 import os

@@ -14,11 +14,12 @@ from fleethook.console.access import AccessError
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormTokens
 from fleethook.console.lint_watch import LintWatch
-from fleethook.console.pages import crds, health, login, overview, reviews
+from fleethook.console.pages import health, login, overview, reviews
 from fleethook.console.permissions import check_access
 from fleethook.console.remote_access import ApiserverAuthorizer
 from fleethook.console.rendering import load_templates, render
 from fleethook.console.security import RequestGuard
+from fleethook.engines.crds.pages import crds
 from fleethook.engines.dispatch.pages import dispatch
 from fleethook.engines.interpret.pages import interpreters
 from fleethook.engines.overrider.pages import overriders

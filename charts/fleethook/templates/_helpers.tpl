@@ -115,27 +115,27 @@ reads nor writes this cluster, so this template refuses values that need it.
 {{- end }}
 
 {{/* The name of the controller for CRD tarballs. It differs, so that selectors of the server do not select the controller. */}}
-{{- define "fleethook.crds.fullname" -}}
+{{- define "fleethook.engines.crds.fullname" -}}
 {{- printf "%s-crds" (include "fleethook.fullname" .) }}
 {{- end }}
 
-{{- define "fleethook.crds.selectorLabels" -}}
+{{- define "fleethook.engines.crds.selectorLabels" -}}
 app.kubernetes.io/name: {{ printf "%s-crds" (include "fleethook.name" . | trunc 58 | trimSuffix "-") }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- define "fleethook.crds.labels" -}}
-{{ include "fleethook.crds.selectorLabels" . }}
+{{- define "fleethook.engines.crds.labels" -}}
+{{ include "fleethook.engines.crds.selectorLabels" . }}
 {{ include "fleethook.releaseLabels" . }}
 {{- end }}
 
 {{/* The namespace of its Lease. Without the operator it uses the operator's Lease, in the operator's namespace. */}}
-{{- define "fleethook.crds.leaseNamespace" -}}
+{{- define "fleethook.engines.crds.leaseNamespace" -}}
 {{- default (ternary .Release.Namespace "karmada-system" .Values.crdsController.besideOperator) .Values.crdsController.leaseNamespace }}
 {{- end }}
 
 {{/* Whether only one node at a time can attach its volume. */}}
-{{- define "fleethook.crds.ofOneNode" -}}
+{{- define "fleethook.engines.crds.ofOneNode" -}}
 {{- with .Values.crdsController.persistence }}
 {{- if and .enabled (not (has "ReadWriteMany" .accessModes)) }}true{{ end }}
 {{- end }}

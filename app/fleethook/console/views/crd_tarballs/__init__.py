@@ -1,1 +1,0 @@
-"""Views of CRD tarballs: cache entries, and the Karmada instances that use them."""

@@ -1,0 +1,62 @@
+"""Reads, applies and patches CRDs on an API server, one at a time."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from fleethook.cluster.connection import APPLY_PATCH, Connection
+from fleethook.engines.crds.apply.api_requests import request_object
+from fleethook.engines.crds.apply.patches import Patch
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.model.json import JSON, JSONObject, as_object
+
+FIELD_MANAGER: Final = "karmada-operator"
+"""The field manager of Karmada's operator, so that both can apply in turn without conflicts.
+
+Upstream: operator/pkg/util/apiclient/idempotency.go (v1.17.1).
+"""
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_KIND: Final = "customresourcedefinitions"
+
+
+async def find(connection: Connection, name: str) -> Mapping[str, JSON] | None:
+    """Return a stored CRD, or None if the server has none of that name; raises as `apply`."""
+    return await _request(connection, "GET", name)
+
+
+async def find_all(connection: Connection) -> list[Mapping[str, JSON]]:
+    """Return all CRDs of the server; raises as `apply`."""
+    found = as_object(await _request(connection, "GET", ""))
+    items = found.get("items")
+    return [as_object(one) for one in items] if isinstance(items, list) else []
+
+
+async def apply(connection: Connection, name: str, crd: JSONObject, *, dry_run: bool) -> Mapping[str, JSON]:
+    """Apply a CRD with force, and return the resulting object.
+
+    Raises:
+        CRDsError: NETWORK without a response, HTTP with the server's message if it refuses.
+    """
+    query = {"fieldManager": FIELD_MANAGER, "force": "true", **_build_dry_run_query(dry_run=dry_run)}
+    return await _write(connection, name, query=query, body=crd, content_type=APPLY_PATCH)
+
+
+async def patch(connection: Connection, one: Patch, *, dry_run: bool) -> Mapping[str, JSON]:
+    """Send a patch and return the resulting CRD; raises as `apply`."""
+    query = {"fieldManager": FIELD_MANAGER, **_build_dry_run_query(dry_run=dry_run)}
+    return await _write(connection, one.crd, query=query, body=one.body, content_type=STRATEGIC_MERGE_PATCH)
+
+
+def _build_dry_run_query(*, dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry_run else {}
+
+
+async def _write(connection: Connection, name: str, **rest: JSON) -> Mapping[str, JSON]:
+    found = await _request(connection, "PATCH", name, **rest)
+    if found is None:
+        raise CRDsError(Exit.HTTP, f"{name}: the server has no such CRD")
+    return found
+
+
+async def _request(connection: Connection, method: str, name: str, **rest: JSON) -> Mapping[str, JSON] | None:
+    return await request_object(connection, method, f"{_CRDS}/{name}".rstrip("/"), about=name or _KIND, **rest)

@@ -1,0 +1,232 @@
+"""Verifies and unpacks CRD tarballs.
+
+A tarball is read into memory once, so that the verified bytes are the bytes in use. It is verified to its end before
+the first file is written. Memory holds all files of a release until then. A larger tarball is inflated a second time
+for writing, with one file in memory at a time.
+"""
+
+import errno
+import hashlib
+import posixpath
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fleethook.engines.crds.archive import tar
+from fleethook.engines.crds.archive.content import REQUIRED, Content
+from fleethook.engines.crds.archive.inflate import GzipReader
+from fleethook.engines.crds.archive.layouts import advise
+from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits
+from fleethook.engines.crds.archive.manifest import FileDigest, Manifest
+from fleethook.engines.crds.archive.names import TOP, MisplacedError, Names
+from fleethook.engines.crds.archive.tree import Written, find_differences, write_tree
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.descriptors import Directory, read_regular
+
+_MAX_PROBLEMS: Final = 16
+_DOT: Final = "./"
+
+
+class OperatorRules:
+    """Finds the reasons why Karmada's operator cannot use a tarball. Pass the entries in order."""
+
+    def __init__(self) -> None:
+        """Create it for one tarball."""
+        self._directories: Final[set[str]] = set()
+        self._problems: Final[list[str]] = []
+
+    def look(self, entry: tar.Entry) -> None:
+        """Check the next entry; `Names` must have admitted it."""
+        if len(self._problems) < _MAX_PROBLEMS:
+            self._problems.extend([problem] if (problem := self._find_problem(entry)) else [])
+
+    def problems(self) -> tuple[str, ...]:
+        """Return the first reasons why the operator cannot use the tarball; none if it can."""
+        return tuple(self._problems)
+
+    def _find_problem(self, entry: tar.Entry) -> str:
+        if entry.kind == tar.PAX_GLOBAL:
+            return "it has a pax global header, as `git archive` writes it (unknown type: 103)"
+        path = entry.name.removesuffix("/")
+        if entry.name.startswith(_DOT) or path == ".":
+            return f"the name {entry.name} begins with ./ (unclean file dir or path)"
+        parent = posixpath.dirname(path)
+        if parent and parent not in self._directories:
+            return f"{entry.name} comes before an entry for its directory {parent}/ (no such file or directory)"
+        if entry.kind == tar.DIRECTORY:
+            if path in self._directories:
+                return f"the directory {entry.name} has two entries (file exists)"
+            self._directories.add(path)
+        return ""
+
+
+__all__ = ["FileDigest", "Manifest", "list_files", "load", "read_files", "unpack", "verify", "verify_tree"]
+
+_KEPT_BYTES: Final = 4 * 1024 * 1024  # five times the size of a release
+
+Tarball = bytes | Path
+"""A tarball in memory, or a regular file."""
+
+
+class _VerifiedTarball(NamedTuple):
+    manifest: Manifest
+    kept: list[Written] | None
+    """The files, None if there are too many bytes of them."""
+
+
+def load(tarball: Path, *, limits: ArchiveLimits = LIMITS) -> bytes:
+    """Return the bytes of a file that a user named.
+
+    Raises:
+        CRDsError: DISK if it cannot be read or is not a regular file, LIMIT if it is too large.
+    """
+    try:
+        return read_regular(tarball, most=limits.download_bytes, follow=True)
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise CRDsError(Exit.LIMIT, f"{tarball} has more than {limits.download_bytes} bytes") from None
+        raise CRDsError(Exit.DISK, f"cannot read {tarball}: {error.strerror or error}") from error
+
+
+def verify(
+    tarball: Tarball, *, limits: ArchiveLimits = LIMITS, strict: bool = False, normalize_dot: bool = False
+) -> Manifest:
+    """Read a tarball to its end and return its manifest.
+
+    Arguments:
+        tarball: The tarball.
+        limits: Limits of sizes and counts.
+        strict: Treat warnings as errors.
+        normalize_dot: Accept ``./crds/…`` for ``crds/…``; upstream refuses it.
+
+    Raises:
+        CRDsError: INTEGRITY if it is truncated or damaged, ARCHIVE if a file in it is not allowed or missing, LIMIT if
+            it is too large, DISK if it cannot be read.
+    """
+    data, names = _read_bytes(tarball, limits), Names(normalize_dot=normalize_dot)
+    return _verify_entries(data, limits, names, content=Content(limits), strict=strict, keep=0).manifest
+
+
+def unpack(
+    tarball: Tarball,
+    into: Directory,
+    *,
+    limits: ArchiveLimits = LIMITS,
+    strict: bool = False,
+    normalize_dot: bool = False,
+    verified: Manifest | None = None,
+) -> Manifest:
+    """Verify a tarball, then write ``crds/`` with its content and sync it to disk.
+
+    Arguments:
+        tarball: The tarball.
+        into: An existing directory without a ``crds``. If writing fails, the written files stay there.
+        limits: Limits of sizes and counts.
+        strict: Treat warnings as errors.
+        normalize_dot: Accept ``./crds/…`` for ``crds/…``; the files are written to ``crds/…``.
+        verified: The manifest that `verify` returned for this tarball, perhaps in another process. If it is given, the
+            YAML is not parsed again.
+
+    Raises:
+        CRDsError: As ``verify``, and DISK if a file cannot be written.
+    """
+    data, names = _read_bytes(tarball, limits), Names(normalize_dot=normalize_dot)
+    content = Content(limits) if verified is None else None
+    found = _verify_entries(data, limits, names, content=content, strict=strict, keep=_KEPT_BYTES)
+    if verified is not None and verified.sha256 != found.manifest.sha256:
+        raise CRDsError(Exit.INTEGRITY, "the tarball was changed after it was verified")
+    write_tree(into, names.directories, _read_again(data, limits, names) if found.kept is None else found.kept)
+    return verified or found.manifest
+
+
+def read_files(
+    tarball: Tarball,
+    *,
+    limits: ArchiveLimits = LIMITS,
+    strict: bool = False,
+    normalize_dot: bool = False,
+    again: bool = False,
+) -> tuple[Manifest, Mapping[str, bytes]]:
+    """Verify a tarball and return its files by path, without writing them; arguments and errors as ``verify``.
+
+    Pass ``again`` for bytes that have been verified before: their YAML is not parsed.
+    """
+    data, names = _read_bytes(tarball, limits), Names(normalize_dot=normalize_dot)
+    content = None if again else Content(limits)
+    found = _verify_entries(data, limits, names, content=content, strict=strict, keep=limits.unpacked_bytes)
+    return found.manifest, {file.path: file.body for file in found.kept or ()}
+
+
+def list_files(tarball: bytes, *, limits: ArchiveLimits = LIMITS, normalize_dot: bool = False) -> Manifest:
+    """Return the manifest of a tarball that has been verified before: as ``verify``, without parsing the YAML."""
+    return _verify_entries(
+        tarball, limits, Names(normalize_dot=normalize_dot), content=None, strict=False, keep=0
+    ).manifest
+
+
+def verify_tree(directory: Directory, manifest: Manifest) -> list[str]:
+    """Return the differences of ``crds/`` in a directory from the manifest, one line each.
+
+    Raises:
+        CRDsError: DISK if a file cannot be read.
+    """
+    return find_differences(directory, manifest.files, top=TOP, required=REQUIRED)
+
+
+def _read_bytes(tarball: Tarball, limits: ArchiveLimits) -> bytes:
+    return tarball if isinstance(tarball, bytes) else load(tarball, limits=limits)
+
+
+def _verify_entries(
+    data: bytes, limits: ArchiveLimits, names: Names, *, content: Content | None, strict: bool, keep: int
+) -> _VerifiedTarball:
+    inflated = GzipReader(data, limits=limits)
+    operator = OperatorRules()
+    files: dict[str, FileDigest] = {}
+    kept: list[Written] | None = []
+    entries = tar.entries(inflated.take, limits)
+    try:
+        for entry in entries:
+            if entry.kind == tar.PAX_GLOBAL:
+                operator.look(entry)
+                continue
+            path = names.admit(entry)
+            operator.look(entry)
+            if entry.kind == tar.FILE:
+                files[path] = FileDigest(len(entry.body), hashlib.sha256(entry.body).hexdigest())
+                if content is not None:
+                    content.add(path, entry.body)
+                keep -= len(entry.body)
+                kept = None if kept is None or keep < 0 else [*kept, Written(path, entry.body, entry.mtime)]
+        warnings = content.finish(names.directories) if content is not None else ()
+    except MisplacedError as error:
+        advice = advise([error.name, *_list_names(entries)])
+        inflated.drain()
+        raise CRDsError(error.exit, f"{error} ({advice})" if advice else str(error)) from None
+    except CRDsError:
+        # A damaged gzip stream can look like an invalid tar: report the damage (INTEGRITY) if there is any.
+        inflated.drain()
+        raise
+    if strict and warnings:
+        raise CRDsError(Exit.ARCHIVE, "; ".join(warnings))
+    return _VerifiedTarball(
+        Manifest(hashlib.sha256(data).hexdigest(), len(data), files, warnings, operator.problems()), kept
+    )
+
+
+def _list_names(entries: Iterator[tar.Entry]) -> list[str]:
+    """Return the names up to the first entry that cannot be read; raises CRDsError INTEGRITY."""
+    names: list[str] = []
+    try:
+        for entry in entries:
+            names.append(entry.name)  # noqa: PERF401 - names before an error are kept
+    except CRDsError as error:
+        if error.exit is Exit.INTEGRITY:
+            raise
+    return names
+
+
+def _read_again(data: bytes, limits: ArchiveLimits, names: Names) -> Iterator[Written]:
+    for entry in tar.entries(GzipReader(data, limits=limits).take, limits):
+        if entry.kind == tar.FILE:
+            yield Written(names.path_of(entry.name), entry.body, entry.mtime)

@@ -1,0 +1,105 @@
+"""The required content of a CRD tarball: CRDs below ``crds/bases``, each name once, and patches for them.
+
+Upstream: ``postCheck`` in operator/pkg/tasks/init/crd.go, and operator/pkg/tasks/init/karmadaresource.go (v1.17.1).
+"""
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits, YAMLBudget
+from fleethook.engines.crds.archive.yaml_document import read_document
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.model.formats.names import is_dns1123_subdomain
+from fleethook.model.json import JSON, as_object
+
+REQUIRED: Final = ("crds", "crds/bases", "crds/patches")
+"""The directories that Karmada's operator requires (``postCheck``)."""
+BASES: Final = "crds/bases/"
+_PATCHES: Final = "crds/patches/"
+_API_VERSION: Final = "apiextensions.k8s.io/v1"
+_KIND: Final = "CustomResourceDefinition"
+_PATCHED_GROUP: Final = "work.karmada.io"  # hard-coded upstream (splitToCrdNameFormFile in karmadaresource.go)
+MAC_METADATA: Final = "this is metadata of macOS: pack the directory again by `COPYFILE_DISABLE=1 tar`"
+_GROUPS: Final = (".karmada.io", ".x-k8s.io")
+
+
+class Content:
+    """Checks the CRDs and patches of a tarball, one file at a time."""
+
+    def __init__(self, limits: ArchiveLimits = LIMITS) -> None:
+        """Create it for one tarball; ``limits`` bound the YAML of all its files together."""
+        self._crds: Final[dict[str, str]] = {}
+        self._patches: Final[list[str]] = []
+        self._budget: Final = YAMLBudget(limits)
+        self.warnings: Final[list[str]] = []
+
+    def add(self, path: str, body: bytes) -> None:
+        """Check a file.
+
+        Raises:
+            CRDsError: ARCHIVE if a file of ``crds/bases`` is not a CRD, or has the CRD of another file; LIMIT if the
+                YAML of all files is too large.
+        """
+        if not path.startswith((BASES, _PATCHES)):
+            return
+        if posixpath.basename(path).startswith("._"):
+            raise CRDsError(Exit.ARCHIVE, f"{path}: {MAC_METADATA}")
+        if path.endswith(".yml"):
+            self.warnings.append(f"{path} is not applied: only files named *.yaml are")
+        elif path.startswith(_PATCHES) and path.endswith(".yaml"):
+            # Not parsed: with its placeholders, a patch may be invalid YAML.
+            self._budget.take_bytes(path, len(body))
+            self._patches.append(path)
+        elif path.endswith(".yaml"):
+            self._add_crd(path, body)
+
+    def finish(self, directories: set[str]) -> tuple[str, ...]:
+        """Return the warnings after the last file.
+
+        Raises:
+            CRDsError: ARCHIVE if a directory or all CRDs are missing, or a patch is for a missing CRD.
+        """
+        for missing in (directory for directory in REQUIRED if directory not in directories):
+            raise CRDsError(Exit.ARCHIVE, f"Lacking the necessary file path: {missing}")
+        if not self._crds:
+            raise CRDsError(Exit.ARCHIVE, "there is no CRD under crds/bases")
+        for path in self._patches:
+            target = name_patched_crd(path)
+            if target not in self._crds:
+                raise CRDsError(Exit.ARCHIVE, f"{path} patches {target}, which the tarball does not have")
+        return tuple(self.warnings)
+
+    def _add_crd(self, path: str, body: bytes) -> None:
+        document, documents = read_document(path, body, self._budget)
+        crd = as_object(document)
+        if (crd.get("apiVersion"), crd.get("kind")) != (_API_VERSION, _KIND):
+            raise CRDsError(Exit.ARCHIVE, f"{path} is not a {_KIND} of {_API_VERSION}")
+        name, group = _read_name_and_group(path, crd)
+        if other := self._crds.get(name):
+            raise CRDsError(Exit.ARCHIVE, f"{path} has the same CRD as {other}: {name}")
+        self._crds[name] = path
+        self.warnings.extend(_find_warnings(path, group, documents))
+
+
+def _read_name_and_group(path: str, crd: Mapping[str, JSON]) -> tuple[str, str]:
+    name, group = as_object(crd.get("metadata")).get("name"), as_object(crd.get("spec")).get("group")
+    if not isinstance(name, str) or not is_dns1123_subdomain(name):
+        raise CRDsError(Exit.ARCHIVE, f"{path} is called {name!r:.500}, which is no DNS subdomain")
+    # The API server requires the name <plural>.<group>.
+    if not isinstance(group, str) or not group or not name.endswith(f".{group}"):
+        raise CRDsError(Exit.ARCHIVE, f"{path} is called {name!r:.500}, which is no CRD of group {group!r:.500}")
+    return name, group
+
+
+def name_patched_crd(path: str) -> str:
+    """Return the name of the CRD that a patch is for, from its file name (upstream: splitToCrdNameFormFile)."""
+    name = posixpath.basename(path).rpartition("_")[2]
+    return f"{name.partition('.')[0]}.{_PATCHED_GROUP}"
+
+
+def _find_warnings(path: str, group: str, documents: int) -> Iterator[str]:
+    if not f".{group}".endswith(_GROUPS):
+        yield f"{path} has a CRD of group {group}, which is not a group of Karmada"
+    if documents > 1:
+        yield f"{path} has {documents} documents: only the first is applied"

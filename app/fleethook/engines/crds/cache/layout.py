@@ -1,0 +1,188 @@
+"""The directories and locks of the cache.
+
+Each operation opens the directory of the cache once, and all other files relative to that descriptor, without following
+links.
+
+Each key has two locks. The download lock (``.fetch.lock``) lets one process download while others wait. The entry lock
+(``.lock``) is shared by readers and held exclusively only while the directory is swapped, never during network I/O.
+"""
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from fleethook.engines.crds.cache.atomic_swap import EntryName, exchange
+from fleethook.engines.crds.cache.locks import Lock, lock_exclusive, lock_shared
+from fleethook.engines.crds.cache.permissions import is_key, open_directory, open_entry, translate_os_errors
+from fleethook.engines.crds.cache.staging import Staged, create_staging, sweep
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.descriptors import DIRECTORY_MODE, exists, list_names
+
+LOCK_SECONDS: Final = 300.0
+"""The default limit of a download: a waiter outlasts the download it waits for."""
+_LOCKS: Final = ".locks"
+_STAGING: Final = ".staging"
+_TRASH: Final = ".trash"
+
+
+class Layout:
+    """``<root>/cache``: a directory for each key, and ``.locks``, ``.staging`` and ``.trash``."""
+
+    def __init__(self, root: Path) -> None:
+        """Configure the layout; the first write creates the directories."""
+        self.directory: Final = root / "cache"
+
+    def path(self, key: str) -> Path:
+        """Return the path of an entry, whether or not it exists; raises CRDsError USAGE for an invalid key."""
+        if not is_key(key):
+            raise CRDsError(Exit.USAGE, f"{key!r} is not a key of the cache: a key has 64 hexadecimal digits")
+        return self.directory / key
+
+    def keys(self) -> list[str]:
+        """Return the keys of all entries in any state, sorted; raises CRDsError DISK."""
+        with translate_os_errors("listing the cache"), self._open_root() as root:
+            return [] if root is None else sorted(filter(is_key, list_names(root)))
+
+    def exists(self, key: str) -> bool:
+        """Return whether an entry's path exists, of any file type; raises CRDsError DISK."""
+        name = self.path(key).name
+        with translate_os_errors("reading the cache"), self._open_root() as root:
+            return root is not None and exists(name, root)
+
+    @contextmanager
+    def open_entry_directory(self, key: str) -> Iterator[int | None]:
+        """Open the directory of an entry, and close it after the block; yields None if it does not exist.
+
+        If the entry is replaced meanwhile, the block sees the files of the former one, or that they are gone: never
+        those of the new one. `reading` keeps the entry unchanged.
+
+        Raises:
+            CRDsError: DISK for a directory that is refused (`open_entry`) or cannot be opened.
+        """
+        path = self.path(key)
+        with ExitStack() as held:
+            with translate_os_errors("reading the cache"):
+                root = held.enter_context(self._open_root())
+            entry = None if root is None else open_entry(path, root)
+            if entry is not None:
+                held.callback(os.close, entry)
+            yield entry
+
+    @contextmanager
+    def lock(self, key: str, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+        """Hold the download lock of an entry; raises CRDsError LOCKED (the message names the holder) or DISK."""
+        with ExitStack() as held:
+            with translate_os_errors("locking the cache"):
+                root = held.enter_context(self._open_ensured())
+                held.enter_context(lock_exclusive(self._open_lock(held, root, key, ".fetch.lock"), seconds=seconds))
+            yield
+
+    @contextmanager
+    def reading(self, key: str, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+        """Share the entry lock, so that the entry stays unchanged during the block; raises CRDsError LOCKED or DISK.
+
+        Do not fetch the same entry within the block: the fetch would wait for this lock.
+        """
+        with ExitStack() as held:
+            with translate_os_errors("locking the cache"):
+                with suppress(OSError):  # a read-only cache may have the directories already
+                    self._make_directories()
+                root = held.enter_context(self._open_root())
+                if root is not None and exists(_LOCKS, root):
+                    held.enter_context(lock_shared(self._open_lock(held, root, key, ".lock"), seconds=seconds))
+            yield
+
+    @contextmanager
+    def staging(self) -> Iterator[Staged]:
+        """Create an empty directory on the cache's file system; after the block it is removed if it is still there."""
+        with ExitStack() as held:
+            with translate_os_errors("preparing the cache"):
+                root = held.enter_context(self._open_ensured())
+                parent, trash = (self._open_subdirectory(held, root, name) for name in (_STAGING, _TRASH))
+                sweep(parent)
+                sweep(trash)
+                staged = held.enter_context(create_staging(parent, self.directory / _STAGING))
+            yield staged
+
+    def put(self, key: str, staged: Staged, *, seconds: float = LOCK_SECONDS) -> None:
+        """Replace an entry by a directory of `staging`, and sync the change to disk.
+
+        The caller holds `lock`.
+
+        Raises:
+            CRDsError: LOCKED while it is read; DISK.
+        """
+        with ExitStack() as held:
+            held.enter_context(translate_os_errors(f"replacing {key}"))
+            root = held.enter_context(self._open_ensured())
+            held.enter_context(lock_exclusive(self._open_lock(held, root, key, ".lock"), seconds=seconds))
+            target = EntryName(root, key)
+            if not exists(key, root):
+                _rename(staged.location, target)
+            elif not exchange(staged.location, target):
+                # A crash between the two renames leaves no entry: a cache miss, never a mixture.
+                _rename(target, EntryName(self._open_subdirectory(held, root, _TRASH), uuid.uuid4().hex))
+                _rename(staged.location, target)
+            os.fsync(root)
+
+    def remove(self, key: str, *, seconds: float = LOCK_SECONDS) -> bool:
+        """Remove the entry, of any file type; returns False if it does not exist. Raises CRDsError LOCKED or DISK."""
+        if not self.exists(key):
+            return False
+        with self.lock(key, seconds), translate_os_errors(f"removing {key}"), ExitStack() as held:
+            root = held.enter_context(self._open_ensured())
+            held.enter_context(lock_exclusive(self._open_lock(held, root, key, ".lock"), seconds=seconds))
+            if not exists(key, root):
+                return False
+            trash = self._open_subdirectory(held, root, _TRASH)
+            _rename(EntryName(root, key), EntryName(trash, uuid.uuid4().hex))
+            os.fsync(root)
+            sweep(trash)
+        return True
+
+    def _open_lock(self, held: ExitStack, root: int, key: str, suffix: str) -> Lock:
+        """Return a lock of the entry: ``.fetch.lock`` (download lock) or ``.lock`` (entry lock)."""
+        return Lock(
+            self._open_subdirectory(held, root, _LOCKS), self.directory / _LOCKS / f"{self.path(key).name}{suffix}"
+        )
+
+    @contextmanager
+    def _open_ensured(self) -> Iterator[int]:
+        """Create the directories of the cache if necessary, and open its root."""
+        self._make_directories()
+        with self._open_root() as root:
+            if root is None:
+                raise FileNotFoundError(2, "the directory was removed meanwhile", str(self.directory))
+            yield root
+
+    @contextmanager
+    def _open_root(self) -> Iterator[int | None]:
+        root = open_directory(self.directory)
+        try:
+            yield root
+        finally:
+            if root is not None:
+                os.close(root)
+
+    def _make_directories(self) -> None:
+        self.directory.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            self.directory.mkdir(DIRECTORY_MODE)
+        with self._open_root() as root:
+            for name in (_LOCKS, _STAGING, _TRASH) if root is not None else ():
+                with suppress(FileExistsError):
+                    os.mkdir(name, DIRECTORY_MODE, dir_fd=root)
+
+    def _open_subdirectory(self, held: ExitStack, root: int, name: str) -> int:
+        descriptor = open_directory(self.directory / name, root)
+        if descriptor is None:
+            raise FileNotFoundError(2, "the directory was removed meanwhile", str(self.directory / name))
+        held.callback(os.close, descriptor)
+        return descriptor
+
+
+def _rename(one: EntryName, other: EntryName) -> None:
+    os.rename(one.name, other.name, src_dir_fd=one.directory, dst_dir_fd=other.directory)

@@ -1,0 +1,211 @@
+"""``fleethook crds``: fetch, verify and cache CRD tarballs of Karmada."""
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+from fleethook.cli.command_line import CommandSpec, Group
+from fleethook.cli.parameters import Argument, Option
+from fleethook.cli.progress import Style, show_download
+from fleethook.cli.terminal import write_error
+from fleethook.engines.crds.apply.trial import render_trial
+from fleethook.engines.crds.archive import archive
+from fleethook.engines.crds.archive.layouts import describe
+from fleethook.engines.crds.archive.manifest import Manifest
+from fleethook.engines.crds.commands import crds_options as option
+from fleethook.engines.crds.commands.crds_arguments import check_reach, open_cache, read_file, select_sources
+from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show, warn
+from fleethook.engines.crds.commands.crds_provenance import (
+    ProvenanceOptions,
+    document_provenance,
+    format_provenance,
+    verify_provenance,
+)
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.download.download import download
+from fleethook.engines.crds.fetch import Fetched
+from fleethook.engines.crds.fetch import fetch as fetch_tarball
+from fleethook.engines.crds.provenance.verify import Provenance
+from fleethook.engines.crds.source import Policy, Source
+from fleethook.engines.crds.url_redaction import redact
+
+
+def fetch(
+    *,
+    data_dir: option.DataDir = None,
+    url: option.URL = None,
+    karmada: Annotated[
+        list[Path] | None,
+        Option(
+            "--karmada",
+            "--filename",
+            "-f",
+            help="File or directory of Karmada instances, for their crdTarball; '-' for standard input; repeatable.",
+        ),
+    ] = None,
+    version: option.Version = None,
+    follow_instance: option.Follow = False,
+    policy: option.DownloadPolicy = None,
+    sha256: option.SHA256 = "",
+    attestation: ProvenanceOptions,
+    proxy: option.Proxy = "",
+    ca: option.CA = None,
+    mirror: option.Mirror = None,
+    offline: option.Offline = False,
+    no_conditional: Annotated[
+        bool, Option("--no-conditional", help="Download the tarball even if it has not changed.")
+    ] = False,
+    stale_if_error: option.Stale = False,
+    strict: option.Strict = False,
+    normalize_dot: option.NormalizeDot = False,
+    no_env_proxy: option.NoEnvProxy = False,
+    progress: option.Progress = Style.AUTO,
+    output: option.OutputFormat = Output.TEXT,
+) -> None:
+    """Download a tarball into the cache, verified and unpacked.
+
+    Exit codes: 0 success; 2 invalid arguments; 10 not cached, and a download is not allowed; 11 another process held
+    the lock for too long; 20 network, 21 HTTP status, 22 TLS; 23 digest mismatch; 24 not a CRD tarball; 25 too large;
+    26 disk; 130 interrupted.
+    """
+    with exit_on_error():
+        chosen = list(select_sources(url, karmada, version, follow_instance=follow_instance, strict=strict))
+        # --version names the release, so its attestation must be of that tag; with --karmada it is the operator's own.
+        tag = attestation.source_tag or (version if attestation.provenance and url is None and not karmada else None)
+        proven, sha256 = verify_provenance(attestation._replace(source_tag=tag), sha256=sha256, strict=strict)
+        changes: dict[str, Any] = {"sha256": sha256, "proxy_url": proxy, "mirrors": tuple(mirror or ())}
+        if ca is not None:
+            changes["ca_pem"] = read_file(ca)
+        given = {name: value for name, value in changes.items() if value}
+        kept = open_cache(data_dir)
+        style = Style.NONE if output is Output.JSON else progress
+        for one in chosen:
+            warn(one.warnings)
+            check_reach(one)
+            source = one.source._replace(**given)
+            with show_download(style, redact(source.url)) as report:
+                fetched = fetch_tarball(
+                    kept,
+                    source,
+                    Policy.NEVER if offline else policy or one.policy,
+                    conditional=not no_conditional,
+                    stale_if_error=stale_if_error,
+                    strict=strict,
+                    normalize_dot=normalize_dot,
+                    env_proxies=not no_env_proxy,
+                    progress=report,
+                )
+            _print(fetched, proven, output)
+
+
+def _print(fetched: Fetched, proven: Provenance | None, output: Output) -> None:
+    warn(fetched.warnings)
+    document = {
+        "result": fetched.result, "key": fetched.key, "path": fetched.path, "sha256": fetched.sha256,
+        "bytes": fetched.size, "url": fetched.url, "final_url": fetched.final_url, "etag": fetched.etag,
+        "attempts": fetched.attempts, "duration_s": round(fetched.seconds, 3), "warnings": fetched.warnings,
+        **document_provenance(proven),
+    }  # fmt: skip
+    lines = f"{fetched.result} {fetched.path}", f"  sha256:{fetched.sha256} {fetched.size:,} bytes"
+    show(output, [*lines, *format_provenance(proven)], document)
+
+
+def verify(
+    *,
+    file: Annotated[Path, Argument(help="Path of the tarball.")],
+    sha256: option.SHA256 = "",
+    attestation: ProvenanceOptions,
+    strict: option.Strict = False,
+    normalize_dot: option.NormalizeDot = False,
+    output: option.OutputFormat = Output.TEXT,
+) -> None:
+    """Check that a tarball is complete, safe and has CRDs, and whether Karmada's own operator can use it.
+
+    Nothing is unpacked. The exit code is 0 also if only the operator cannot use it, unless --strict is given.
+    """
+    with exit_on_error():
+        proven, sha256 = verify_provenance(attestation, sha256=sha256, strict=strict)
+        manifest, files = archive.read_files(file, strict=strict, normalize_dot=normalize_dot)
+        if sha256 and manifest.sha256 != sha256:
+            raise CRDsError(Exit.INTEGRITY, f"{file} is {manifest.sha256}, and {sha256} is expected")
+        render_trial(files)
+        _print_manifest(manifest, proven, output)
+        if strict and manifest.operator_problems:
+            raise CRDsError(Exit.ARCHIVE, "Karmada's own operator cannot use this tarball")
+
+
+def pin(
+    *,
+    url: Annotated[str, Argument(help="Address of the tarball.")],
+    proxy: option.Proxy = "",
+    ca: option.CA = None,
+    attestation: ProvenanceOptions,
+    normalize_dot: option.NormalizeDot = False,
+    progress: option.Progress = Style.AUTO,
+    output: option.OutputFormat = Output.TEXT,
+) -> None:
+    """Download and verify a tarball, and print its digest for --sha256 and httpSource.sha256; keeps no file."""
+    with exit_on_error(), tempfile.TemporaryDirectory() as directory:
+        proven, sha256 = verify_provenance(attestation, sha256="")
+        source = Source(url, sha256=sha256, proxy_url=proxy, ca_pem=b"" if ca is None else read_file(ca))
+        path = Path(directory, "crds.tar.gz")
+        with show_download(Style.NONE if output is Output.JSON else progress, redact(url)) as report:
+            download(source, path, progress=report)
+        manifest = archive.verify(path, normalize_dot=normalize_dot)
+        if output is Output.JSON:
+            _print_manifest(manifest, proven, output)
+        else:
+            warn(manifest.warnings)
+            # Standard output has only the digest, for scripts.
+            write_error(*format_provenance(proven))
+            show(output, [manifest.sha256], None)
+
+
+def _print_manifest(manifest: Manifest, proven: Provenance | None, output: Output) -> None:
+    warn(manifest.warnings)
+    files = {name: file._asdict() for name, file in manifest.files.items()}
+    problems, layout = manifest.operator_problems, describe(manifest.files)
+    document = {
+        "sha256": manifest.sha256, "bytes": manifest.size, "files": files, "layout": layout,
+        "warnings": manifest.warnings,
+        "operator": {"usable": not problems, "problems": problems}, **document_provenance(proven),
+    }  # fmt: skip
+    verdict = "Karmada's operator can use it" if not problems else "Karmada's operator cannot use it:"
+    lines = [f"sha256:{manifest.sha256} {manifest.size:,} bytes, {len(files)} files", f"  {layout}", f"  {verdict}"]
+    show(output, [*lines, *(f"    {problem}" for problem in problems), *format_provenance(proven)], document)
+
+
+crds = Group(
+    "Fetch, verify and cache the CRD tarballs of Karmada.",
+    {
+        "fetch": fetch,
+        "verify": verify,
+        "pin": pin,
+        "cache": CommandSpec(
+            "fleethook.engines.crds.commands.crds_cache",
+            "cache",
+            "List, check, export and remove the entries of the cache.",
+        ),
+        "render": CommandSpec(
+            "fleethook.engines.crds.commands.crds_apply",
+            "render",
+            "Print the CRDs of a tarball, patched for an instance, in the order in which they are applied.",
+        ),
+        "apply": CommandSpec(
+            "fleethook.engines.crds.commands.crds_apply",
+            "apply",
+            "Apply the CRDs of a tarball and its patches to the API server of an instance; deletes no CRD.",
+        ),
+        "diff": CommandSpec(
+            "fleethook.engines.crds.commands.crds_diff",
+            "diff",
+            "Print the changes of a release: CRDs and versions added, changed, removed, or lost with objects.",
+        ),
+        "controller": CommandSpec(
+            "fleethook.engines.crds.commands.crds_controller",
+            "controller",
+            "Keep the CRD tarballs of all Karmada objects of a cluster cached, and report that in their status.",
+        ),
+    },
+    shared=option.SHARED,
+)

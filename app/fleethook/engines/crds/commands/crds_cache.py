@@ -1,0 +1,211 @@
+"""``fleethook crds cache``: commands about the entries of the cache."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Final
+
+from fleethook.cli.command_line import Group
+from fleethook.cli.parameters import Argument, Option
+from fleethook.engines.crds.cache.cache import Cache, Origin
+from fleethook.engines.crds.cache.listing import Listed
+from fleethook.engines.crds.cache.permissions import is_key
+from fleethook.engines.crds.commands import crds_options as option
+from fleethook.engines.crds.commands.crds_arguments import open_cache
+from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show, warn
+from fleethook.engines.crds.commands.crds_provenance import (
+    ProvenanceOptions,
+    document_provenance,
+    format_provenance,
+    verify_provenance,
+)
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.source import Source
+from fleethook.engines.crds.url_redaction import redact
+
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_BYTES: Final = {
+    "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30,
+}  # fmt: skip
+_NUMBER: Final = re.compile(r"(\d{1,15})\s*([A-Za-z]*)", re.ASCII)
+
+
+def parse_age(text: str) -> int:
+    """Return an age in seconds; raises ValueError."""
+    return _parse(text, _SECONDS, "an age such as 30d or 12h")
+
+
+def parse_size(text: str) -> int:
+    """Return a size in bytes; raises ValueError."""
+    return _parse(text, _BYTES, "a size such as 200MiB")
+
+
+def _parse(text: str, units: dict[str, int], wanted: str) -> int:
+    match = _NUMBER.fullmatch(text.strip())
+    unit = None if match is None else units.get(match[2].lower())
+    if match is None or unit is None:
+        raise ValueError(f"{text!r} is not {wanted}")
+    return int(match[1]) * unit
+
+
+_EntryArgument = Annotated[str, Argument(metavar="URL|KEY", help="URL of a tarball, or the key of its entry.")]
+
+
+def _parse_key(entry: str) -> str:
+    return entry if is_key(entry) else Source(entry).key
+
+
+def _format_line(one: Listed) -> str:
+    url = one.record.url if one.record else ""
+    return f"{one.key}  {one.state:<8} {one.size:>12,}  {one.asked_at:%Y-%m-%d %H:%M}  {url or one.problem}"
+
+
+def _build_document(one: Listed) -> dict[str, object]:
+    record = one.record
+    return {
+        "key": one.key, "path": one.path, "state": one.state, "bytes": one.size, "asked_at": one.asked_at,
+        "url": record.url if record else "", "sha256": record.sha256 if record else "", "problem": one.problem,
+    }  # fmt: skip
+
+
+def list_entries(data_dir: option.DataDir = None, output: option.OutputFormat = Output.TEXT) -> None:
+    """List the entries."""
+    with exit_on_error():
+        found = open_cache(data_dir).entries()
+        show(output, list(map(_format_line, found)) or ["the cache is empty"], [_build_document(one) for one in found])
+
+
+def show_entry(
+    entry: _EntryArgument, data_dir: option.DataDir = None, output: option.OutputFormat = Output.TEXT
+) -> None:
+    """Show one entry; exits 10 if there is none."""
+    with exit_on_error():
+        one = _find_entry(open_cache(data_dir), _parse_key(entry))
+        document = _build_document(one)
+        show(output, [f"{name}: {value}" for name, value in document.items() if value != ""], document)
+
+
+def print_path(entry: _EntryArgument, data_dir: option.DataDir = None) -> None:
+    """Print the path of an entry, whether or not it exists."""
+    with exit_on_error():
+        show(Output.TEXT, [str(open_cache(data_dir).path(_parse_key(entry)))], None)
+
+
+def verify_entries(
+    data_dir: option.DataDir = None,
+    entry: Annotated[str | None, Argument(metavar="[URL|KEY]", help="Entry to check (default: all).")] = None,
+    repair: Annotated[bool, Option("--repair", help="Unpack tarballs again if their files differ.")] = False,
+    output: option.OutputFormat = Output.TEXT,
+) -> None:
+    """Read one entry or all of them completely, and print their faults; exits 23 if a fault remains."""
+    with exit_on_error():
+        kept = open_cache(data_dir)
+        problems: dict[str, list[str]] = {}
+        for key in [_parse_key(entry)] if entry else kept.keys():
+            found = kept.verify(key)
+            if found and repair:
+                warn(tuple(f"{key}: {problem}; repaired" for problem in found))
+                kept.repair(key)
+                found = []
+            problems[key] = found
+        lines = [f"{key}: {'; '.join(found) or 'ok'}" for key, found in problems.items()]
+        show(output, lines or ["the cache is empty"], problems)
+        if any(problems.values()):
+            raise CRDsError(Exit.INTEGRITY, "some entries are damaged: run `crds cache verify --repair`")
+
+
+def prune(
+    data_dir: option.DataDir = None,
+    older_than: Annotated[
+        str | None, Option(help="Age, such as 30d, since the origin last confirmed an entry.")
+    ] = None,
+    max_size: Annotated[
+        str | None, Option(help="Size of the cache, such as 200MiB; the oldest entries beyond it are removed.")
+    ] = None,
+    keep: Annotated[int, Option(minimum=0, help="Number of newest entries to keep in any case.")] = 0,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the entries without removing them.")] = False,
+    output: option.OutputFormat = Output.TEXT,
+) -> None:
+    """Remove entries that are too old, then those that exceed the size; entries in use stay."""
+    with exit_on_error():
+        try:
+            age = None if older_than is None else timedelta(seconds=parse_age(older_than))
+            size = None if max_size is None else parse_size(max_size)
+        except (ValueError, OverflowError) as error:
+            raise CRDsError(Exit.USAGE, str(error)) from None
+        if age is None and size is None:
+            raise CRDsError(Exit.USAGE, "give --older-than or --max-size: without them no entry is removed")
+        gone = open_cache(data_dir).prune(older_than=age, max_bytes=size, keep=keep, dry_run=dry_run)
+        show(output, list(map(_format_line, gone)) or ["nothing to remove"], [_build_document(one) for one in gone])
+
+
+def remove(entry: _EntryArgument, data_dir: option.DataDir = None) -> None:
+    """Remove an entry; exits 10 if there is none."""
+    with exit_on_error():
+        if not open_cache(data_dir).remove(_parse_key(entry)):
+            raise CRDsError(Exit.NOT_CACHED, f"{entry} is not in the cache")
+
+
+def import_tarball(
+    *,
+    data_dir: option.DataDir = None,
+    file: Annotated[Path, Argument(help="Path of the tarball.")],
+    url: Annotated[str, Option(help="URL of the tarball.")],
+    sha256: option.SHA256 = "",
+    attestation: ProvenanceOptions,
+    strict: option.Strict = False,
+    normalize_dot: option.NormalizeDot = False,
+    output: option.OutputFormat = Output.TEXT,
+) -> None:
+    """Make a local tarball the entry of a URL, as if it were downloaded: for sites without a network."""
+    with exit_on_error():
+        proven, sha256 = verify_provenance(attestation, sha256=sha256, strict=strict)
+        kept, key = open_cache(data_dir), Source(url).key
+        origin = Origin(url=redact(url), asked=0)
+        entry = kept.import_file(key, file, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
+        warn(entry.record.warnings)
+        lines = f"imported {entry.path}", f"  sha256:{entry.record.sha256} {entry.record.size:,} bytes"
+        document = {"key": key, "path": entry.path, "sha256": entry.record.sha256, "bytes": entry.record.size}
+        show(output, [*lines, *format_provenance(proven)], {**document, **document_provenance(proven)})
+
+
+def export(
+    entry: _EntryArgument,
+    to: Annotated[Path, Option(help="File to write; it must not exist.")],
+    data_dir: option.DataDir = None,
+) -> None:
+    """Write the tarball of an entry to a file, to import it elsewhere; exits 10 if there is none."""
+    with exit_on_error():
+        kept, key = open_cache(data_dir), _parse_key(entry)
+        with kept.reading(key):
+            found = kept.tarball(key)
+        if found is None:
+            raise CRDsError(Exit.NOT_CACHED, f"{entry} is not in the cache, or damaged")
+        try:
+            with to.open("xb") as file:
+                file.write(found[1])
+        except OSError as error:
+            raise CRDsError(Exit.DISK, f"{to}: {error.strerror or error}") from None
+
+
+def _find_entry(kept: Cache, key: str) -> Listed:
+    found = kept.inspect(key)
+    if found is None:
+        raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {kept.directory}")
+    return found
+
+
+cache = Group(
+    "List, check, export and remove the entries of the cache.",
+    {
+        "ls": list_entries,
+        "show": show_entry,
+        "path": print_path,
+        "verify": verify_entries,
+        "prune": prune,
+        "rm": remove,
+        "import": import_tarball,
+        "export": export,
+    },
+    shared=option.SHARED,
+)

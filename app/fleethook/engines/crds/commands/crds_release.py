@@ -1,0 +1,167 @@
+"""The release and the instance that the commands `render`, `apply` and `diff` use."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Self
+
+from fleethook.cli.manifests import read_objects
+from fleethook.cli.parameters import Option
+from fleethook.cli.progress import Style, show_download
+from fleethook.engines.crds.apply.documents import Tree, read_files
+from fleethook.engines.crds.apply.patches import Patch, build_patches, find_foreign_webhooks
+from fleethook.engines.crds.apply.placeholders import build_values
+from fleethook.engines.crds.apply.releases import parse_entry
+from fleethook.engines.crds.archive import archive
+from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.commands import crds_options as option
+from fleethook.engines.crds.commands.crds_arguments import (
+    check_reach,
+    check_sha256,
+    open_cache,
+    read_file,
+    select_sources,
+)
+from fleethook.engines.crds.commands.crds_output import warn
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.fetch import fetch
+from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
+from fleethook.engines.crds.source import Policy
+from fleethook.engines.crds.url_redaction import redact
+from fleethook.model.json import JSONObject, as_object
+from fleethook.model.operator import KARMADA
+
+KarmadaOption = Annotated[
+    Path | None,
+    Option(
+        "--karmada",
+        "--filename",
+        "-f",
+        help="Manifest of one Karmada instance, for its crdTarball, name and namespace; '-' for standard input.",
+    ),
+]
+TarballOption = Annotated[
+    Path | None, Option(help="Local tarball to use instead of a download; the cache is not used.")
+]
+NameOption = Annotated[str, Option(help="Name of the instance, part of its webhook's name (default: the manifest's).")]
+NamespaceOption = Annotated[
+    str, Option("--namespace", "-n", help="Namespace of the instance (default: the manifest's).")
+]
+CAFileOption = Annotated[Path | None, Option(help="PEM certificates of the instance's CA, to trust its webhook.")]
+
+
+class ReleaseOptions(NamedTuple):
+    """Options of commands about a tarball, its download, and its instance (`fleethook.cli.option_groups.expand`)."""
+
+    data_dir: option.DataDir = None
+    url: option.URL = None
+    karmada: KarmadaOption = None
+    version: option.Version = None
+    tarball: TarballOption = None
+    follow_instance: option.Follow = False
+    policy: option.DownloadPolicy = None
+    sha256: option.SHA256 = ""
+    proxy: option.Proxy = ""
+    ca: option.CA = None
+    mirror: option.Mirror = None
+    offline: option.Offline = False
+    strict: option.Strict = False
+    normalize_dot: option.NormalizeDot = False
+    no_env_proxy: option.NoEnvProxy = False
+    progress: option.Progress = Style.AUTO
+    name: NameOption = ""
+    namespace: NamespaceOption = ""
+    ca_file: CAFileOption = None
+
+    def show_progress(self, *, shown: bool) -> Self:
+        """Return the same, without progress unless ``shown``: standard output has JSON for a program then."""
+        return self if shown else self._replace(progress=Style.NONE)
+
+
+def read_release(wanted: ReleaseOptions) -> tuple[Tree, list[Patch]]:
+    """Return the release that is wanted, and its patches for the instance; raises CRDsError."""
+    wanted = wanted._replace(sha256=check_sha256(wanted.sha256))
+    instance = None if wanted.karmada is None else _read_manifest(wanted.karmada)
+    metadata = as_object(as_object(instance).get("metadata"))
+    # First, since it needs no network.
+    values = build_values(
+        name=wanted.name or metadata.get("name", ""),
+        namespace=wanted.namespace or metadata.get("namespace", ""),
+        ca_pem=None if wanted.ca_file is None else read_file(wanted.ca_file),
+    )
+    tree = _read_tree(wanted, instance)
+    return tree, build_instance_patches(tree, values)
+
+
+def build_instance_patches(tree: Tree, values: Mapping[str, str]) -> list[Patch]:
+    """Return the patches for an instance, and warn about those for another one; raises CRDsError."""
+    patches = build_patches(tree, values)
+    warn(find_foreign_webhooks(patches, values).values())
+    return patches
+
+
+def read_tree(wanted: ReleaseOptions) -> Tree:
+    """Return the release that is wanted, for no instance; raises CRDsError."""
+    wanted = wanted._replace(sha256=check_sha256(wanted.sha256))
+    return _read_tree(wanted, None if wanted.karmada is None else _read_manifest(wanted.karmada))
+
+
+def read_instance_tree(wanted: ReleaseOptions, karmada: JSONObject) -> Tree:
+    """Return the release of the options, or else the one that an instance names; raises CRDsError."""
+    elsewhere = wanted.url is not None or wanted.tarball is not None
+    return _read_tree(wanted._replace(sha256=check_sha256(wanted.sha256)), None if elsewhere else karmada)
+
+
+def _read_tree(wanted: ReleaseOptions, instance: JSONObject | None) -> Tree:
+    if wanted.tarball is not None:
+        return _read_tarball(wanted.tarball, wanted)
+    return _fetch_tree(open_cache(wanted.data_dir), _select_source(wanted, instance), wanted)
+
+
+def _read_manifest(manifest: Path) -> JSONObject:
+    found = [one.object for one in read_objects([manifest]) if one.object["kind"] == KARMADA.kind]
+    if len(found) != 1:
+        raise CRDsError(Exit.USAGE, f"{manifest} must have one {KARMADA.kind}, and has {len(found)}")
+    return found[0]
+
+
+def _select_source(wanted: ReleaseOptions, instance: JSONObject | None) -> SelectedSource:
+    if instance is None:
+        (chosen,) = select_sources(wanted.url, None, wanted.version, follow_instance=False, strict=wanted.strict)
+        return chosen
+    if wanted.url is not None:
+        raise CRDsError(Exit.USAGE, "give a URL or --karmada, not both")
+    version, follow = wanted.version or "", wanted.follow_instance
+    return select_source(instance, version=version, follow_instance=follow, strict=wanted.strict)
+
+
+def _fetch_tree(kept: Cache, chosen: SelectedSource, wanted: ReleaseOptions) -> Tree:
+    warn(chosen.warnings)
+    check_reach(chosen)
+    changes: dict[str, Any] = {
+        "sha256": wanted.sha256, "proxy_url": wanted.proxy, "mirrors": tuple(wanted.mirror or ()),
+        "ca_pem": b"" if wanted.ca is None else read_file(wanted.ca),
+    }  # fmt: skip
+    source = chosen.source._replace(**{name: value for name, value in changes.items() if value})
+    policy = Policy.NEVER if wanted.offline else wanted.policy or chosen.policy
+    env_proxies = not wanted.no_env_proxy
+    with show_download(wanted.progress, redact(source.url)) as report:
+        fetched = fetch(
+            kept, source, policy, strict=wanted.strict, normalize_dot=wanted.normalize_dot, env_proxies=env_proxies,
+            progress=report,
+        )  # fmt: skip
+    warn(fetched.warnings)
+    with kept.reading(fetched.key):
+        found = kept.tarball(fetched.key)
+    if found is None or found[0].record.sha256 != fetched.sha256:
+        raise CRDsError(Exit.INTEGRITY, f"another process changed {fetched.path} meanwhile: run the command again")
+    return parse_entry(*found)
+
+
+def _read_tarball(tarball: Path, wanted: ReleaseOptions) -> Tree:
+    if wanted.url is not None or wanted.version is not None:
+        raise CRDsError(Exit.USAGE, "give --tarball, or a URL or --version, not both")
+    manifest, files = archive.read_files(tarball, strict=wanted.strict, normalize_dot=wanted.normalize_dot)
+    if wanted.sha256 and manifest.sha256 != wanted.sha256:
+        raise CRDsError(Exit.INTEGRITY, f"{tarball} is {manifest.sha256}, and {wanted.sha256} is expected")
+    warn(manifest.warnings)
+    return read_files(files)

@@ -1,0 +1,129 @@
+"""Fetches the tarballs of instances into the cache, on threads, for the controller."""
+
+import functools
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from typing import Final
+
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.store import ObjectKey
+from fleethook.engines.crds.apply.api_requests import read_namespaced
+from fleethook.engines.crds.archive.manifest import Manifest
+from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.controller.metrics import FetchMetrics
+from fleethook.engines.crds.controller.options import Options
+from fleethook.engines.crds.controller.origins import Namespace, build_downloader
+from fleethook.engines.crds.controller.singleflight import SharedCall, SingleFlight
+from fleethook.engines.crds.controller.verifier import Load, Verifier
+from fleethook.engines.crds.crds_errors import CRDsError
+from fleethook.engines.crds.download.cancellation import Cancellation
+from fleethook.engines.crds.fetch import Fetched, fetch
+from fleethook.engines.crds.instance.source_selection import SelectedSource
+from fleethook.fairness.slots import Limits, Slots
+from fleethook.model.json import JSONObject
+from fleethook.tracing.spans import StartRoot, enter_span
+
+READING: Final = 4
+RESERVED: Final = 2
+"""Slots for tarballs in memory, in addition to those of the verifier. Each takes up to 30 MiB: the tarball of 16 MiB,
+its largest file, and 4 MiB of small files. A namespace holds at most two of them."""
+
+
+class Fetcher:
+    """Fetches tarballs; instances that need the same tarball at the same time share a fetch."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        cache: Cache,
+        verifier: Verifier,
+        options: Options,
+        metrics: FetchMetrics,
+        *,
+        trace: StartRoot | None = None,
+    ) -> None:
+        """Create it.
+
+        Args:
+            connection: Connection to the API server that has the instances, and the Secrets and ConfigMaps they name.
+            cache: Cache of the tarballs.
+            verifier: Verifies tarballs in processes with limits.
+            options: Options of the controller.
+            metrics: Metrics of fetches.
+            trace: Starts the span of a fetch; None to trace nothing.
+        """
+        self._connection: Final = connection
+        self._cache: Final = cache
+        self._verifier: Final = verifier
+        self._options: Final = options
+        self._metrics: Final = metrics
+        self._trace: Final = trace
+        self._calls: Final[SingleFlight[Fetched]] = SingleFlight()
+        self._reading: Final = Slots(Limits(READING, reserved=RESERVED, long=max(1, READING - 1)))
+        self._cancellation: Final = Cancellation()
+
+    def close(self) -> None:
+        """End all downloads."""
+        self._cancellation.cancel()
+
+    def join(self, chosen: SelectedSource, instance: ObjectKey) -> SharedCall[Fetched]:
+        """Return the running fetch of a tarball, or start it for an instance."""
+        # Secrets and ConfigMaps of the same name differ between namespaces.
+        named = instance.namespace if any(chosen.references) or chosen.non_http is not None else ""
+        key = (chosen.source, chosen.policy, chosen.references, chosen.non_http, named)
+        return self._calls.join(
+            key, functools.partial(self._trace_fetch, chosen, instance), name=f"crds {chosen.source.key}"
+        )
+
+    def _trace_fetch(self, chosen: SelectedSource, instance: ObjectKey, flight: SharedCall[Fetched]) -> Fetched:
+        """Fetch the tarball in a span; runs on a thread."""
+        with enter_span(None if self._trace is None else self._trace("fetch CRDs")) as span:
+            if span is not None:
+                facts = {"k8s.namespace.name": instance.namespace, "fleethook.karmada": instance.name}
+                span.note({**facts, "fleethook.policy": chosen.policy.value})
+            fetched = self._fetch(chosen, instance, flight)
+            if span is not None:
+                span.note({"fleethook.outcome": fetched.result, "fleethook.attempts": fetched.attempts})
+            return fetched
+
+    def _fetch(self, chosen: SelectedSource, instance: ObjectKey, flight: SharedCall[Fetched]) -> Fetched:
+        """Fetch the tarball; runs on a thread."""
+        options, namespace = self._options, instance.namespace
+
+        def verify(load: Load, *, strict: bool, normalize_dot: bool) -> Manifest:
+            return flight.call(self._verifier.verify(load, lane=namespace, strict=strict, normalize_dot=normalize_dot))
+
+        def read(plural: str, name: str) -> JSONObject | None:
+            found: JSONObject | None = flight.call(read_namespaced(self._connection, namespace, plural, name))
+            return found
+
+        beside = Namespace(functools.partial(read, "secrets"), functools.partial(read, "configmaps"))
+        started = time.monotonic()
+        try:
+            fetched = fetch(
+                self._cache.bounded_by(verify, functools.partial(self._hold, flight, namespace)),
+                chosen.source,
+                chosen.policy,
+                stale_if_error=options.stale_if_error,
+                strict=options.strict,
+                env_proxies=options.env_proxies,
+                downloader=build_downloader(
+                    chosen, beside, options.reach, cancellation=self._cancellation, starting=flight.starting
+                ),
+            )
+        except CRDsError as error:
+            self._metrics.failed(error, time.monotonic() - started)
+            raise
+        self._metrics.fetched(fetched)
+        return fetched
+
+    @contextmanager
+    def _hold(self, flight: SharedCall[Fetched], namespace: str) -> Iterator[None]:
+        """Hold a slot for a tarball in memory; called on a thread."""
+        holding = AsyncExitStack()
+        flight.call(holding.enter_async_context(self._reading.hold(namespace)))
+        try:
+            yield
+        finally:
+            flight.call(holding.aclose())

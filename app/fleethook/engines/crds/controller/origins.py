@@ -1,0 +1,126 @@
+"""Reads tarballs inside a cluster: over HTTP with credentials of Secrets, from ConfigMaps, or from a volume."""
+
+import base64
+import binascii
+import functools
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fleethook.engines.crds.controller.options import Reach
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.download.cancellation import Cancellation
+from fleethook.engines.crds.download.download import Downloaded, Progress, Validators, download
+from fleethook.engines.crds.download.partial import Partial
+from fleethook.engines.crds.download.retry import AttemptError
+from fleethook.engines.crds.fetch import Downloader
+from fleethook.engines.crds.instance.secrets import apply_secrets
+from fleethook.engines.crds.instance.source_selection import SelectedSource
+from fleethook.engines.crds.source import Source
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.operator import ConfigMapSource, LocalSource
+
+_CHUNK: Final = 65536
+
+
+class Namespace(NamedTuple):
+    """Reads objects in the namespace of an instance. Each call blocks, and returns None for a missing object."""
+
+    secret: Callable[[str], JSONObject | None]
+    config_map: Callable[[str], JSONObject | None]
+
+
+def build_downloader(
+    chosen: SelectedSource, beside: Namespace, reach: Reach, *, cancellation: Cancellation, starting: Callable[[], None]
+) -> Downloader:
+    """Return a function that downloads or copies a tarball. Call it on a thread: it blocks.
+
+    Args:
+        chosen: The source of the tarball.
+        beside: Reads Secrets and ConfigMaps in the namespace of the instance.
+        reach: The hosts and files that the instance may name.
+        cancellation: Ends a download.
+        starting: Called before the request to the origin; not called for a cached tarball.
+    """
+
+    def fetch_bytes(
+        source: Source, into: Path, *, validators: Validators | None, progress: Progress | None, env_proxies: bool
+    ) -> Downloaded:
+        starting()
+        if isinstance(chosen.non_http, LocalSource):
+            with _open_local(Path(chosen.non_http.path), reach.local) as pieces:
+                return _copy_to_file(pieces, into, source)
+        if isinstance(chosen.non_http, ConfigMapSource):
+            return _copy_to_file(
+                [_read_config_map_key(chosen.non_http, beside.config_map(chosen.non_http.name))], into, source
+            )
+        return download(
+            apply_secrets(chosen, _read_secrets(chosen, beside)),
+            into,
+            validators=validators,
+            progress=progress,
+            env_proxies=env_proxies,
+            allow_private=reach.private,
+            allow_hosts=reach.hosts,
+            cancellation=cancellation,
+        )
+
+    return fetch_bytes
+
+
+def _copy_to_file(pieces: Iterator[bytes] | list[bytes], into: Path, source: Source) -> Downloaded:
+    try:
+        with Partial(into, max_bytes=source.max_bytes) as partial:
+            for piece in pieces:
+                partial.add(piece)
+            digest = partial.finish()
+            return Downloaded(True, digest, partial.size, Validators(), source.url, 0)
+    except AttemptError as error:
+        raise CRDsError(error.exit, f"{source.url}: {error}") from None
+
+
+@contextmanager
+def _open_local(path: Path, allowed: Path | None) -> Iterator[Iterator[bytes]]:
+    if allowed is None:
+        raise CRDsError(Exit.USAGE, f"{path}: the controller has no directory of local tarballs (--local-root)")
+    try:
+        real = path.resolve(strict=True)
+        if not real.is_relative_to(allowed.resolve()):
+            raise CRDsError(Exit.USAGE, f"{path} is not below the directory of local tarballs (--local-root {allowed})")
+        # O_NONBLOCK, because opening a named pipe would wait for a writer.
+        with os.fdopen(os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise CRDsError(Exit.DISK, f"{path} is not a regular file")
+            yield iter(functools.partial(file.read, _CHUNK), b"")
+    except FileNotFoundError:
+        raise CRDsError(Exit.USAGE, f"there is no {path}", transient=True) from None
+    except OSError as error:
+        raise CRDsError(Exit.DISK, f"cannot read {path}: {error.strerror or error}", transient=True) from error
+
+
+def _read_config_map_key(held: ConfigMapSource, config_map: JSONObject | None) -> bytes:
+    if config_map is None:
+        raise CRDsError(Exit.USAGE, f"there is no ConfigMap {held.name}", transient=True)
+    text = as_object(config_map.get("binaryData")).get(held.key)
+    if not isinstance(text, str):
+        raise CRDsError(Exit.USAGE, f"the ConfigMap {held.name} has no {held.key} in binaryData")
+    return _decode_base64(text)
+
+
+def _read_secrets(chosen: SelectedSource, beside: Namespace) -> Mapping[str, Mapping[str, bytes]]:
+    found = {name: beside.secret(name) for name in set(chosen.references) if name}
+    return {name: _decode_data(secret) for name, secret in found.items() if secret is not None}
+
+
+def _decode_data(secret: JSONObject) -> Mapping[str, bytes]:
+    return {name: _decode_base64(value) for name, value in as_object(secret.get("data")).items()}
+
+
+def _decode_base64(value: JSON) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        return b""

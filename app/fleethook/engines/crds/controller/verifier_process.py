@@ -1,0 +1,172 @@
+"""The child process that verifies and reads tarballs: ``python -m fleethook.engines.crds.controller.verifier_process``.
+
+See `fleethook.work.child_process`. A fork of this process with limits on memory and CPU time verifies each tarball,
+so that one tarball leaves no trace for the next. The process itself only reads questions.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import sys
+from typing import Final, NoReturn
+
+import msgspec
+
+from fleethook.engines.crds.apply.documents import read_files
+from fleethook.engines.crds.apply.patches import build_patches, render_crds
+from fleethook.engines.crds.archive import archive
+from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits
+from fleethook.engines.crds.archive.manifest import FileDigest, Manifest
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.model.json import JSON
+from fleethook.work.child_process import answer_questions
+
+MODULE: Final = "fleethook.engines.crds.controller.verifier_process"
+MAX_MEMORY_BYTES: Final = 512 * 1024 * 1024
+"""RLIMIT_DATA. The interpreter with its libraries takes 40 MiB, the largest tarball 16 MiB, its largest file 8 MiB, and
+parsing 8 MiB of YAML about 250 MiB."""
+_MAX_FILES: Final = 4096
+"""Descriptors that a fork closes; the process has a handful."""
+_WORK: Final = ("unpacked_bytes", "file_bytes", "yaml_bytes", "yaml_nodes")
+MAX_CPU_SECONDS: Final = 120
+"""A guard against defects.
+
+The limits of `fleethook.engines.crds.archive.limits` are counts and end any tarball within seconds, so
+that a verdict does not depend on the machine."""
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A tarball to verify or read, with the options."""
+
+    tarball: bytes
+    strict: bool
+    normalize_dot: bool
+    scale: int
+    """The limits are divided by this."""
+    values: dict[str, str] | None = None
+    """None to verify the tarball. Else it has been verified before: read its CRDs, and its patches with these
+    values."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The manifest of a tarball, or the error."""
+
+    sha256: str = ""
+    size: int = 0
+    files: dict[str, tuple[int, str]] = {}
+    warnings: tuple[str, ...] = ()
+    operator_problems: tuple[str, ...] = ()
+    crds: dict[str, bytes] = {}
+    """CRDs by name, each as JSON."""
+    patches: bytes = b""
+    """The patches as JSON."""
+    exit: int = Exit.OK
+    text: str = ""
+
+    def check(self) -> None:
+        """Raise the error of the process as CRDsError, if there is one."""
+        if self.exit != Exit.OK:
+            raise CRDsError(Exit(self.exit), self.text)
+
+    def manifest(self) -> Manifest:
+        """Return the manifest; raises as `check`."""
+        self.check()
+        files = {path: FileDigest(*digest) for path, digest in self.files.items()}
+        return Manifest(self.sha256, self.size, files, self.warnings, self.operator_problems)
+
+
+def scale_limits(scale: int) -> ArchiveLimits:
+    """Return the limits; those on the work for a tarball are divided by ``scale``."""
+    return LIMITS._replace(**{name: getattr(LIMITS, name) // scale for name in _WORK})
+
+
+def answer_question(message: bytes) -> bytes:
+    """Answer a question in a fork of this process."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _answer_and_exit(message, writing)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        found = stream.read()
+    _, status = os.waitpid(child, 0)
+    return found if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0 else _encode(_explain_death(status))
+
+
+def process_question(message: bytes) -> Answer:
+    """Verify or read the tarball of a question in this process."""
+    question = msgspec.msgpack.decode(message, type=Question)
+    limits, strict, normalize_dot = scale_limits(question.scale), question.strict, question.normalize_dot
+    try:
+        if question.values is not None:
+            return _read(question, question.values, limits)
+        found = archive.verify(question.tarball, limits=limits, strict=strict, normalize_dot=normalize_dot)
+    except CRDsError as error:
+        return Answer(exit=error.exit, text=str(error))
+    except MemoryError:
+        return _make_limit_answer(f"verifying the tarball takes more than {MAX_MEMORY_BYTES // 2**20} MiB of memory")
+    files = {path: (one.size, one.sha256) for path, one in found.files.items()}
+    return Answer(found.sha256, found.size, files, found.warnings, found.operator_problems)
+
+
+def _read(question: Question, values: dict[str, str], limits: ArchiveLimits) -> Answer:
+    _, files = archive.read_files(question.tarball, limits=limits, normalize_dot=question.normalize_dot, again=True)
+    tree = read_files(files, limits)
+    patches = build_patches(tree, values, limits)
+    render_crds(tree.crds, patches)
+    # Not by msgspec: a schema may have integers of more than 64 bits.
+    return Answer(crds={name: _encode_json(crd) for name, crd in tree.crds.items()}, patches=_encode_json(patches))
+
+
+def _encode_json(value: JSON) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _answer_and_exit(message: bytes, writing: int) -> NoReturn:
+    try:
+        # Only the parent may hold its output: `Child.stop` waits until the end of the parent closes it.
+        os.closerange(0, sys.stderr.fileno())
+        os.closerange(sys.stderr.fileno() + 1, writing)
+        os.closerange(writing + 1, _MAX_FILES)
+        _set_limits()
+        with os.fdopen(writing, "wb") as stream:
+            stream.write(_encode(process_question(message)))
+        os._exit(0)
+    except BaseException as error:  # noqa: BLE001 - see below
+        # The limit of file sizes refuses this if standard error is a file.
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"verifying a tarball failed: {error!a}\n")
+    finally:
+        # A fork must not continue with its parent's code.
+        os._exit(1)
+
+
+def _set_limits() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS, MAX_CPU_SECONDS + 1))
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # The fork writes no files: the tarball is in memory, and the answer goes to a pipe.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def _explain_death(status: int) -> Answer:
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
+        return _make_limit_answer(
+            f"verifying the tarball takes more than {MAX_CPU_SECONDS} s of CPU time or more than the available memory"
+        )
+    return Answer(exit=Exit.INTERNAL, text=f"the process that verifies the tarball ended with status {status}")
+
+
+def _make_limit_answer(text: str) -> Answer:
+    return Answer(exit=Exit.LIMIT, text=text)
+
+
+def _encode(found: Answer) -> bytes:
+    return msgspec.msgpack.encode(found)
+
+
+if __name__ == "__main__":
+    answer_questions(answer_question)

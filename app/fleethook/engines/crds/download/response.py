@@ -1,0 +1,138 @@
+"""Rules for an origin's response: redirects, statuses, ranges and the first bytes of a body."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final, NamedTuple
+from urllib.parse import urljoin, urlsplit
+
+from urllib3.exceptions import LocationParseError
+from urllib3.util import parse_url
+
+from fleethook.engines.crds.crds_errors import Exit
+from fleethook.engines.crds.download.download_errors import make_proxy_credentials_error
+from fleethook.engines.crds.download.retry import RETRIED, AttemptError, parse_retry_after
+from fleethook.engines.crds.url_redaction import redact
+
+REDIRECTS: Final = 5
+_REDIRECTING: Final = frozenset({301, 302, 303, 307, 308})
+_GZIP: Final = b"\x1f\x8b"
+# Offset and value of a tar header's magic (POSIX.1 ustar, also in GNU tar).
+_USTAR: Final = (257, b"ustar")
+SNIFFED_BYTES: Final = 512
+_CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
+_HTML: Final = re.compile(rb"<\s*(?:!doctype\s+html|html|head|body|script|\?xml)", re.IGNORECASE)
+
+
+class Address(NamedTuple):
+    """A URL for a request, without userinfo and fragment, and the userinfo."""
+
+    url: str
+    origin: tuple[str, str, int]
+    userinfo: str
+
+
+def parse_address(url: str) -> Address | None:
+    """Return the address of a URL, percent-encoded; None if it is not an http or https URL with a host."""
+    try:
+        parsed = parse_url(url.strip())
+    except LocationParseError:
+        return None
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        return None
+    port = parsed.port or (443 if parsed.scheme == "https" else 80)
+    plain = parsed._replace(auth=None, fragment=None, path=parsed.path or "/")
+    return Address(plain.url, (parsed.scheme, parsed.host.lower(), port), parsed.auth or "")
+
+
+def find_redirect(status: int, headers: Mapping[str, str], url: str) -> str | None:
+    """Return the target of a redirect; None if the response is not a redirect.
+
+    Raises:
+        AttemptError: The target is not an http or https URL, or the redirect leads from https to http.
+    """
+    location = headers.get("Location", "")
+    if status not in _REDIRECTING or not location:
+        return None
+    # http.client reads headers as Latin-1, servers write UTF-8.
+    target = _join(url, location.encode("latin-1", "replace").decode("utf-8", "replace").strip())
+    address = parse_address(target)
+    if address is None:
+        raise AttemptError(Exit.HTTP, f"redirected to a URL that is not http or https: {redact(target)[:300]}")
+    if urlsplit(url).scheme == "https" and address.origin[0] == "http":
+        raise AttemptError(Exit.HTTP, f"redirected from https to http, which is refused: {redact(address.url)[:300]}")
+    return address.url
+
+
+def _join(url: str, location: str) -> str:
+    try:
+        return urljoin(url, location)
+    except ValueError:
+        return location
+
+
+def make_status_error(status: int, headers: Mapping[str, str], now: datetime) -> AttemptError:
+    """Return the error for a status without a usable body."""
+    if status == 407:
+        return make_proxy_credentials_error()
+    again = status in RETRIED
+    hint = _HINTS.get(status, "")
+    return AttemptError(
+        Exit.HTTP,
+        f"HTTP {status}{hint}",
+        transient=again or status >= 500,
+        again=again,
+        after=parse_retry_after(headers, now) if again else None,
+    )
+
+
+_HINTS: Final = {
+    204: ": no body; expected 200",
+    206: ": a part that was not requested; expected 200",
+    304: ": not modified, in response to an unconditional request",
+    401: ": it requires credentials",
+    403: ": not allowed; check the credentials",
+    404: ": not found; does this release have a crds.tar.gz?",
+}
+
+
+def continues_partial(headers: Mapping[str, str], *, size: int, etag: str, total: int | None) -> bool:
+    """Return whether a response 206 continues the partial file: from the next byte to the end of the same body."""
+    found = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", "").strip())
+    if found is None or headers.get("ETag", etag) != etag:
+        return False
+    first, last, complete = found.groups()
+    whole = int(last) + 1
+    return int(first) == size and complete in ("*", str(whole)) and total in (None, whole)
+
+
+def read_strong_etag(headers: Mapping[str, str]) -> str:
+    """Return the strong ETag, which identifies the exact bytes (RFC 9110, 8.8.3); ``""`` if there is none."""
+    etag = headers.get("ETag", "").strip()
+    return etag if len(etag) > 2 and etag.startswith('"') and etag.endswith('"') else ""
+
+
+def check_beginning(beginning: bytes, headers: Mapping[str, str]) -> None:
+    """Check that a body is gzip, regardless of its Content-Encoding.
+
+    An origin that sends ``Content-Encoding: gzip`` with a ``.tar.gz`` means the gzip of the file itself. The request
+    allows no encoding, so other encodings are not decoded.
+
+    Raises:
+        AttemptError: The body has another format; the message names a likely one.
+    """
+    if beginning.startswith(_GZIP):
+        return
+    offset, magic = _USTAR
+    encoding = headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in ("", "identity"):
+        what = "it has a Content-Encoding, although the request allows only identity"
+    elif not beginning:
+        what = "it is empty"
+    elif _HTML.match(beginning.removeprefix(b"\xef\xbb\xbf").lstrip()):
+        what = "it looks like an HTML page, perhaps a login or an error page"
+    elif beginning[offset : offset + len(magic)] == magic:
+        what = "it looks like a plain tar, perhaps decompressed by a proxy"
+    else:
+        what = f"it begins with {beginning[:4].hex(' ')}"
+    raise AttemptError(Exit.ARCHIVE, f"the body is not gzip: {what}")

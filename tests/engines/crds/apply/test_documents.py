@@ -1,0 +1,99 @@
+"""CRDs and patches of a tarball, in order."""
+
+import pytest
+
+from fleethook.engines.crds.apply.documents import read_files, read_first_document
+from fleethook.engines.crds.archive.limits import YAMLBudget
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from tests.engines.crds.tarballs import crd, patch
+
+
+def problem(path: str, text: str) -> tuple[Exit, str]:
+    with pytest.raises(CRDsError) as raised:
+        read_first_document(path, text.encode(), YAMLBudget())
+    return raised.value.exit, str(raised.value)
+
+
+def test_files_come_in_the_order_in_which_go_walks() -> None:
+    names = {
+        "crds/bases/b.yaml": "b", "crds/bases/a/z.yaml": "a-z", "crds/bases/a.yaml": "a", "crds/bases/a-b/c.yaml": "a-b-c",
+        "crds/bases/a/y/k.yaml": "a-y-k", "crds/bases/B.yaml": "upper", "crds/bases/.yaml": "hidden",
+    }  # fmt: skip
+    files = {path: crd(name, "x.karmada.io") for path, name in names.items()}
+    found = read_files(files)
+    order = ["hidden", "upper", "a-y-k", "a-z", "a-b-c", "a", "b"]
+    assert list(found.crds) == [f"{name}.x.karmada.io" for name in order]
+
+
+def test_only_yaml_files_count() -> None:
+    files = {
+        "crds/bases/a.yaml": crd("as", "x.karmada.io"), "crds/bases/b.yml": b"{", "crds/bases/c.json": b"{",
+        "crds/kustomization.yaml": b"{", "crds/patches/README": b"\xff", "crds/patches/x_as.yaml": patch("as"),
+        "crds/bases/d.yaml/e.yaml": crd("es", "x.karmada.io"),
+    }  # fmt: skip
+    found = read_files(files)
+    assert list(found.crds) == ["as.x.karmada.io", "es.x.karmada.io"]
+    assert found.patches == {"crds/patches/x_as.yaml": patch("as").decode()}
+
+
+@pytest.mark.parametrize(
+    ("text", "document"),
+    [
+        ("a: 1\n---\nb: 2\n", {"a": 1}),
+        ("# first\n---\na: 1\n---\nb: 2\n", {"a": 1}),
+        ("a: 1\n---\nb: [unknown: !!binary x]\n", {"a": 1}),
+        ("a: ü😀\n...\n---\nb: 2\n", {"a": "ü😀"}),
+        ("a: |\n  ---\n  b\n---\nc: 3\n", {"a": "---\nb\n"}),
+        ("a: 1\n---\nb: 1\nb: 2\n", {"a": 1}),
+    ],
+)
+def test_only_the_first_document_counts(text: str, document: object) -> None:
+    assert read_first_document("x.yaml", text.encode(), YAMLBudget()) == document
+
+
+def test_scalars_have_the_types_of_kubernetes_tools() -> None:
+    text = "a: [on, 'on', 2020-01-01, 1_000, 0o17, 1e3, '1e3', 12:30, ~, '', y]\n"
+    assert read_first_document("x.yaml", text.encode(), YAMLBudget())["a"] == [
+        True, "on", "2020-01-01", 1000, 15, 1000, "1e3", "12:30", None, "", True,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "x.yaml is no object"),
+        ("- a\n", "x.yaml is no object"),
+        ("text\n", "x.yaml is no object"),
+        ("--- ~\n---\na: 1\n", "x.yaml is no object"),
+        ("{", "x.yaml cannot be read: it is not YAML in line 2: did not find expected node content"),
+        ("a: &b 1\nc: *b\n", "x.yaml cannot be read: it has aliases"),
+        ("[" * 1000 + "]" * 1000, "x.yaml cannot be read: it has more than 200 levels"),
+        ('{"a":' * 100_000, "x.yaml cannot be read: it has more than 200 levels"),
+        ("a: 1\na: 2\n", "x.yaml:2: duplicate key 'a' (column 1)"),
+        ("a: .nan\n", "x.yaml:1: '.nan' is not a number that JSON has (column 4)"),
+        ("a: !!binary x\n", "x.yaml:1: !!binary value contains invalid base64 data (column 4)"),
+        ("a: \x00\n", "x.yaml cannot be read: it is not YAML: a character that YAML does not allow"),
+    ],
+    ids=range(12),
+)
+def test_a_document_that_is_not_an_object_is_reported_with_its_path(text: str, words: str) -> None:
+    assert problem("x.yaml", text) == (Exit.ARCHIVE, words)
+
+
+@pytest.mark.parametrize("name", ["../../x.karmada.io", "a?b.karmada.io", "A.karmada.io", "1.5", "{}", "''", "~"])
+def test_a_name_that_is_not_a_dns_subdomain_is_refused(name: str) -> None:
+    body = f"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {name}}}\n"
+    with pytest.raises(CRDsError, match=r"^crds/bases/a.yaml is called .*, which is no DNS subdomain$") as raised:
+        read_files({"crds/bases/a.yaml": body.encode()})
+    assert raised.value.exit is Exit.ARCHIVE
+
+
+def test_a_byte_order_mark_does_not_count() -> None:
+    body = b"\xef\xbb\xbf" + crd("as", "x.karmada.io") + b"text: |+\n  a\n\n---\nb: 2\n"
+    (found,) = read_files({"crds/bases/a.yaml": body}).crds.values()
+    assert (found["spec"]["scope"], found["text"]) == ("Namespaced", "a\n\n")
+
+
+def test_bytes_that_are_not_utf8_are_reported() -> None:
+    with pytest.raises(CRDsError, match=r"^crds/patches/a.yaml cannot be read: it is not UTF-8$"):
+        read_files({"crds/patches/a.yaml": b"\xff"})

@@ -1,0 +1,154 @@
+"""Patches, and CRDs with them merged in."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from fleethook.engines.crds.apply.documents import Tree
+from fleethook.engines.crds.apply.patches import Patch, build_patches, find_foreign_webhooks, render_crds
+from fleethook.engines.crds.apply.placeholders import build_values
+from fleethook.engines.crds.archive.limits import ArchiveLimits
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from tests.engines.crds.tarballs import crd, patch
+
+WORKS = "works.work.karmada.io"
+PATH = "crds/patches/webhook_in_works.yaml"
+VALUES = {"{{caBundle}}": "Q0E=", "{{name}}": "demo-karmada-webhook", "{{namespace}}": "test"}
+CONVERSION = {
+    "strategy": "Webhook",
+    "webhook": {
+        "clientConfig": {"url": "https://demo-karmada-webhook.test.svc:443/convert", "caBundle": "Q0E="},
+        "conversionReviewVersions": ["v1"],
+    },
+}
+
+
+def works(**members: Any) -> Any:
+    return {**yaml.safe_load(crd("works", "work.karmada.io")), **members}
+
+
+def tree(text: str, **members: Any) -> Tree:
+    return Tree({WORKS: works(**members)}, {PATH: text})
+
+
+def merged(text: str, **members: Any) -> Any:
+    given = tree(text, **members)
+    return render_crds(given.crds, build_patches(given, VALUES))[WORKS]
+
+
+def problem(text: str, path: str = PATH) -> tuple[Exit, str]:
+    given = Tree({WORKS: works()}, {path: text})
+    with pytest.raises(CRDsError) as raised:
+        render_crds(given.crds, build_patches(given, VALUES))
+    return raised.value.exit, str(raised.value)
+
+
+def test_a_patch_sets_the_conversion_and_nothing_else() -> None:
+    before = works()
+    given = tree(patch("works").decode())
+    found = render_crds(given.crds, build_patches(given, VALUES))
+    assert found == {WORKS: {**before, "spec": {**before["spec"], "conversion": CONVERSION}}}
+    assert given.crds == {WORKS: before}, "what was given is not changed"
+
+
+def test_a_crd_without_a_patch_stays_as_it_is() -> None:
+    crds = {WORKS: works()}
+    assert render_crds(crds, []) == crds
+
+
+def test_only_the_file_name_selects_the_crd() -> None:
+    text = patch("somethingelse").decode()
+    assert merged(text)["metadata"]["name"] == WORKS
+    (one,) = build_patches(tree(text), VALUES)
+    assert (one.path, one.crd, "metadata" in one.body) == (PATH, WORKS, False)
+
+
+def test_other_metadata_of_a_patch_is_merged() -> None:
+    text = "metadata: {name: other, labels: {a: b}}\n"
+    assert build_patches(tree(text), VALUES) == [Patch(PATH, WORKS, {"metadata": {"labels": {"a": "b"}}})]
+    assert merged(text)["metadata"]["labels"] == {"a": "b"}
+
+
+def test_lists_merge_as_the_apiserver_merges_them() -> None:
+    text = "metadata: {finalizers: [b]}\nspec: {names: {shortNames: [x]}, versions: [{name: v2}]}\n"
+    names = {"shortNames": ["w"], "plural": "works"}
+    found = merged(
+        text, metadata={"name": WORKS, "finalizers": ["a"]}, spec={"names": names, "versions": [{"name": "v1"}]}
+    )
+    assert sorted(found["metadata"]["finalizers"]) == ["a", "b"]
+    assert found["spec"] == {"names": {"plural": "works", "shortNames": ["x"]}, "versions": [{"name": "v2"}]}
+
+
+def test_null_and_directives_take_away() -> None:
+    text = "spec: {scope: null, names: {$patch: replace, plural: works}}\n"
+    found = merged(text)
+    assert "scope" not in found["spec"]
+    assert found["spec"]["names"] == {"plural": "works"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", f"{PATH} is no object"),
+        ("- a\n", f"{PATH} is no object"),
+        (
+            "{{foo}}",
+            f"{PATH} has the placeholder {{{{foo}}}}: known are {{{{caBundle}}}}, {{{{name}}}}, {{{{namespace}}}}",
+        ),
+        ("spec: [1]\n", f"{PATH} does not fit {WORKS}: /spec: the patch has a list where the object has an object"),
+        (
+            "metadata: [1]\n",
+            f"{PATH} does not fit {WORKS}: /metadata: the patch has a list where the object has an object",
+        ),
+        (
+            "spec: {$patch: explode}\n",
+            f"{PATH} does not fit {WORKS}: /spec/$patch: must be delete, replace or merge, not 'explode'",
+        ),
+        ("$unknown: 1\n", f"{PATH} does not fit {WORKS}: /$unknown: is an unknown directive"),
+        ('{"a":' * 1000 + "1" + "}" * 1000, f"{PATH} cannot be read: it has more than 200 levels"),
+        ("a: &b [1]\nc: [*b, *b]\n", f"{PATH} cannot be read: it has aliases"),
+    ],
+    ids=range(9),
+)
+def test_an_invalid_patch_is_reported_with_its_path(text: str, words: str) -> None:
+    assert problem(text) == (Exit.ARCHIVE, words)
+
+
+@pytest.mark.parametrize(
+    ("address", "instance", "warned"),
+    [
+        ("https://{{name}}.{{namespace}}.svc:443/convert", "demo", False),
+        ("https://{{name}}.{{namespace}}.svc.cluster.local/convert", "demo", False),
+        ("https://karmada-webhook.karmada-system.svc:443/convert", "demo", True),  # up to v1.12
+        ("https://karmada-webhook.karmada-system.svc:443/convert", "karmada", False),
+        ("no address", "demo", False),
+    ],
+)
+def test_a_fixed_address_of_another_instance_is_a_warning(address: str, instance: str, *, warned: bool) -> None:
+    values = build_values(name=instance, namespace="karmada-system")
+    text = f'spec: {{conversion: {{webhook: {{clientConfig: {{url: "{address}"}}}}}}}}'
+    patches = build_patches(tree(text), values)
+    found = find_foreign_webhooks(patches, values)
+    assert found.keys() == ({WORKS} if warned else set())
+    if warned:
+        wanted = "converts works.work.karmada.io at karmada-webhook.karmada-system.svc"
+        assert (
+            f"{PATH} {wanted}, and the instance has demo-karmada-webhook.karmada-system.svc: releases" in found[WORKS]
+        )
+    assert find_foreign_webhooks(patches, {}) == {}, "the instance is unknown"
+
+
+def test_a_patch_for_a_missing_crd_is_reported() -> None:
+    path = "crds/patches/webhook_in_policies.yaml"
+    words = f"{path} patches policies.work.karmada.io, which the tarball does not have"
+    assert problem("a: 1", path) == (Exit.ARCHIVE, words)
+
+
+def test_all_patches_share_one_budget() -> None:
+    texts = {f"crds/patches/{name}_in_works.yaml": "a: b\n" for name in "xyz"}
+    given = Tree({WORKS: works()}, texts)
+    assert len(build_patches(given, VALUES, ArchiveLimits(yaml_nodes=9))) == 3
+    with pytest.raises(CRDsError, match=r"^crds/patches/z_in_works\.yaml: .* 8 nodes together$") as raised:
+        build_patches(given, VALUES, ArchiveLimits(yaml_nodes=8))
+    assert raised.value.exit is Exit.LIMIT

@@ -1,0 +1,467 @@
+"""Tarballs that we can use and Karmada's own operator cannot."""
+
+import gzip
+import hashlib
+import os
+import stat
+import subprocess
+import tarfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fleethook.engines.crds.archive import archive
+from fleethook.engines.crds.archive.archive import FileDigest, Manifest, unpack, verify, verify_tree
+from fleethook.engines.crds.archive.inflate import GzipReader
+from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from tests.engines.crds.tarballs import build, crd, dotted, member, members, pack, patch, release, small, tar
+
+
+def problems(tarball: bytes, *, normalize_dot: bool = False) -> tuple[str, ...]:
+    return archive.verify(tarball, normalize_dot=normalize_dot).operator_problems
+
+
+def with_global_header() -> bytes:
+    plain = tar((member(name, body), body or b"") for name, body in small().items())
+    header = tarfile.TarInfo.create_pax_global_header({"comment": "0" * 40})
+    return pack(header + plain)
+
+
+def without(*names: str) -> bytes:
+    return build({name: body for name, body in small().items() if name not in names})
+
+
+def test_the_operator_can_use_a_release() -> None:
+    assert problems(release()) == ()
+    assert problems(build(small())) == ()
+
+
+@pytest.mark.parametrize(
+    ("tarball", "text"),
+    [
+        (with_global_header(), "it has a pax global header, as `git archive` writes it (unknown type: 103)"),
+        (
+            without("crds/bases/work/"),
+            "crds/bases/work/work.karmada.io_works.yaml comes before an entry for its directory crds/bases/work/ (no such file or directory)",
+        ),
+        (without("crds/"), "crds/bases/ comes before an entry for its directory crds/ (no such file or directory)"),
+        (
+            pack(
+                tar([(member(name, body), body or b"") for name, body in [*small().items(), ("crds/patches/", None)]])
+            ),
+            "the directory crds/patches/ has two entries (file exists)",
+        ),
+    ],
+)
+def test_reasons_why_the_operator_cannot_use_a_tarball_are_named(tarball: bytes, text: str) -> None:
+    assert problems(tarball)[0] == text
+
+
+def test_the_operator_refuses_names_with_a_leading_dot() -> None:
+    found = problems(dotted(), normalize_dot=True)
+    assert found[0] == "the name ./ begins with ./ (unclean file dir or path)"
+    assert len(found) > 1
+
+
+def test_the_list_of_reasons_is_limited() -> None:
+    many = {f"crds/bases/d{number}/a.txt": b"" for number in range(1000)}
+    assert len(problems(build({**small(), **many}))) == 16
+
+
+BASE = "crds/bases/work/work.karmada.io_works.yaml"
+
+
+Put = Callable[[bytes], Path]
+
+
+@pytest.fixture
+def tarball(tmp_path: Path) -> Put:
+    def write(data: bytes) -> Path:
+        (tmp_path / "crds.tar.gz").write_bytes(data)
+        return tmp_path / "crds.tar.gz"
+
+    return write
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Path:
+    (tmp_path / "entry").mkdir()
+    return tmp_path / "entry"
+
+
+def failure(tarball: Path, *, limits: ArchiveLimits = LIMITS, strict: bool = False) -> tuple[Exit, str]:
+    with pytest.raises(CRDsError) as caught:
+        verify(tarball, limits=limits, strict=strict)
+    return caught.value.exit, str(caught.value)
+
+
+def contents(directory: Path) -> dict[str, bytes | None]:
+    return {
+        str(path.relative_to(directory)): None if path.is_dir() else path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+    }
+
+
+def test_the_manifest_describes_a_release(tarball: Put) -> None:
+    data = release()
+    found = verify(tarball(data))
+    files = {name: body for name, body in members().items() if body is not None}
+    assert found == Manifest(
+        hashlib.sha256(data).hexdigest(),
+        len(data),
+        {name: FileDigest(len(body), hashlib.sha256(body).hexdigest()) for name, body in files.items()},
+        (),
+    )
+    # The numbers the limits are derived from.
+    assert (len(members()), len(files)) == (33, 22)
+    assert 75_000 < len(data) < 95_000
+
+
+def test_unpacking_gives_every_byte_of_a_release(tarball: Put, into: Path) -> None:
+    manifest = unpack(tarball(release()), into)
+    assert contents(into) == {name.rstrip("/"): body for name, body in members().items()}
+    assert verify_tree(into, manifest) == []
+
+
+def test_written_files_have_fixed_modes_and_the_archives_times(tarball: Put, into: Path) -> None:
+    entries = [(member(name, body, mode=0o7777, uid=12, mtime=-5), body or b"") for name, body in small().items()]
+    before = os.umask(0o077)
+    try:
+        unpack(tarball(pack(tar(entries))), into)
+    finally:
+        os.umask(before)
+    found = {str(path.relative_to(into)): path.stat() for path in into.rglob("*")}
+    assert {stat.S_IMODE(status.st_mode) for status in found.values() if stat.S_ISDIR(status.st_mode)} == {0o700}
+    assert {stat.S_IMODE(status.st_mode) for status in found.values() if stat.S_ISREG(status.st_mode)} == {0o640}
+    assert found[BASE].st_mtime == 0
+    assert found[BASE].st_uid == os.getuid()
+
+
+def test_the_time_of_a_file_is_kept(tarball: Put, into: Path) -> None:
+    unpack(tarball(build(small())), into)
+    assert (into / BASE).stat().st_mtime == 1_700_000_000
+
+
+def test_a_time_that_no_file_system_holds_becomes_the_latest(tarball: Put, into: Path) -> None:
+    entries = [(member(name, body, mtime=2**60), body or b"") for name, body in small().items()]
+    unpack(tarball(pack(tar(entries))), into)
+    assert (into / BASE).stat().st_mtime == 2**31 - 1
+
+
+def test_directories_need_no_entries_and_may_have_several(tarball: Put, into: Path) -> None:
+    files = [(member(name, body), body) for name, body in small().items() if body is not None]
+    twice = (member("crds/bases/", None), b"")
+    unpack(tarball(pack(tar([*files, twice, twice]))), into)
+    assert contents(into) == {name.rstrip("/"): body for name, body in small().items()}
+
+
+def test_nothing_is_written_when_the_last_entry_is_wrong(tarball: Put, into: Path) -> None:
+    data = build({**small(), "crds/../x": b"x"})
+    with pytest.raises(CRDsError, match=r"unclean file path: crds/\.\./x"):
+        unpack(tarball(data), into)
+    assert contents(into.parent) == {"crds.tar.gz": data, "entry": None}
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("crds/" + "n" * 255, None),
+        ("crds/" + "n" * 256, "too long a name"),
+        ("crds/" + "ü" * 127 + "n", None),
+        ("crds/" + "ü" * 128, "too long a name"),
+        ("crds/" + "n/" * 14 + "n", None),
+        ("crds/" + "n/" * 15 + "n", "too long a path"),
+        ("crds/" + f"{'n' * 200}/" * 5 + "n" * 14, None),
+        ("crds/" + f"{'n' * 200}/" * 5 + "n" * 15, "too long a path"),
+    ],
+    ids=["name", "name+1", "bytes", "bytes+1", "depth", "depth+1", "path", "path+1"],
+)
+def test_names_may_be_as_long_as_file_systems_take(tarball: Put, into: Path, path: str, text: str | None) -> None:
+    data = tarball(build({**small(), path: b"x"}))
+    if text is None:
+        unpack(data, into)
+        assert (into / path).read_bytes() == b"x"
+    else:
+        assert failure(data) == (Exit.ARCHIVE, f"the given file contains {text}: {path}")
+
+
+def test_existing_files_stay(tarball: Put, into: Path) -> None:
+    (into / "crds").mkdir()
+    (into / "crds" / "mine").write_text("mine")
+    with pytest.raises(CRDsError) as caught:
+        unpack(tarball(release()), into)
+    assert (caught.value.exit, str(caught.value)) == (Exit.DISK, f"cannot unpack into {into}: File exists")
+    assert contents(into) == {"crds": None, "crds/mine": b"mine"}
+
+
+def test_a_link_in_the_place_of_the_tree_is_not_followed(tarball: Put, into: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (into / "crds").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(CRDsError, match="File exists"):
+        unpack(tarball(release()), into)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_linked_target_directory_is_refused(tarball: Put, into: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(into)
+    with pytest.raises(CRDsError) as caught:
+        unpack(tarball(release()), tmp_path / "link")
+    assert caught.value.exit is Exit.DISK
+    assert list(into.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (lambda data: data[:-1], "the gzip stream is not complete: the file is cut off"),
+        (lambda data: data[: len(data) // 2], "the gzip stream is not complete: the file is cut off"),
+        (lambda _: b"", "the gzip stream is not complete: the file is cut off"),
+        (lambda data: data + b"x", "the gzip stream is followed by something else"),
+        (lambda data: data + bytes(512), "the gzip stream is followed by something else"),
+        (lambda data: data + data, "the gzip stream is followed by another gzip member"),
+        (lambda data: data[:-8] + bytes(4) + data[-4:], "Error -3 while decompressing data: incorrect data check"),
+        (lambda data: data[:-4] + bytes(4), "Error -3 while decompressing data: incorrect length check"),
+        (lambda _: b"Invalid gzip content", "new reader failed. gzip: invalid header"),
+        (lambda _: b"<!DOCTYPE html>", "new reader failed. gzip: invalid header"),
+        (gzip.decompress, "new reader failed. gzip: invalid header"),
+    ],
+)
+def test_a_damaged_gzip_is_refused(tarball: Put, damage: Callable[[bytes], bytes], text: str) -> None:
+    code, found = failure(tarball(damage(build(small()))))
+    assert code is Exit.INTEGRITY
+    assert found.endswith(text)
+
+
+def test_trailing_data_is_found_if_a_read_ends_with_the_stream(tarball: Put) -> None:
+    data = build(small())
+    # A gzip header may carry a name: here one that makes the file as long as one read.
+    name = b"n" * (64 * 1024 - len(data) - 1) + b"\0"
+    exact = data[:3] + b"\x08" + data[4:10] + name + data[10:]
+    assert len(exact) == 64 * 1024
+    assert verify(tarball(exact)).files == verify(tarball(data)).files
+    assert failure(tarball(exact + b"x")) == (Exit.INTEGRITY, "the gzip stream is followed by something else")
+    assert failure(tarball(exact + data)) == (Exit.INTEGRITY, "the gzip stream is followed by another gzip member")
+
+
+def test_all_that_is_written_is_on_disk_when_it_returns(
+    tarball: Put, into: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    unpack(tarball(release()), into)
+    assert synced == {path.stat().st_ino for path in (into, *into.rglob("*"))}
+
+
+def test_damage_that_looks_like_an_invalid_tar_is_reported_as_damage(tarball: Put) -> None:
+    plain = bytearray(gzip.decompress(build(small())))
+    plain[0] ^= 0xFF  # a wrong checksum for the tar layer, and a wrong one for gzip
+    wrong = pack(bytes(plain))
+    assert failure(tarball(wrong))[0] is Exit.ARCHIVE
+    assert failure(tarball(wrong[:-8] + bytes(8)))[0] is Exit.INTEGRITY
+
+
+def test_a_tarball_beyond_the_download_limit_is_not_read(tarball: Put) -> None:
+    data = build(small())
+    assert failure(tarball(data), limits=ArchiveLimits(download_bytes=len(data) - 1)) == (
+        Exit.LIMIT,
+        f"{tarball(data)} has more than {len(data) - 1} bytes",
+    )
+    verify(tarball(data), limits=ArchiveLimits(download_bytes=len(data)))
+
+
+def test_the_unpacked_limit_applies_to_the_complete_tar(tarball: Put) -> None:
+    data = build(small())
+    size = len(gzip.decompress(data))
+    verify(tarball(data), limits=ArchiveLimits(unpacked_bytes=size))
+    assert failure(tarball(data), limits=ArchiveLimits(unpacked_bytes=size - 1)) == (
+        Exit.LIMIT,
+        f"the tarball holds more than {size - 1} bytes",
+    )
+
+
+def test_the_ratio_counts_above_a_mebibyte(tarball: Put) -> None:
+    zeros = {**small(), "crds/zeros": bytes(1000 * 1024)}
+    verify(tarball(build(zeros)))
+    zeros["crds/zeros"] = bytes(1024 * 1024)
+    code, text = failure(tarball(build(zeros)))
+    assert code is Exit.LIMIT
+    assert text == "the tarball holds more than 1048576 bytes, over 100 times its own size"
+    verify(tarball(build(zeros)), limits=ArchiveLimits(ratio=2000))
+
+
+def test_a_file_may_be_as_large_as_the_limit(tarball: Put) -> None:
+    largest = max(len(body or b"") for body in small().values())
+    verify(tarball(build(small())), limits=ArchiveLimits(file_bytes=largest))
+    assert failure(tarball(build(small())), limits=ArchiveLimits(file_bytes=largest - 1))[0] is Exit.LIMIT
+
+
+def test_there_may_be_as_many_entries_as_the_limit(tarball: Put) -> None:
+    verify(tarball(build(small())), limits=ArchiveLimits(entries=len(small())))
+    assert failure(tarball(build(small())), limits=ArchiveLimits(entries=len(small()) - 1)) == (
+        Exit.LIMIT,
+        f"the tarball has more than {len(small()) - 1} entries",
+    )
+
+
+def test_a_bomb_is_inflated_no_further_than_its_limit() -> None:
+    bomb = zlib.compress(bytes(50_000_000), 9, wbits=31)
+    inflated = GzipReader(bomb, limits=LIMITS)
+    assert len(inflated.take(4_000_000)) == 4_000_000
+    with pytest.raises(CRDsError) as caught:
+        inflated.take(1_000_000)
+    assert caught.value.exit is Exit.LIMIT
+    assert 4_000_000 < LIMITS.max_unpacked(len(bomb)) == 100 * len(bomb) < 5_000_000
+
+
+@pytest.mark.parametrize("make", [lambda _: None, Path.mkdir, os.mkfifo])
+def test_a_pipe_is_refused_without_waiting(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    make(tmp_path / "x")
+    assert failure(tmp_path / "x")[0] is Exit.DISK
+
+
+def test_warnings_are_errors_when_strict(tarball: Put) -> None:
+    path = tarball(build({**small(), "crds/bases/x.yml": b"", "crds/bases/y.yaml": crd("ys", "example.com")}))
+    assert verify(path).warnings == (
+        "crds/bases/x.yml is not applied: only files named *.yaml are",
+        "crds/bases/y.yaml has a CRD of group example.com, which is not a group of Karmada",
+    )
+    assert failure(path, strict=True) == (Exit.ARCHIVE, "; ".join(verify(path).warnings))
+
+
+@pytest.mark.parametrize("kept", [0, 1, 10**6])
+def test_a_tarball_too_large_for_memory_is_unpacked_alike(
+    tarball: Put, into: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr(archive, "_KEPT_BYTES", kept)
+    unpack(tarball(dotted()), into, normalize_dot=True)
+    assert contents(into) == {name.rstrip("/"): body for name, body in small().items()}
+    assert (into / BASE).stat().st_mtime == 1_700_000_000
+
+
+HINT = " (--normalize-dot accepts names as `tar -C directory .` writes them)"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("./", "unexpected file dir: ./"),
+        (".", "unexpected file dir: ."),
+        ("./crds/", "unclean file dir: ./crds/"),
+        ("./crds/bases/a.yaml", "unclean file path: ./crds/bases/a.yaml"),
+    ],
+)
+def test_names_with_a_dot_in_front_are_refused_with_a_hint(tarball: Put, name: str, text: str) -> None:
+    body = None if text.split(":", maxsplit=1)[0].endswith("dir") else b""
+    assert failure(tarball(build({name: body}))) == (Exit.ARCHIVE, f"the given file contains {text}{HINT}")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("././crds/a", "unclean file path: ././crds/a"),
+        (".//crds/a", "unexpected file path: .//crds/a"),
+        ("./../crds/a", "unexpected file path: ./../crds/a"),
+        ("./a", "unexpected file path: ./a"),
+        ("./", "unclean file path: ./"),
+        ("", "unclean file path: "),
+        (BASE, f"a file twice: {BASE}"),
+        ("./" + BASE, f"a file twice: ./{BASE}"),
+        ("./crds/bases", "a file and a directory: ./crds/bases"),
+    ],
+)
+def test_a_dot_in_front_is_all_that_is_taken_away(tarball: Put, name: str, text: str) -> None:
+    entries = [(member(each, body), body or b"") for each, body in small().items()]
+    with pytest.raises(CRDsError) as caught:
+        verify(tarball(pack(tar([*entries, (member(name, b""), b"")]))), normalize_dot=True)
+    assert (caught.value.exit, str(caught.value)) == (Exit.ARCHIVE, f"the given file contains {text}")
+
+
+def test_a_tarball_without_dots_is_the_same_with_and_without_them_allowed(tarball: Put) -> None:
+    path = tarball(release())
+    assert verify(path, normalize_dot=True) == verify(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (lambda top: (top / BASE).unlink(), f"{BASE} is missing"),
+        (
+            lambda top: (top / BASE).write_bytes(b""),
+            f"{BASE} has 0 bytes instead of {len(crd('works', 'work.karmada.io'))}",
+        ),
+        (lambda top: (top / BASE).write_bytes(crd("works", "work.karmada.io").swapcase()), f"{BASE} has other content"),
+        (lambda top: (top / "crds/bases/x").write_bytes(b""), "crds/bases/x does not belong there"),
+        (lambda top: (top / "crds/x").symlink_to("/etc/passwd"), "crds/x does not belong there"),
+        (
+            lambda top: ((top / BASE).rename(top / "w"), (top / BASE).symlink_to(top / "w")),
+            f"{BASE} is not a regular file",
+        ),
+        (lambda top: ((top / BASE).unlink(), os.mkfifo(top / BASE)), f"{BASE} is not a regular file"),
+    ],
+    ids=["missing", "shorter", "changed", "extra", "extra-link", "link", "fifo"],
+)
+def test_changes_of_an_unpacked_tree_are_found(
+    tarball: Put, into: Path, change: Callable[[Path], object], line: str
+) -> None:
+    manifest = unpack(tarball(build(small())), into)
+    change(into)
+    assert verify_tree(into, manifest) == [line]
+
+
+def test_a_tree_without_its_directories_lacks_them_and_their_files(tarball: Put, into: Path, tmp_path: Path) -> None:
+    manifest = unpack(tarball(build(small())), into)
+    (into / "crds").rename(tmp_path / "moved")
+    assert verify_tree(into, manifest) == [
+        "crds is missing",
+        "crds/bases is missing",
+        "crds/patches is missing",
+        f"{BASE} is missing",
+        "crds/patches/webhook_in_works.yaml is missing",
+    ]
+    (into / "crds").symlink_to(tmp_path / "moved")
+    assert verify_tree(into, manifest)[:3] == ["crds is missing", "crds/bases is missing", "crds/patches is missing"]
+
+
+def test_an_empty_directory_of_patches_is_enough(tarball: Put, into: Path) -> None:
+    kept = {name: body for name, body in small().items() if name != "crds/patches/webhook_in_works.yaml"}
+    manifest = unpack(tarball(build(kept)), into)
+    (into / "crds/patches").rmdir()
+    assert verify_tree(into, manifest) == ["crds/patches is missing"]
+
+
+def test_tars_of_tarfile_are_read_alike_in_each_format(tarball: Put) -> None:
+    more = {**small(), f"crds/{'n' * 200}/{'m' * 120}.txt": b"long", "crds/ünï.txt": b"named"}
+    entries = [(member(name, body), body or b"") for name, body in more.items()]
+    gnu, pax = (verify(tarball(pack(tar(entries, format=kind)))) for kind in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT))
+    assert gnu.files == pax.files
+    assert set(gnu.files) == {name for name, body in more.items() if body is not None}
+
+
+@pytest.mark.parametrize("form", ["v7", "oldgnu", "gnu", "ustar", "posix"])
+def test_tars_of_gnu_tar_are_read_in_each_format(tmp_path: Path, tarball: Put, form: str) -> None:
+    long = f"crds/{'d' * 60}/{'n' * 25 if form == 'v7' else 'n' * 90}.txt"
+    before = unpack(tarball(build({**small(), long: b"long"})), tmp_path)
+    command = ["tar", f"--format={form}", "--owner=2000000", "--group=2000000", "-czf", "again.tar.gz", "crds"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert verify(tmp_path / "again.tar.gz").files == before.files
+
+
+def test_a_release_repacked_by_tarfile_is_the_same_release(tmp_path: Path, tarball: Put) -> None:
+    unpack(tarball(release()), tmp_path)
+    with tarfile.open(tmp_path / "again.tar.gz", "w:gz") as again:
+        again.add(tmp_path / "crds", "crds")
+    assert verify(tmp_path / "again.tar.gz").files == verify(tmp_path / "crds.tar.gz").files
+
+
+def test_patches_are_kept_as_they_are(tarball: Put, into: Path) -> None:
+    unpack(tarball(build(small())), into)
+    assert (into / "crds/patches/webhook_in_works.yaml").read_bytes() == patch("works")

@@ -1,0 +1,131 @@
+"""Directories and locks of the cache, below the operations of `Cache`."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from fleethook.engines.crds.cache import layout as layout_module
+from fleethook.engines.crds.cache.layout import Layout
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+
+KEY, OTHER = "a" * 64, "b" * 64
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path / "data")
+
+
+def put(layout: Layout, text: str, key: str = KEY) -> None:
+    with layout.lock(key, 1), layout.staging() as staged:
+        (staged.path / "file").write_text(text)
+        layout.put(key, staged, seconds=1)
+
+
+def read(layout: Layout, key: str = KEY) -> str | None:
+    with layout.open_entry_directory(key) as entry:
+        if entry is None:
+            return None
+        with os.fdopen(os.open("file", os.O_RDONLY, dir_fd=entry)) as file:
+            return file.read()
+
+
+@pytest.mark.parametrize("key", ["", "a", "A" * 64, "a" * 63 + "/", "../" + "a" * 61])
+def test_only_keys_have_a_path(layout: Layout, key: str) -> None:
+    with pytest.raises(CRDsError, match="is not a key of the cache") as raised:
+        layout.path(key)
+    assert raised.value.exit is Exit.USAGE
+
+
+def test_reading_a_cache_that_does_not_exist_creates_nothing(layout: Layout) -> None:
+    assert (layout.keys(), layout.exists(KEY), read(layout), layout.remove(KEY)) == ([], False, None, False)
+    assert not layout.directory.parent.exists()
+
+
+def test_the_first_write_creates_the_directories_for_this_user_only(layout: Layout) -> None:
+    put(layout, "one")
+    assert sorted(path.name for path in layout.directory.iterdir()) == [".locks", ".staging", ".trash", KEY]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in layout.directory.iterdir()} == {0o700}
+
+
+def test_keys_are_those_of_entries_in_any_state(layout: Layout) -> None:
+    put(layout, "one", OTHER)
+    put(layout, "two")
+    (layout.directory / ("c" * 64)).write_text("a file in place of an entry")
+    (layout.directory / "no-key").mkdir()
+    assert layout.keys() == [KEY, OTHER, "c" * 64]
+    assert layout.exists("c" * 64)
+
+
+def test_an_entry_is_replaced_and_its_reader_never_sees_the_new_one(layout: Layout) -> None:
+    put(layout, "one")
+    with layout.open_entry_directory(KEY) as entry:
+        assert entry is not None
+        with os.fdopen(os.open("file", os.O_RDONLY, dir_fd=entry)) as file:
+            put(layout, "two")
+            assert file.read() == "one"
+        with pytest.raises(FileNotFoundError):
+            os.open("file", os.O_RDONLY, dir_fd=entry)
+    assert read(layout) == "two"
+    assert list((layout.directory / ".staging").iterdir()) == []
+
+
+def test_without_an_exchange_of_directories_an_entry_is_replaced_by_two_renames(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout_module, "exchange", lambda *_: False)  # as on a file system without RENAME_EXCHANGE
+    put(layout, "one")
+    put(layout, "two")
+    assert read(layout) == "two"
+    put(layout, "three")  # this write removes the former entries
+    assert len(list((layout.directory / ".trash").iterdir())) == 1
+
+
+def test_a_removed_entry_is_gone_at_once(layout: Layout) -> None:
+    put(layout, "one")
+    assert layout.remove(KEY)
+    assert (layout.exists(KEY), layout.keys(), layout.remove(KEY)) == (False, [], False)
+    assert list((layout.directory / ".trash").iterdir()) == []
+
+
+def test_staging_that_is_not_put_is_removed(layout: Layout) -> None:
+    with layout.staging() as staged:
+        (staged.path / "file").write_text("unused")
+        assert len(list((layout.directory / ".staging").iterdir())) == 1
+    assert [path for path in (layout.directory / ".staging").iterdir() if path.is_dir()] == []
+
+
+def test_a_reader_delays_the_swap_and_not_the_download(layout: Layout) -> None:
+    put(layout, "one")
+    with layout.reading(KEY, 1), layout.lock(KEY, 1), layout.staging() as staged:
+        with layout.reading(KEY, 1):  # readers share the lock
+            pass
+        with pytest.raises(CRDsError) as raised:
+            layout.put(KEY, staged, seconds=0.05)
+        assert raised.value.exit is Exit.LOCKED
+    assert read(layout) == "one"
+
+
+def test_one_process_downloads_an_entry_at_a_time(layout: Layout) -> None:
+    with layout.lock(KEY, 1):
+        with pytest.raises(CRDsError) as raised, layout.lock(KEY, 0.05):
+            pass
+        assert raised.value.exit is Exit.LOCKED
+        with layout.lock(OTHER, 1):
+            pass
+
+
+def test_a_cache_that_cannot_be_written_can_be_read(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(layout, "one")
+
+    def refuse(_: Layout) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Layout, "_make_directories", refuse)
+    with layout.reading(KEY, 1):
+        assert read(layout) == "one"
+    with pytest.raises(CRDsError, match="Permission denied") as raised, layout.lock(KEY, 1):
+        pass
+    assert raised.value.exit is Exit.DISK

@@ -1,0 +1,194 @@
+"""``fleethook crds``: output and exit codes."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleethook.engines.crds.instance.validation import find_problems
+from fleethook.engines.crds.source import Source
+from tests.engines.crds.origin import Origin, endless, says, serving, tarball
+from tests.engines.crds.tarballs import build, dotted, release, small
+
+RELEASE = release()
+
+
+def test_a_tarball_is_fetched_once_and_unpacked(run: Any, origin: Origin, tmp_path: Path) -> None:
+    first = json.loads(run("fetch", origin.url, "--output", "json").stdout)
+    assert (first["result"], first["bytes"], first["attempts"]) == ("downloaded", len(RELEASE), 1)
+    assert first["key"] == Source(origin.url).key
+    path = tmp_path / "data" / "cache" / first["key"]
+    assert (first["path"], (path / "crds.tar.gz").read_bytes()) == (str(path), RELEASE)
+    assert (path / "crds" / "bases").is_dir()
+    second = json.loads(run("fetch", origin.url, "--output", "json").stdout)
+    assert (second["result"], second["attempts"], second["sha256"]) == ("cached", 0, first["sha256"])
+    assert len(origin.asked) == 1
+
+
+def test_always_asks_whether_it_has_changed(run: Any, origin: Origin) -> None:
+    run("fetch", origin.url)
+    found = json.loads(run("fetch", origin.url, "--policy", "Always", "-o", "json").stdout)
+    assert found["result"] == "revalidated"
+    assert len(origin.asked) == 2
+
+
+def test_the_source_of_a_manifest_is_fetched(run: Any, origin: Origin, tmp_path: Path) -> None:
+    manifest = tmp_path / "karmada.yaml"
+    manifest.write_text(
+        "apiVersion: operator.karmada.io/v1alpha1\nkind: Karmada\nmetadata: {name: demo, namespace: test}\n"
+        f"spec: {{crdTarball: {{crdDownloadPolicy: Always, httpSource: {{url: '{origin.url}'}}}}}}\n"
+    )
+    assert "downloaded" in run("fetch", "--karmada", manifest).stdout
+    assert "revalidated" in run("fetch", "--karmada", manifest).stdout
+
+
+@pytest.mark.parametrize(
+    ("tarball_of", "text"),
+    [
+        ("{localSource: {path: /srv/crds.tar.gz}}", "use `crds cache import`"),
+        ("{httpSource: {url: 'http://h/c', secretRef: {name: mirror}}}", "it needs the Secret mirror of the cluster"),
+    ],
+)
+def test_secrets_and_cluster_sources_are_refused_outside_of_the_cluster(
+    run: Any, tmp_path: Path, tarball_of: str, text: str
+) -> None:
+    manifest = tmp_path / "karmada.yaml"
+    manifest.write_text(
+        "apiVersion: operator.karmada.io/v1alpha1\nkind: Karmada\nmetadata: {name: demo, namespace: test}\n"
+        f"spec: {{crdTarball: {tarball_of}}}\n"
+    )
+    assert text in run("fetch", "--karmada", manifest, code=2).stderr
+
+
+def test_an_untrusted_certificate_has_the_exit_code_of_tls(run: Any, tmp_path: Path) -> None:
+    with serving(tarball(RELEASE), directory=tmp_path) as origin:
+        run("fetch", origin.url, code=22)
+        (tmp_path / "ca.pem").write_bytes(origin.ca_pem)
+        run("fetch", origin.url, "--ca", tmp_path / "ca.pem")
+
+
+def test_progress_is_printed_as_lines_if_requested(run: Any, origin: Origin) -> None:
+    shown = run("fetch", origin.url, "--progress", "plain")
+    assert f"{len(RELEASE):,} of {len(RELEASE):,} bytes" in shown.stderr
+    assert shown.stdout.startswith("downloaded ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        ((), 2, "give a URL, --karmada FILE or --version RELEASE"),
+        (("{url}", "--karmada", "x.yaml"), 2, "give a URL or --karmada, not both"),
+        (("{url}", "--offline"), 10, "is not in the cache"),
+        (("{url}", "--policy", "Never"), 10, "is not in the cache"),
+        (("{url}", "--sha256", "0" * 64), 23, "0" * 64),
+        (("{url}", "--ca", "/nowhere.pem"), 2, "/nowhere.pem"),
+    ],
+)
+def test_each_failure_has_its_exit_code(run: Any, origin: Origin, arguments: Any, code: int, text: str) -> None:
+    shown = run("fetch", *(one.format(url=origin.url) for one in arguments), code=code)
+    assert text in shown.stderr
+
+
+def test_a_malformed_response_has_the_exit_code_of_http(run: Any) -> None:
+    with serving(says(b"no", status="404 Not Found")) as origin:
+        shown = run("fetch", origin.url, code=21)
+    assert "404" in shown.stderr
+
+
+def test_a_tarball_without_crds_is_refused(run: Any, tmp_path: Path) -> None:
+    with serving(tarball(build({"crds/": None, "crds/bases/": None}))) as origin:
+        run("fetch", origin.url, code=24)
+    assert run("cache", "ls").stdout == "the cache is empty\n"
+
+
+def test_a_tarball_without_end_is_too_large(run: Any) -> None:
+    with serving(endless) as origin:
+        run("fetch", origin.url, code=25)
+
+
+def test_a_file_is_verified_without_being_kept(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "crds.tar.gz"
+    file.write_bytes(RELEASE)
+    shown = json.loads(run("verify", file, "-o", "json").stdout)
+    assert shown["bytes"] == len(RELEASE)
+    assert any(name.startswith("crds/bases/") for name in shown["files"])
+    file.write_bytes(RELEASE[:-9])
+    run("verify", file, code=23)
+    assert run("verify", file, "--sha256", shown["sha256"], code=23).stderr.startswith("fleethook: ")
+
+
+def test_a_pin_is_the_digest_and_leaves_nothing(run: Any, origin: Origin) -> None:
+    digest = json.loads(run("pin", origin.url, "-o", "json").stdout)["sha256"]
+    assert run("cache", "ls").stdout == "the cache is empty\n"
+    found = json.loads(run("fetch", origin.url, "--sha256", digest, "-o", "json").stdout)
+    assert found["sha256"] == digest
+
+
+def test_no_secret_of_an_address_is_printed(run: Any, origin: Origin) -> None:
+    secret = origin.url.replace("://", "://user:hunter2@") + "?token=hunter3"
+    for arguments in (("fetch", secret), ("cache", "ls"), ("cache", "show", secret), ("cache", "ls", "-o", "json")):
+        shown = run(*arguments)
+        assert "hunter" not in shown.stdout + shown.stderr
+
+
+def test_names_with_dots_are_accepted_with_normalize_dot(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "dotted.tar.gz"
+    file.write_bytes(dotted())
+    importing = ["cache", "import", file, "--url", "https://example.com/crds.tar.gz"]
+    assert "--normalize-dot accepts" in run("verify", file, code=24).output
+    run(*importing, code=24)
+    assert "2 files" in run("verify", file, "--normalize-dot").stdout
+    run(*importing, "--normalize-dot")
+    assert "ok" in run("cache", "verify").stdout
+    with serving(tarball(dotted())) as origin:
+        run("fetch", origin.url, code=24)
+        run("pin", origin.url, code=24)
+        assert "downloaded" in run("fetch", origin.url, "--normalize-dot").stdout
+        assert hashlib.sha256(dotted()).hexdigest() == run("pin", origin.url, "--normalize-dot").stdout.strip()
+
+
+def test_commands_and_manifests_accept_the_output_of_pin(run: Any, tmp_path: Path) -> None:
+    with serving(tarball(build(small()))) as origin:
+        (digest,) = run("pin", origin.url).stdout.splitlines()
+        assert run("fetch", origin.url, "--sha256", digest).stdout.startswith("downloaded")
+        file = tmp_path / "crds.tar.gz"
+        file.write_bytes(build(small()))
+        run("verify", file, "--sha256", digest.upper())
+        source = {"url": origin.url, "sha256": digest}
+        assert not list(find_problems({"spec": {"crdTarball": {"httpSource": source}}}))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--sha256", "abc"), "--sha256 abc: must be 64 hexadecimal digits"),
+        (("--sha256", f"sha256:{'a' * 64}"), "leave out the prefix sha256:"),
+        (("--version", "1.18.0"), "did you mean v1.18.0?"),
+        (("--version", "v1.18"), "must be a release such as v1.18.0"),
+    ],
+)
+def test_digests_and_releases_are_checked_before_any_request(run: Any, options: tuple[str, str], text: str) -> None:
+    with serving(tarball(build(small()))) as origin:
+        address = (origin.url,) if options[0] == "--sha256" else ()
+        for command in ("fetch", "render", "apply"):
+            assert text in run(command, *address, *options, code=2).stderr
+        assert origin.asked == []
+
+
+def test_verify_reports_whether_the_operator_can_use_the_tarball(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "crds.tar.gz"
+    file.write_bytes(build(small()))
+    assert "Karmada's operator can use it" in run("verify", file, "--strict").stdout
+    file.write_bytes(build({name: body for name, body in small().items() if name != "crds/bases/work/"}))
+    assert "Karmada's operator cannot use it:" in run("verify", file).stdout
+    found = json.loads(run("verify", file, "--output", "json").stdout)
+    assert (found["operator"]["usable"], len(found["operator"]["problems"])) == (False, 1)
+    assert "own operator cannot use" in run("verify", file, "--strict", code=24).stderr
+
+
+def test_verify_refuses_a_tarball_that_cannot_be_rendered(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "crds.tar.gz"
+    file.write_bytes(build({**small(), "crds/patches/webhook_in_works.yaml": b"a: '{{other}}'"}))
+    assert "has the placeholder {{other}}" in run("verify", file, code=24).stderr

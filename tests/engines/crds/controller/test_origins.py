@@ -1,0 +1,223 @@
+import base64
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.controller.options import Reach
+from fleethook.engines.crds.controller.origins import Namespace, build_downloader
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.download.cancellation import Cancellation
+from fleethook.engines.crds.fetch import Fetched, fetch
+from fleethook.engines.crds.instance.source_selection import select_source
+from fleethook.model.json import JSONObject
+from tests.engines.crds.origin import Asked, Connection, Origin, says, serving, tarball
+from tests.engines.crds.tarballs import build, small
+
+BODY = build(small())
+ANYTHING = Reach()
+SHA = hashlib.sha256(BODY).hexdigest()
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "data")
+
+
+@pytest.fixture
+def origin() -> Iterator[Origin]:
+    with serving(tarball(BODY)) as running:
+        yield running
+
+
+class Objects:
+    """Those beside an instance, and which of them were read."""
+
+    def __init__(self, **objects: JSONObject) -> None:
+        self.objects, self.read = objects, list[str]()
+
+    def __call__(self, name: str) -> JSONObject | None:
+        self.read.append(name)
+        return self.objects.get(name)
+
+
+def bring(
+    cache: Cache,
+    crd_tarball: dict[str, Any],
+    *,
+    secrets: Objects | None = None,
+    config_maps: Objects | None = None,
+    reach: Reach = ANYTHING,
+) -> tuple[Fetched, int]:
+    karmada = {"metadata": {"namespace": "ns"}, "spec": {"crdTarball": crd_tarball}}
+    chosen = select_source(karmada, version="v1.18.0")
+    begun: list[bool] = []
+    beside = Namespace(secrets or Objects(), config_maps or Objects())
+    downloader = build_downloader(
+        chosen, beside, reach, cancellation=Cancellation(), starting=lambda: begun.append(True)
+    )
+    return fetch(cache, chosen.source, chosen.policy, env_proxies=False, downloader=downloader), len(begun)
+
+
+def failure(cache: Cache, crd_tarball: dict[str, Any], **more: Any) -> CRDsError:
+    with pytest.raises(CRDsError) as caught:
+        bring(cache, crd_tarball, **more)
+    return caught.value
+
+
+def encoded(**members: bytes) -> dict[str, str]:
+    return {name.replace("_", "."): base64.b64encode(value).decode() for name, value in members.items()}
+
+
+def test_starting_is_called_for_a_request_and_not_for_a_cached_tarball(cache: Cache, origin: Origin) -> None:
+    wanted = {"httpSource": {"url": origin.url}}
+    fetched, begun = bring(cache, wanted)
+    assert (fetched.result, begun) == ("downloaded", 1)
+    fetched, begun = bring(cache, wanted)
+    assert (fetched.result, begun) == ("cached", 0)
+
+
+# --- Secrets ----------------------------------------------------------------------------------------------------------
+
+
+def test_secrets_are_read_only_when_the_origin_is_asked(cache: Cache, origin: Origin) -> None:
+    good = tarball(BODY)
+
+    def guarded(asked: Asked, connection: Connection) -> None:
+        allowed = asked.headers.get("authorization") == "Bearer t0ken"
+        (good if allowed else says(status="401 Unauthorized"))(asked, connection)
+
+    origin.answer = guarded
+    secrets = Objects(mirror={"data": encoded(token=b"t0ken")})
+    wanted = {"httpSource": {"url": origin.url, "secretRef": {"name": "mirror"}}}
+    assert bring(cache, wanted, secrets=secrets)[0].result == "downloaded"
+    assert secrets.read == ["mirror"]
+    # As with images, a cached tarball needs no credentials.
+    assert bring(cache, wanted, secrets=Objects())[0].result == "cached"
+
+
+def test_a_secret_that_is_not_there_may_come(cache: Cache, origin: Origin) -> None:
+    error = failure(cache, {"httpSource": {"url": origin.url, "secretRef": {"name": "mirror"}}})
+    assert (error.exit, error.transient) == (Exit.USAGE, True)
+    assert str(error) == "there is no Secret mirror"
+    assert origin.asked == []
+
+
+@pytest.mark.parametrize("data", [None, 7, {}, {"token": "not base64!"}, {"token": 7}, {"token": None}, {"other": ""}])
+def test_a_useless_secret_is_refused_without_its_content(cache: Cache, origin: Origin, data: Any) -> None:
+    wanted = {"httpSource": {"url": origin.url, "secretRef": {"name": "mirror"}}}
+    error = failure(cache, wanted, secrets=Objects(mirror={"data": data}))
+    assert (error.exit, error.transient) == (Exit.USAGE, False)
+    assert str(error).startswith("the Secret mirror has n")
+    assert "base64" not in str(error)
+
+
+# --- ConfigMaps -------------------------------------------------------------------------------------------------------
+
+
+def test_a_config_map_is_an_origin_like_any_other(cache: Cache) -> None:
+    wanted = {"configMapSource": {"name": "crds", "key": "v1.tar.gz"}}
+    config_maps = Objects(crds={"binaryData": encoded(v1_tar_gz=BODY)})
+    fetched, begun = bring(cache, wanted, config_maps=config_maps)
+    assert (fetched.result, fetched.sha256, begun) == ("downloaded", SHA, 1)
+    assert fetched.url == "configmap://ns/crds/v1.tar.gz"
+    assert (fetched.path / "crds" / "bases").is_dir()
+    fetched, begun = bring(cache, wanted, config_maps=config_maps)
+    assert (fetched.result, begun) == ("cached", 0)
+    assert config_maps.read == ["crds"]
+    other = build({**small(), "crds/patches/webhook_in_works.yaml": b"spec: {}\n"})
+    changed = Objects(crds={"binaryData": encoded(v1_tar_gz=other)})
+    fetched, _ = bring(cache, {**wanted, "crdDownloadPolicy": "Always"}, config_maps=changed)
+    assert (fetched.result, fetched.sha256) == ("downloaded", hashlib.sha256(other).hexdigest())
+
+
+@pytest.mark.parametrize(
+    ("config_map", "text", "transient"),
+    [
+        (None, "there is no ConfigMap crds", True),
+        ({}, "the ConfigMap crds has no crds.tar.gz in binaryData", False),
+        ({"binaryData": []}, "the ConfigMap crds has no crds.tar.gz in binaryData", False),
+        ({"binaryData": {"crds.tar.gz": 7}}, "the ConfigMap crds has no crds.tar.gz in binaryData", False),
+        ({"data": {"crds.tar.gz": "text"}}, "the ConfigMap crds has no crds.tar.gz in binaryData", False),
+    ],
+)
+def test_a_config_map_without_it(cache: Cache, config_map: Any, text: str, transient: bool) -> None:
+    config_maps = Objects() if config_map is None else Objects(crds=config_map)
+    error = failure(cache, {"configMapSource": {"name": "crds"}}, config_maps=config_maps)
+    assert (str(error), error.exit, error.transient) == (text, Exit.USAGE, transient)
+
+
+def test_the_tarball_of_a_config_map_is_verified(cache: Cache) -> None:
+    config_maps = Objects(crds={"binaryData": encoded(crds_tar_gz=BODY[:-1])})
+    assert failure(cache, {"configMapSource": {"name": "crds"}}, config_maps=config_maps).exit is Exit.INTEGRITY
+    config_maps = Objects(crds={"binaryData": {"crds.tar.gz": "no base64!"}})
+    assert failure(cache, {"configMapSource": {"name": "crds"}}, config_maps=config_maps).exit is Exit.INTEGRITY
+
+
+# --- Local ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def allowed(tmp_path: Path) -> Path:
+    directory = tmp_path / "tarballs"
+    directory.mkdir()
+    (directory / "crds.tar.gz").write_bytes(BODY)
+    return directory
+
+
+def local(path: Path) -> dict[str, Any]:
+    return {"localSource": {"path": str(path)}}
+
+
+def test_a_file_below_the_local_root_is_copied(cache: Cache, allowed: Path) -> None:
+    fetched, begun = bring(cache, local(allowed / "crds.tar.gz"), reach=Reach(local=allowed))
+    assert (fetched.result, fetched.sha256, begun) == ("downloaded", SHA, 1)
+
+
+def test_without_a_directory_no_file_may_be_named(cache: Cache, allowed: Path) -> None:
+    error = failure(cache, local(allowed / "crds.tar.gz"))
+    assert error.exit is Exit.USAGE
+    assert "the controller has no directory of local tarballs" in str(error)
+
+
+def test_neither_a_path_nor_a_link_leads_out_of_the_directory(cache: Cache, allowed: Path, tmp_path: Path) -> None:
+    (tmp_path / "private").write_bytes(BODY)
+    (allowed / "link").symlink_to(tmp_path / "private")
+    (tmp_path / "tarballs-of-others").mkdir()
+    (tmp_path / "tarballs-of-others" / "crds.tar.gz").write_bytes(BODY)
+    for path in (tmp_path / "private", allowed / "link", tmp_path / "tarballs-of-others" / "crds.tar.gz"):
+        error = failure(cache, local(path), reach=Reach(local=allowed))
+        assert error.exit is Exit.USAGE
+        assert f"{path} is not below the directory of local tarballs (--local-root {allowed}" in str(error)
+
+
+def test_a_missing_or_irregular_local_file_is_reported(cache: Cache, allowed: Path) -> None:
+    error = failure(cache, local(allowed / "later.tar.gz"), reach=Reach(local=allowed))
+    assert (error.exit, error.transient) == (Exit.USAGE, True)
+    assert failure(cache, local(allowed), reach=Reach(local=allowed)).exit is Exit.DISK
+    os.mkfifo(allowed / "pipe")
+    # The pipe has no writer, and the open does not wait for one.
+    assert failure(cache, local(allowed / "pipe"), reach=Reach(local=allowed)).exit is Exit.DISK
+
+
+def test_a_file_that_is_too_large_is_not_copied(cache: Cache, allowed: Path) -> None:
+    with (allowed / "large").open("wb") as file:
+        file.truncate(17 * 1024 * 1024)
+    error = failure(cache, local(allowed / "large"), reach=Reach(local=allowed))
+    assert error.exit is Exit.LIMIT
+    assert str(error).startswith(f"file://{allowed}/large: larger than the limit")
+
+
+# --- Allowed hosts -----------------------------------------------------------------------------------------------------
+
+
+def test_the_reach_holds_for_downloads(cache: Cache, origin: Origin) -> None:
+    wanted = {"httpSource": {"url": origin.url}}
+    assert failure(cache, wanted, reach=Reach(private=False)).exit is not Exit.OK
+    assert failure(cache, wanted, reach=Reach(hosts=("mirror.example.com",))).exit is not Exit.OK
+    assert origin.asked == []
+    assert bring(cache, wanted, reach=Reach(hosts=("127.0.0.1",)))[0].result == "downloaded"

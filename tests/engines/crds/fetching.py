@@ -1,0 +1,27 @@
+"""Fetching from an origin on loopback, without waiting between attempts."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.download.download import Timing, download
+from fleethook.engines.crds.fetch import Fetched, fetch
+from fleethook.engines.crds.source import Policy, Source
+from tests.engines.crds.origin import serving, tarball
+
+ALWAYS, IF_NOT_PRESENT, NEVER = Policy.ALWAYS, Policy.IF_NOT_PRESENT, Policy.NEVER
+
+
+def bring(cache: Cache, source: Source | str, policy: Policy = IF_NOT_PRESENT, **more: object) -> Fetched:
+    source = Source(source) if isinstance(source, str) else source
+    at_once = partial(download, timing=Timing(sleep=lambda _: None))
+    return fetch(cache, source, policy, **{"env_proxies": False, "lock_seconds": 30, "downloader": at_once, **more})
+
+
+@contextmanager
+def fetching(cache: Cache, body: bytes, **options: Any) -> Iterator[Fetched]:
+    """Fetch one tarball; its origin serves until the end of the block, so that no other one has its URL."""
+    with serving(tarball(body)) as origin:
+        yield bring(cache, origin.url, **options)

@@ -1,0 +1,178 @@
+"""The source of an instance's tarball, by its fields and the defaults."""
+
+import base64
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from fleethook.cluster.certificates.authority import new_authority
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.instance.source_selection import SecretReferences, SelectedSource, select_source
+from fleethook.engines.crds.source import Policy, Source
+from fleethook.model.operator import ConfigMapSource, LocalSource
+from tests.engines.crds.anything import TARBALLS
+
+URL = "https://h/crds.tar.gz"
+
+
+def release(version: str) -> str:
+    return f"https://github.com/karmada-io/karmada/releases/download/{version}/crds.tar.gz"
+
+
+def chosen(tarball: Any = None, components: Any = None, **options: Any) -> SelectedSource:
+    karmada = {
+        "metadata": {"name": "k", "namespace": "n"}, "spec": {"crdTarball": tarball, "components": components},
+    }  # fmt: skip
+    return select_source(karmada, **{"version": "v1.10.0", **options})
+
+
+def tagged(*tags: str) -> dict[str, Any]:
+    names = ("karmadaWebhook", "karmadaSearch", "karmadaScheduler")
+    return {name: {"imageTag": tag} for name, tag in zip(names, tags, strict=False)}
+
+
+@pytest.mark.parametrize("tarball", [None, {}, {"httpSource": None}, {"httpSource": {}}, {"crdDownloadPolicy": None}])
+def test_the_default_is_the_operators_release_if_not_present(tarball: Any) -> None:
+    assert chosen(tarball) == SelectedSource(Source(release("v1.10.0")), Policy.IF_NOT_PRESENT)
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_a_policy_alone_leaves_the_source_as_it_is(policy: Policy) -> None:
+    assert chosen({"crdDownloadPolicy": policy.value}) == SelectedSource(Source(release("v1.10.0")), policy)
+
+
+def test_each_missing_field_gets_its_default() -> None:
+    found = chosen({"httpSource": {"proxy": {"proxyURL": "http://p:8080"}, "sha256": "A" * 64}})
+    assert found.source == Source(release("v1.10.0"), proxy_url="http://p:8080", sha256="a" * 64)
+
+
+def test_every_member_has_its_place() -> None:
+    authority = new_authority(now=datetime.now(UTC)).certificate_pem
+    source = {
+        "url": URL,
+        "proxy": {"proxyURL": "http://p:8080", "noProxy": [" a ", ".b"], "secretRef": {"name": "through"}},
+        "sha256": "b" * 64,
+        "mirrors": ["https://m/1", "https://m/2"],
+        "caBundle": base64.b64encode(authority).decode(),
+        "secretRef": {"name": "in"},
+        "timeoutSeconds": 7,
+        "maxBytes": 8,
+    }
+    found = chosen({"httpSource": source})
+    assert found.source == Source(
+        URL, proxy_url="http://p:8080", no_proxy=("a", ".b"), sha256="b" * 64,
+        mirrors=("https://m/1", "https://m/2"), ca_pem=authority, seconds=7.0, max_bytes=8,
+    )  # fmt: skip
+    assert found.references == SecretReferences(credentials="in", authorities="", proxy="through")
+    assert chosen({"httpSource": {"caSecretRef": {"name": "c"}}}).references == SecretReferences(authorities="c")
+
+
+def test_the_url_stays_unchanged_because_it_is_the_key() -> None:
+    assert chosen({"httpSource": {"url": "HTTP://User:pw@Local/?x=1"}}).source.url == "HTTP://User:pw@Local/?x=1"
+
+
+def test_a_version_is_that_release_and_keeps_how_it_is_got_at() -> None:
+    found = chosen({"version": "v1.8.0", "httpSource": {"proxy": {"proxyURL": "http://p"}}}, version="no version")
+    assert found.source == Source(release("v1.8.0"), proxy_url="http://p")
+
+
+def test_local_files_and_config_maps_have_their_own_cache_keys() -> None:
+    local = chosen({"localSource": {"path": "/a b/crds.tar.gz"}}, version="no version")
+    assert (local.source, local.non_http) == (Source("file:///a%20b/crds.tar.gz"), LocalSource(path="/a b/crds.tar.gz"))
+    config_map = chosen({"configMapSource": {"name": "c"}}, version="no version")
+    assert config_map.source == Source("configmap://n/c/crds.tar.gz")
+    assert config_map.non_http == ConfigMapSource(name="c", key="crds.tar.gz")
+
+
+def test_an_invalid_version_is_an_error_only_if_it_is_used() -> None:
+    assert chosen({"httpSource": {"url": URL}}, version="nightly").source == Source(URL)
+    with pytest.raises(CRDsError, match=r"^unexpected karmada invalid version <nil>") as caught:
+        chosen(version="nightly")
+    assert caught.value.exit is Exit.USAGE
+    assert not caught.value.transient
+
+
+def test_the_release_of_the_images_is_followed_only_if_asked_for() -> None:
+    told = chosen(components=tagged("v1.9.0", "v1.9.0"))
+    assert told.source.url == release("v1.10.0")
+    assert told.warnings == ("spec.components: the images are of v1.9.0, but the CRDs will be of v1.10.0",)
+    followed = chosen(components=tagged("v1.9.0", "v1.9.0@sha256:aa"), follow_instance=True)
+    assert followed == SelectedSource(Source(release("v1.9.0")), Policy.IF_NOT_PRESENT)
+    assert chosen(components=tagged("v1.10.0")).warnings == ()
+
+
+@pytest.mark.parametrize("follow", [True, False])
+@pytest.mark.parametrize(
+    ("tags", "warning"),
+    [
+        (("v1.9.0", "v1.8.0"), "image tags disagree (karmadaWebhook v1.9.0, karmadaSearch v1.8.0)"),
+        (("latest",), "the image tag latest is no release"),
+        (("1.9.0",), "the image tag 1.9.0 is no release"),
+        (("v1.9",), "the image tag v1.9 is no release"),
+    ],
+)
+def test_images_without_a_release_warn_and_fall_back_to_the_operators_release(
+    tags: tuple[str, ...], warning: str, follow: bool
+) -> None:
+    found = chosen(components=tagged(*tags), follow_instance=follow)
+    assert found.source.url == release("v1.10.0")
+    so = "they say" if len(tags) > 1 else "it says"
+    assert found.warnings == (f"spec.components: {warning}, so {so} nothing about the CRDs",)
+
+
+def test_a_url_or_a_version_comes_before_the_images() -> None:
+    for tarball in ({"httpSource": {"url": URL}}, {"version": "v1.7.0"}):
+        found = chosen(tarball, tagged("v1.9.0"), follow_instance=True)
+        assert found.source.url == tarball.get("httpSource", {"url": release("v1.7.0")})["url"]
+        assert found.warnings == ()
+
+
+def test_the_images_of_others_have_versions_of_their_own() -> None:
+    others = {
+        "etcd": {"local": {"imageTag": "3.5.9"}}, "karmadaAPIServer": {"imageTag": "v1.31.3"},
+        "kubeControllerManager": {"imageTag": "v1.31.3"}, "karmadaWebhook": {"imageTag": "v1.10.0"},
+    }  # fmt: skip
+    assert chosen(components=others, follow_instance=True).warnings == ()
+
+
+def test_prereleases_are_releases() -> None:
+    assert chosen(components=tagged("v1.12.0-rc.1"), follow_instance=True).source.url == release("v1.12.0-rc.1")
+
+
+def test_invalid_fields_are_refused_with_upstreams_message() -> None:
+    with pytest.raises(CRDsError) as caught:
+        chosen({"httpSource": {"url": "bad-url"}})
+    text = 'validation errors: [spec.crdTarball.httpSource.url: Invalid value: "bad-url": invalid CRDs remote URL]'
+    assert (str(caught.value), caught.value.exit) == (text, Exit.USAGE)
+
+
+def test_credentials_in_a_url_are_refused_if_strict() -> None:
+    tarball = {"httpSource": {"url": "https://u:hunter2@h/"}}
+    assert "the URL has credentials" in chosen(tarball).warnings[0]
+    with pytest.raises(CRDsError, match="name a Secret in secretRef"):
+        chosen(tarball, strict=True)
+
+
+def test_an_unknown_member_is_refused_however_deep_it_is() -> None:
+    deep: Any = {}
+    for _ in range(100_000):
+        deep = {"later": deep}
+    with pytest.raises(CRDsError, match=r"crdTarball.later: Forbidden: unknown field.*httpSource.later: Forbidden"):
+        chosen({"later": deep, "httpSource": {"url": URL, "proxy": None, "later": deep}})
+
+
+def test_members_that_are_null_count_as_absent() -> None:
+    http = {"url": URL, "proxy": None, "sha256": None, "secretRef": None}
+    assert chosen({"version": None, "localSource": None, "httpSource": http}).source == Source(URL)
+
+
+@given(TARBALLS, TARBALLS)
+def test_anything_is_a_source_or_refused_by_name(tarball: Any, components: Any) -> None:
+    refusal = ""
+    try:
+        assert len(chosen(tarball, components, follow_instance=True).source.key) == 64
+    except CRDsError as error:
+        refusal = str(error)
+    assert refusal == "" or refusal.startswith("validation errors: [spec.crdTarball")

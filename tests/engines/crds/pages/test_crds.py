@@ -1,0 +1,213 @@
+"""The pages about CRD tarballs, on a real cache."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+import pytest
+
+from fleethook.console.access import AccessError, User
+from fleethook.engines.crds.cache.metadata import RECORD
+from fleethook.engines.crds.pages import crd_entries, crds
+from fleethook.engines.crds.source import Source
+from tests.cli.commands import invoke
+from tests.console.crd_cache import CHANGED, FilledCache, fill_cache, karmada
+from tests.console.pages.reading import HOSTILE, Page, get, read
+from tests.console.visits import console_of, visit
+from tests.engines.crds.fetching import fetching
+from tests.engines.crds.tarballs import dotted
+
+SHA = "ab" * 32
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> FilledCache:
+    return fill_cache(tmp_path / "data")
+
+
+def console(filled: FilledCache, *documents: dict[str, Any]) -> Any:
+    return console_of(*documents, crd_cache=filled.cache.directory.parent)
+
+
+async def fail(app: Any, path: str, status: int, **query: str) -> Page:
+    answer = await visit(app, path, query=urlencode(query))
+    assert answer.status == status
+    return read(answer)
+
+
+def run(command: str) -> str:
+    """Run the command line that a page shows, and return its output."""
+    program, *words = shlex.split(command)
+    assert program == "fleethook"
+    return invoke(words).stdout
+
+
+def find_command(page: Page) -> str:
+    return page.text.partition("The same on the command line: ")[2].removesuffix(" Copy")
+
+
+async def test_the_list_shows_entries_with_url_digest_and_state(filled: FilledCache) -> None:
+    page = await get(console(filled), "/crds")
+    assert "Cache entries: 2" in page.text
+    for one in (filled.small, filled.release):
+        assert one.url in page.text
+        assert one.sha256 in page.text
+        assert f"/crds/entry?key={one.key}" in page.addresses
+    assert page.text.count("ready") == 2
+
+
+async def test_an_empty_cache_is_shown(tmp_path: Path) -> None:
+    page = await get(console_of(crd_cache=tmp_path / "none"), "/crds")
+    assert "The cache has no entry." in page.text
+    assert "There are no Karmada objects." in page.text
+
+
+async def test_the_default_cache_is_that_of_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    page = await get(console_of(), "/crds")
+    assert f"fleethook crds --data-dir {tmp_path}/fleethook cache ls" in page.text
+
+
+async def test_a_cache_that_cannot_be_read_leaves_the_instances(filled: FilledCache, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "cache").write_text("")
+    page = await get(console_of(karmada("alpha"), crd_cache=tmp_path / "other"), "/crds")
+    assert "is not a directory: refused" in page.text
+    assert "test/alpha" in page.text
+
+
+async def test_the_list_has_pages(filled: FilledCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crd_entries, "PAGE_SIZE", 1)
+    monkeypatch.setattr(crds, "INSTANCES_PER_PAGE", 1)
+    app = console(filled, karmada("alpha"), karmada("beta"))
+    page = await get(app, "/crds", "page=2&instances=1")
+    assert "alpha" in page.text
+    assert "beta" not in page.text
+    assert "/crds?page=1&instances=1" in page.addresses
+    assert "/crds?page=2&instances=2" in page.addresses
+    assert "beta" in (await get(app, "/crds", "instances=99")).text
+
+
+async def test_one_entry_lists_its_files_and_its_instances(filled: FilledCache) -> None:
+    pinned = karmada("pinned", url=filled.small.url, sha256=filled.small.sha256)
+    app = console(filled, pinned, karmada("elsewhere", url="https://h/x"))
+    page = await get(app, "/crds/entry", f"key={filled.small.key}")
+    assert CHANGED in page.text
+    assert "Karmada's operator can use it." in page.text
+    assert "pinned" in page.text
+    assert "the cache entry has this digest" in page.text
+    assert "elsewhere" not in page.text
+    assert f"/crds/diff?after={filled.small.key}" in page.addresses
+
+
+async def test_a_damaged_entry_is_shown_as_such_and_not_trusted(filled: FilledCache) -> None:
+    (filled.small.path / CHANGED).write_text("other")
+    app = console(filled, karmada("pinned", url=filled.small.url, sha256=filled.small.sha256))
+    page = await get(app, "/crds")
+    assert CHANGED in page.text
+    assert "the cache entry is not trusted" in page.text
+    page = await get(app, "/crds/entry", f"key={filled.small.key}")
+    assert "damaged, not trusted" in page.text
+    assert "The console lists the files of verified entries only." in page.text
+    assert not any(one.startswith("/crds/diff") for one in page.addresses)
+    page = await fail(app, "/crds/diff", 409, before=filled.small.key, after=filled.release.key)
+    assert f"{filled.small.key} is damaged or not verified" in page.text
+
+
+async def test_instances_have_source_policy_pin_and_conditions(filled: FilledCache) -> None:
+    conditions = [{"type": "CRDsPrepared", "status": "False", "reason": "Offline", "message": "not cached"}]
+    first = {**karmada("a", url=filled.small.url, sha256=SHA), "status": {"conditions": conditions}}
+    page = await get(console(filled, first, karmada("b", url="https://h/x", crdDownloadPolicy="Never")), "/crds")
+    assert "the cache entry has another digest" in page.text
+    assert "CRDsPrepared False Offline : not cached" in page.text
+    assert "https://h/x not in the cache Never no pin" in page.text
+
+
+async def test_two_entries_are_compared(filled: FilledCache) -> None:
+    app = console(filled)
+    query = {"before": filled.small.key, "after": filled.release.key}
+    page = await get(app, "/crds/diff", urlencode(query))
+    assert "remedies.remedy.karmada.io added v1alpha1 added" in page.text
+    assert "works.work.karmada.io changed v1alpha1 changed: schema conversion" in page.text
+    assert f"/crds/diff?before={filled.release.key}&after={filled.small.key}" in page.addresses
+    page = await get(app, "/crds/diff", urlencode({**query, "after": filled.small.key}))
+    assert "There are no differences." in page.text
+    page = await get(app, "/crds/diff", f"after={filled.small.key}")
+    assert "Choose two entries." in page.text
+
+
+async def test_keys_without_an_entry_are_errors_on_the_page(filled: FilledCache) -> None:
+    app = console(filled)
+    assert "is not in the cache" in (await fail(app, "/crds/entry", 404, key="0" * 64)).text
+    for text in HOSTILE:
+        assert "is not a key of the cache" in (await fail(app, "/crds/entry", 422, key=text)).text
+        assert "is not a key of the cache" in (await fail(app, "/crds/diff", 422, before=text, after=text)).text
+    await fail(app, "/crds/diff", 404, before="0" * 64, after=filled.small.key)
+
+
+async def test_the_commands_print_the_same(filled: FilledCache) -> None:
+    app = console(filled)
+    output = run(find_command(await get(app, "/crds")))
+    assert filled.small.key in output
+    assert filled.release.key in output
+    page = await get(app, "/crds/entry", f"key={filled.small.key}")
+    assert f"sha256: {filled.small.sha256}" in run(find_command(page))
+    with fetching(filled.cache, dotted(), normalize_dot=True) as other:
+        for before, after in ((filled.small, filled.release), (other, filled.release), (filled.release, other)):
+            page = await get(app, "/crds/diff", f"before={before.key}&after={after.key}")
+            output = run(find_command(page))
+            names = [line.split()[1] for line in output.splitlines() if not line.startswith(" ")]
+            assert names
+            assert f"{len(names)} CRDs differ." in page.text
+            assert all(name in page.text for name in names)
+
+
+async def test_hostile_texts_stay_texts(filled: FilledCache) -> None:
+    for text in HOSTILE:
+        record = msgspec.json.decode((filled.small.path / RECORD).read_bytes())
+        record |= {"url": text, "warnings": [text]}
+        (filled.small.path / RECORD).write_bytes(msgspec.json.encode(record))
+        condition = dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), text)
+        document = {**karmada(url=text, sha256=text), "status": {"conditions": [condition]}}
+        document["metadata"] = {"name": text, "namespace": text, "annotations": {"kcp.io/cluster": text}}
+        named = {**karmada(localSource={"path": f"/{text}"}), "metadata": {"name": text, "namespace": "x"}}
+        linked = karmada("linked", url=f"https://h/{text}")
+        app = console(filled, document, named, linked)
+        page = await get(app, "/crds")
+        assert "CRD tarballs" in page.text
+        for path, query in (
+            ("/crds/entry", f"key={filled.small.key}"),
+            ("/crds/diff", f"before={filled.small.key}&after={filled.release.key}"),
+        ):
+            await get(app, path, query)
+
+
+async def test_credentials_never_reach_a_page(filled: FilledCache) -> None:
+    document = karmada(url="https://user:hunter2@h/x?token=hunter2")
+    key = Source("https://user:hunter2@h/x?token=hunter2").key
+    page = await get(console(filled, document), "/crds")
+    assert "hunter2" not in page.text
+    assert "***" in page.text
+    assert key not in page.addresses
+
+
+class Stranger:
+    """Permits no kind."""
+
+    needs_credentials = True
+
+    async def authenticate(self, _: Any) -> User:
+        return User("stranger")
+
+    async def permits(self, *_: Any) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("path", ["/crds", "/crds/entry", "/crds/diff"])
+async def test_users_without_the_right_to_get_instances_see_no_entry(filled: FilledCache, path: str) -> None:
+    app = console_of(crd_cache=filled.cache.directory.parent, authorizer=Stranger())
+    page = await fail(app, path, 403, key=filled.small.key)
+    assert "may not get Karmada.operator.karmada.io" in page.text
+    assert issubclass(AccessError, Exception)

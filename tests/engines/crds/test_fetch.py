@@ -1,0 +1,351 @@
+import hashlib
+import socket
+import threading
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.cache.cache import Origin as CacheOrigin
+from fleethook.engines.crds.cache.metadata import TARBALL
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.fetch import Fetched
+from fleethook.engines.crds.source import Source
+from tests.engines.crds.fetching import ALWAYS, IF_NOT_PRESENT, NEVER, bring
+from tests.engines.crds.origin import Origin, hangs_up, head, says, serving, tarball
+from tests.engines.crds.tarballs import build, dotted, release, small
+from tests.waiting import NET
+
+OLD, NEW = build(small()), release(properties=2)
+WORKS = "crds/bases/work/work.karmada.io_works.yaml"
+DATE = "Mon, 02 Jan 2006 15:04:05 GMT"
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "data")
+
+
+def sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def place(cache: Cache, url: str, data: bytes) -> Path:
+    path = cache.path(Source(url).key)
+    path.mkdir(parents=True)
+    (path / TARBALL).write_bytes(data)
+    return path
+
+
+def down(origin: Origin) -> None:
+    origin.answer = hangs_up
+
+
+def failure(cache: Cache, source: Source | str, *args: object, **more: object) -> CRDsError:
+    with pytest.raises(CRDsError) as caught:
+        bring(cache, source, *args, **more)  # type: ignore[arg-type]
+    return caught.value
+
+
+@pytest.fixture
+def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a socket was opened")
+
+    for name in ("socket", "create_connection", "getaddrinfo"):
+        monkeypatch.setattr(socket, name, refuse)
+
+
+# --- IfNotPresent -----------------------------------------------------------------------------------------------------
+
+
+def test_a_cold_cache_downloads_and_reports_the_details(cache: Cache) -> None:
+    with serving(tarball(OLD)) as origin:
+        got = bring(cache, origin.url)
+        assert got == Fetched(
+            "downloaded", Source(origin.url).key, cache.path(Source(origin.url).key), sha(OLD), len(OLD), origin.url,
+            origin.url, '"v1"', 1, got.seconds, got.waited, (),
+        )  # fmt: skip
+        assert len(origin.asked) == 1
+    assert (got.path / WORKS).read_bytes() == small()[WORKS]
+
+
+def test_a_hit_opens_no_socket(cache: Cache, request: pytest.FixtureRequest) -> None:
+    with serving(tarball(OLD)) as origin:
+        first = bring(cache, origin.url)
+    request.getfixturevalue("no_sockets")
+    second = bring(cache, origin.url)
+    assert (second.result, second.attempts, second.path) == ("cached", 0, first.path)
+
+
+def test_the_test_of_sockets_sees_one(cache: Cache, no_sockets: None) -> None:
+    with pytest.raises((AssertionError, CRDsError)):
+        bring(cache, "http://127.0.0.1:9/crds.tar.gz")
+
+
+def test_a_damaged_tree_heals_from_its_tarball_without_a_socket(cache: Cache, request: pytest.FixtureRequest) -> None:
+    with serving(tarball(OLD)) as origin:
+        path = bring(cache, origin.url).path
+    (path / WORKS).unlink()
+    request.getfixturevalue("no_sockets")
+    healed = bring(cache, origin.url)
+    assert (healed.result, healed.warnings) == ("adopted", (f"unpacked again: {WORKS} is missing",))
+    assert cache.verify(healed.key) == []
+    assert bring(cache, origin.url).result == "cached"
+
+
+def test_a_damaged_tarball_counts_as_absent(cache: Cache) -> None:
+    with serving(tarball(OLD)) as origin:
+        path = bring(cache, origin.url).path
+        (path / TARBALL).write_bytes(OLD[:-1] + b"x")
+        assert bring(cache, origin.url).result == "downloaded"
+        assert len(origin.asked) == 2
+    assert cache.verify(path.name) == []
+
+
+def test_a_hand_placed_tarball_is_adopted_without_a_socket(cache: Cache, no_sockets: None) -> None:
+    place(cache, "http://local", OLD)
+    got = bring(cache, "http://local")
+    assert (got.result, got.sha256, got.attempts) == ("adopted", sha(OLD), 0)
+    assert bring(cache, "http://local").result == "cached"
+
+
+def test_a_broken_hand_placed_tarball_counts_as_absent(cache: Cache) -> None:
+    with serving(tarball(OLD)) as origin:
+        place(cache, origin.url, OLD[:100])
+        assert bring(cache, origin.url).result == "downloaded"
+
+
+def test_many_threads_of_a_cold_cache_are_one_download(cache: Cache) -> None:
+    results: list[str] = []
+    with serving(tarball(OLD)) as origin:
+        threads = [
+            threading.Thread(target=lambda: results.append(bring(cache, origin.url).result)) for _ in range(10)
+        ]  # fmt: skip
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(origin.asked) == 1
+    assert sorted(results) == ["cached"] * 9 + ["downloaded"]
+
+
+# --- Always -----------------------------------------------------------------------------------------------------------
+
+
+def test_always_and_unchanged_is_one_request_and_no_body(cache: Cache) -> None:
+    with serving(tarball(OLD)) as origin:
+        first = bring(cache, origin.url, ALWAYS)
+        sent, tree = origin.bytes_sent, (first.path / "crds").stat()
+        second = bring(cache, origin.url, ALWAYS)
+        assert (first.result, second.result) == ("downloaded", "revalidated")
+        assert len(origin.asked) == 2
+        assert origin.bytes_sent - sent == len(head("304 Not Modified", etag='"v1"', last_modified=DATE))
+        asked = origin.asked[1].headers
+        assert (asked["if-none-match"], asked["accept-encoding"]) == ('"v1"', "identity")
+    assert (first.path / "crds").stat().st_ino == tree.st_ino
+    assert second.etag == '"v1"'
+
+
+def test_an_answer_without_validators_keeps_those_that_were_known(cache: Cache) -> None:
+    with serving(tarball(OLD)) as origin:
+        bring(cache, origin.url, ALWAYS)
+        origin.answer = says(status="304 Not Modified")
+        assert bring(cache, origin.url, ALWAYS).etag == '"v1"'
+
+
+def test_unconditional_asks_for_all_and_keeps_the_tree_of_equal_bytes(cache: Cache) -> None:
+    with serving(tarball(OLD)) as origin:
+        first = bring(cache, origin.url, ALWAYS)
+        tree = (first.path / "crds").stat().st_ino
+        origin.answer = tarball(OLD, etag='"v2"')
+        second = bring(cache, origin.url, ALWAYS, conditional=False)
+        assert "if-none-match" not in origin.asked[1].headers
+        assert (second.result, second.etag) == ("downloaded", '"v2"')
+    assert (first.path / "crds").stat().st_ino == tree
+
+
+def test_always_replaces_a_changed_tarball(cache: Cache) -> None:
+    with serving(tarball(OLD)) as origin:
+        bring(cache, origin.url, ALWAYS)
+        origin.answer = tarball(NEW, etag='"v2"')
+        got = bring(cache, origin.url, ALWAYS)
+    assert (got.result, got.sha256) == ("downloaded", sha(NEW))
+    assert cache.verify(got.key) == []
+
+
+def test_an_origin_that_is_down_fails_always_and_keeps_the_entry(cache: Cache) -> None:
+    with serving(tarball(OLD)) as origin:
+        first = bring(cache, origin.url)
+        down(origin)
+        error = failure(cache, origin.url, ALWAYS)
+        assert (error.exit, error.transient) == (Exit.NETWORK, True)
+    assert cache.verify(first.key) == []
+    assert bring(cache, origin.url).result == "cached"
+
+
+@pytest.mark.parametrize("answer", [says(status="503 Service Unavailable"), hangs_up], ids=["503", "hangs-up"])
+def test_stale_if_error_serves_the_entry_with_a_warning(cache: Cache, answer: object) -> None:
+    with serving(tarball(OLD)) as origin:
+        bring(cache, origin.url)
+        origin.answer = answer  # type: ignore[assignment]
+        got = bring(cache, origin.url, ALWAYS, stale_if_error=True)
+    assert (got.result, got.sha256, len(got.warnings)) == ("stale", sha(OLD), 1)
+    assert "using the entry last confirmed at 20" in got.warnings[0]
+
+
+def test_stale_if_error_serves_a_hand_placed_tarball_too(cache: Cache) -> None:
+    with serving(hangs_up) as origin:
+        place(cache, origin.url, OLD)
+        assert bring(cache, origin.url, ALWAYS, stale_if_error=True).result == "stale"
+
+
+def test_stale_if_error_has_nothing_to_serve_from_a_cold_cache(cache: Cache) -> None:
+    with serving(hangs_up) as origin:
+        assert failure(cache, origin.url, ALWAYS, stale_if_error=True).exit is Exit.NETWORK
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [(says(status="404 Not Found"), Exit.HTTP), (tarball(OLD[:-3], etag='"v2"'), Exit.INTEGRITY)],
+    ids=["404", "cut"],
+)
+def test_a_permanent_error_does_not_fall_back_to_a_stale_entry(cache: Cache, answer: object, code: Exit) -> None:
+    with serving(tarball(OLD)) as origin:
+        key = bring(cache, origin.url).key
+        origin.answer = answer  # type: ignore[assignment]
+        assert failure(cache, origin.url, ALWAYS, stale_if_error=True).exit is code
+    assert cache.verify(key) == []
+
+
+class NotifyingCache(Cache):
+    """Sets an event when a thread waits for the lock."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.came = threading.Event()
+
+    def lock(self, key: str, seconds: float = 30) -> AbstractContextManager[None]:
+        self.came.set()
+        return super().lock(key, seconds)
+
+
+@pytest.mark.parametrize(("answers", "requests"), [(0, 2), (1, 2), (2, 1)])
+def test_a_waiter_that_saw_two_answers_sends_no_request(cache: Cache, answers: int, requests: int) -> None:
+    waiting = NotifyingCache(cache.directory.parent)
+    results: list[str] = []
+    with serving(tarball(OLD)) as origin:
+        key = bring(cache, origin.url).key
+        thread = threading.Thread(target=lambda: results.append(bring(waiting, origin.url, ALWAYS).result))
+        with cache.lock(key, 5):
+            thread.start()
+            assert waiting.came.wait(NET)
+            for _ in range(answers):
+                entry = cache.entry(key)
+                assert entry is not None
+                cache.renew(entry, CacheOrigin(origin.url, origin.url, entry.record.etag))
+        thread.join()
+        assert (results, len(origin.asked)) == (["revalidated"], requests)
+
+
+# --- Never ------------------------------------------------------------------------------------------------------------
+
+
+def test_never_uses_the_entry(cache: Cache, no_sockets: None) -> None:
+    place(cache, "http://local", OLD)
+    assert bring(cache, "http://local", NEVER).result == "adopted"
+    assert bring(cache, "http://local", NEVER).result == "cached"
+
+
+def test_never_without_an_entry_is_not_cached_and_makes_nothing(cache: Cache, no_sockets: None, tmp_path: Path) -> None:
+    error = failure(cache, "http://user:secret@local", NEVER)
+    assert error.exit is Exit.NOT_CACHED
+    assert "secret" not in str(error)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_never_with_a_broken_tarball_reports_the_problem(cache: Cache, no_sockets: None) -> None:
+    place(cache, "http://local", OLD[:50])
+    error = failure(cache, "http://local", NEVER)
+    assert error.exit is Exit.NOT_CACHED
+    assert "its tarball cannot be used: " in str(error)
+
+
+# --- Pinned, strict ---------------------------------------------------------------------------------------------------
+
+
+def test_another_digest_than_the_pinned_one_is_fetched_anew(cache: Cache) -> None:
+    with serving(tarball(OLD)) as origin:
+        bring(cache, origin.url)
+        origin.answer = tarball(NEW)
+        got = bring(cache, Source(origin.url, sha256=sha(NEW).upper()))
+        assert (got.result, got.sha256) == ("downloaded", sha(NEW))
+        assert "if-none-match" not in origin.asked[1].headers
+        assert bring(cache, Source(origin.url, sha256=sha(NEW))).result == "cached"
+        assert len(origin.asked) == 2
+
+
+@pytest.mark.parametrize("policy", [ALWAYS, IF_NOT_PRESENT])
+def test_a_download_that_is_not_the_pinned_one_is_never_committed(cache: Cache, policy: object) -> None:
+    with serving(tarball(OLD)) as origin:
+        first = bring(cache, origin.url)
+        origin.answer = tarball(NEW, etag='"v2"')
+        source = Source(origin.url, sha256="0" * 64)
+        assert failure(cache, source, policy, stale_if_error=True).exit is Exit.INTEGRITY
+    entry = cache.entry(first.key)
+    assert entry is not None
+    assert entry.record.sha256 == sha(OLD)
+
+
+def test_an_entry_that_is_not_the_pinned_one_is_not_served_stale(cache: Cache) -> None:
+    with serving(tarball(OLD)) as origin:
+        bring(cache, origin.url)
+        down(origin)
+        source = Source(origin.url, sha256=sha(NEW))
+        assert failure(cache, source, ALWAYS, stale_if_error=True).exit is Exit.NETWORK
+        assert failure(cache, source, IF_NOT_PRESENT, stale_if_error=True).exit is Exit.NETWORK
+
+
+def test_never_with_another_digest_than_the_pinned_one_fails(cache: Cache, no_sockets: None) -> None:
+    place(cache, "http://local", OLD)
+    error = failure(cache, Source("http://local", sha256="0" * 64), NEVER)
+    assert error.exit is Exit.INTEGRITY
+    assert sha(OLD) in str(error)
+
+
+def test_strict_refuses_warnings_before_and_after_caching(cache: Cache) -> None:
+    odd = build({**small(), "crds/bases/work/odd.yml": b"a: b\n"})
+    with serving(tarball(odd)) as origin:
+        assert failure(cache, origin.url, strict=True).exit is Exit.ARCHIVE
+        warned = bring(cache, origin.url)
+        assert len(warned.warnings) == 1
+        assert bring(cache, origin.url).warnings == warned.warnings
+        assert failure(cache, origin.url, strict=True).exit is Exit.ARCHIVE
+
+
+def test_secrets_of_the_address_are_not_on_disk(cache: Cache) -> None:
+    with serving(tarball(OLD)) as origin:
+        url = origin.url.replace("://", "://user:hunter2@") + "?token=hunter3"
+        got = bring(cache, url)
+    everything = b"".join(path.read_bytes() for path in cache.directory.rglob("*") if path.is_file())
+    assert b"hunter" not in everything + repr(got).encode()
+
+
+# --- Names with a dot in front ----------------------------------------------------------------------------------------
+
+
+def test_names_with_dots_are_fetched_if_allowed_and_stay(cache: Cache) -> None:
+    with serving(tarball(dotted())) as origin:
+        assert failure(cache, origin.url).exit is Exit.ARCHIVE
+        assert bring(cache, origin.url, normalize_dot=True).result == "downloaded"
+        got = bring(cache, origin.url)
+    assert (got.result, got.sha256) == ("cached", sha(dotted()))
+    assert (got.path / WORKS).is_file()
+
+
+def test_names_with_dots_placed_by_hand_are_adopted_if_allowed(cache: Cache) -> None:
+    place(cache, "https://example.com/crds.tar.gz", dotted())
+    url = "https://example.com/crds.tar.gz"
+    assert "--normalize-dot" in str(failure(cache, url, NEVER))
+    assert bring(cache, url, NEVER, normalize_dot=True).result == "adopted"
