@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from fleethook.cli.terminal import write_document
 from fleethook.cli.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cluster.manifests.yaml_reader import read_values
-from fleethook.console.views.overriders.yaml_paths import dump_yaml
+from fleethook.console.views.yaml_paths import dump_yaml
 from fleethook.engines.crds.commands.crds_apply import dump
 from fleethook.engines.interpret.playground.export import write_yaml
 from fleethook.model.formats.text import is_inert

@@ -6,7 +6,7 @@ from starlette.requests import Request
 
 from fleethook.console.forms import FormFields, FormTokens
 from fleethook.console.rendering import render
-from fleethook.console.security import MAX_BODY_BYTES
+from fleethook.console.users.security import MAX_BODY_BYTES
 from tests.asgi_client import call
 from tests.console.visits import make_context, send_form, visit
 

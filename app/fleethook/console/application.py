@@ -10,15 +10,15 @@ from starlette.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from fleethook.console.access import AccessError
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormTokens
 from fleethook.console.lint_watch import LintWatch
 from fleethook.console.pages import health, login, overview, reviews
-from fleethook.console.permissions import check_access
-from fleethook.console.remote_access import ApiserverAuthorizer
 from fleethook.console.rendering import load_templates, render
-from fleethook.console.security import RequestGuard
+from fleethook.console.users.access import AccessError
+from fleethook.console.users.permissions import check_access
+from fleethook.console.users.remote_access import ApiserverAuthorizer
+from fleethook.console.users.security import RequestGuard
 from fleethook.engines.crds.pages import crds
 from fleethook.engines.dispatch.pages import dispatch
 from fleethook.engines.interpret.pages import interpreters

@@ -9,11 +9,11 @@ from fleethook.asgi import INDEXES as REVIEW_INDEXES
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.source import PartState
-from fleethook.console.access import Authorizer, OpenAuthorizer
 from fleethook.console.lease_watch import LeaseWatch
 from fleethook.console.metrics_sampler import MetricsSampler
-from fleethook.console.review_index import ReviewIndex
-from fleethook.console.review_replay import ReviewReplay
+from fleethook.console.reviews.review_index import ReviewIndex
+from fleethook.console.reviews.review_replay import ReviewReplay
+from fleethook.console.users.access import Authorizer, OpenAuthorizer
 from fleethook.engines.overrider.subject.bound_workloads import WORKLOAD_INDEXES
 from fleethook.interpret.python_interpreter import Interpreter
 from fleethook.model.karmada import ConventionsMode

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fleethook.console.security import MAX_BODY_BYTES
+from fleethook.console.users.security import MAX_BODY_BYTES
 
 TOKEN_FIELD: Final = "csrf_token"  # noqa: S105 - the name of a field
 _COOKIE: Final = "fleethook-visit"

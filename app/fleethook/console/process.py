@@ -20,16 +20,16 @@ from fleethook.cluster.kubernetes.resources import KARMADAS, WORKLOADS
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.server_lease import LEASE, NAME, RESOURCE, find_namespace
 from fleethook.cluster.store import Store
-from fleethook.console.access import Authorizer, OpenAuthorizer
 from fleethook.console.application import create_console
-from fleethook.console.client_certificate import CertificateProtocol
 from fleethook.console.context import INDEXES, ConsoleContext
 from fleethook.console.lease_watch import LeaseWatch
 from fleethook.console.metrics_sampler import MetricsSampler, MetricsTarget
-from fleethook.console.remote_access import ApiserverAuthorizer
-from fleethook.console.review_index import ReviewIndex
-from fleethook.console.review_replay import ReviewReplay
-from fleethook.console.security import loopback_names
+from fleethook.console.reviews.review_index import ReviewIndex
+from fleethook.console.reviews.review_replay import ReviewReplay
+from fleethook.console.users.access import Authorizer, OpenAuthorizer
+from fleethook.console.users.client_certificate import CertificateProtocol
+from fleethook.console.users.remote_access import ApiserverAuthorizer
+from fleethook.console.users.security import loopback_names
 from fleethook.interpret.python_interpreter import load
 from fleethook.lifetime import Cluster, follow_cluster, follow_manifests, hide_cancelled_requests, run_in_background
 from fleethook.model.gvk import GroupKind

@@ -17,7 +17,7 @@ from fleethook.console.context import INDEXES, ConsoleContext
 from fleethook.console.pages.health import PATHS
 from fleethook.lifetime import run_in_background
 from tests.builders import yurt_app_set
-from tests.console.test_permissions import Restricted
+from tests.console.users.test_permissions import Restricted
 from tests.console.visits import HOSTS, console_of, visit
 from tests.waiting import until
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import UnreachableError
-from fleethook.console.remote_access import ApiserverAuthorizer
+from fleethook.console.users.remote_access import ApiserverAuthorizer
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import yurt_app_set
 from tests.console.reviews_of_access import TOKEN, Apiserver

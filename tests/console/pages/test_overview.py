@@ -11,12 +11,12 @@ import pytest
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.server_lease import LEASE
-from fleethook.console.access import User
 from fleethook.console.lease_watch import LeaseWatch
 from fleethook.console.metrics_sampler import MetricsSampler, MetricsTarget
 from fleethook.console.pages.overview import Leader, Row, build_charts, count_objects, describe_lease, list_rows
-from fleethook.console.review_index import ReviewIndex
+from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.sections import MUTATING
+from fleethook.console.users.access import User
 from fleethook.console.views.certificates import CONFIGURATIONS
 from fleethook.console.views.review_rates import Rates
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET

@@ -9,14 +9,13 @@ import pytest
 
 from fleethook.asgi import INDEXES
 from fleethook.cluster.store import Store
-from fleethook.console import replay_jobs
-from fleethook.console.access import AccessError, User
 from fleethook.console.application import create_console
 from fleethook.console.context import ConsoleContext
 from fleethook.console.pages.reviews import describe_outcome, find_state
-from fleethook.console.review_index import ReviewIndex
-from fleethook.console.review_replay import ReviewReplay
-from fleethook.console.views.reviews import batch
+from fleethook.console.reviews import batch, replay_jobs
+from fleethook.console.reviews.review_index import ReviewIndex
+from fleethook.console.reviews.review_replay import ReviewReplay
+from fleethook.console.users.access import AccessError, User
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.replay.decision_changes import Place, make_change
 from fleethook.recordings.replay.outcome import Difference
@@ -24,7 +23,7 @@ from fleethook.recordings.replay.recorded_calls import CallName
 from fleethook.recordings.replay.replay import Replayed
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads, review
-from tests.console.views.reviews.test_summary import asked, entry_of
+from tests.console.reviews.test_summary import asked, entry_of
 from tests.console.visitor import Visitor
 from tests.console.visits import HOSTS, console_of, send_form, visit
 from tests.recordings.recordings import line, write

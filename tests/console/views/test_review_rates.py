@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from fleethook.console.reviews.summary import ReviewSummary
 from fleethook.console.views.review_rates import (
     MAX_BINS,
     MAX_VERDICTS,
@@ -16,7 +17,6 @@ from fleethook.console.views.review_rates import (
     rate_increases,
     rate_recordings,
 )
-from fleethook.console.views.reviews.summary import ReviewSummary
 
 WINDOW = 600  # bins of 10 s
 

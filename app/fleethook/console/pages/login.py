@@ -6,10 +6,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from fleethook.console.access import AccessError
 from fleethook.console.forms import FormFields
-from fleethook.console.remote_access import ApiserverAuthorizer
 from fleethook.console.rendering import find_context, render
+from fleethook.console.users.access import AccessError
+from fleethook.console.users.remote_access import ApiserverAuthorizer
 
 router: Final = APIRouter()
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 import pytest
 
-from fleethook.console.access import AccessError, User
+from fleethook.console.users.access import AccessError, User
 from fleethook.engines.crds.cache.metadata import RECORD
 from fleethook.engines.crds.pages import crd_entries, crds
 from fleethook.engines.crds.source import Source

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.console.access import LOCAL_USER
+from fleethook.console.users.access import LOCAL_USER
 from fleethook.engines.dispatch.pages.dispatch import make_state
 from fleethook.work.worker import Worker
 from tests.console.pages.reading import HOSTILE, get, read, submit

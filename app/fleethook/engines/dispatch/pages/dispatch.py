@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.store import ObjectKey, Store
+from fleethook.console.computed_value import Memo
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
-from fleethook.console.kept_value import KeptValue
-from fleethook.console.memo import Memo
-from fleethook.console.permissions import require_kind, require_read_kinds, select_permitted
 from fleethook.console.rendering import Context, render
+from fleethook.console.shared_value import KeptValue
+from fleethook.console.users.permissions import require_kind, require_read_kinds, select_permitted
 from fleethook.console.views.form_fields import FieldError, FormFieldError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.factory import build_offline_dispatcher

@@ -10,7 +10,7 @@ import msgspec
 from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.cluster.store.partial import PARTIAL_KINDS
 from fleethook.console.views.form_fields import FormFieldError, read_document
-from fleethook.console.views.overriders.yaml_paths import dump_yaml
+from fleethook.console.views.yaml_paths import dump_yaml
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher

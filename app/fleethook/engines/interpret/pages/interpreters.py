@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.store import Store
+from fleethook.console.computed_value import Memo
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
-from fleethook.console.kept_value import KeptValue
-from fleethook.console.memo import Memo
 from fleethook.console.rendering import Context, render
+from fleethook.console.shared_value import KeptValue
 from fleethook.console.views.form_fields import FieldError
 from fleethook.engines.interpret.pages.interpreters_view import (
     INTERPRETED,

@@ -8,11 +8,11 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.console.review_index import ReviewIndex
-from fleethook.console.review_replay import ReviewReplay
-from fleethook.console.views.reviews.batch import ChangedReview, Example, describe_example
-from fleethook.console.views.reviews.search import Query
-from fleethook.console.views.reviews.summary import ReviewSummary
+from fleethook.console.reviews.batch import ChangedReview, Example, describe_example
+from fleethook.console.reviews.review_index import ReviewIndex
+from fleethook.console.reviews.review_replay import ReviewReplay
+from fleethook.console.reviews.search import Query
+from fleethook.console.reviews.summary import ReviewSummary
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.read.reader import Entry
 from fleethook.recordings.replay.replay import Replayed, batch

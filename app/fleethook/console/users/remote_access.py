@@ -13,9 +13,9 @@ from starlette.requests import Request
 
 from fleethook.cel.access_check import AccessQuestion
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.console.access import AccessError, User
-from fleethook.console.client_certificate import find_certificate_user
-from fleethook.console.sessions import Sessions
+from fleethook.console.users.access import AccessError, User
+from fleethook.console.users.client_certificate import find_certificate_user
+from fleethook.console.users.sessions import Sessions
 from fleethook.engines.dispatch.call.live_lookups import Post, build_access_review
 from fleethook.engines.dispatch.review.access import bearer_token
 from fleethook.engines.dispatch.review.token_review import (

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from fleethook.console.views.reviews.batch import describe_example
-from fleethook.console.views.reviews.detail import describe_review
-from fleethook.console.views.reviews.secret_content import SECRET, holds_secret
-from fleethook.console.views.reviews.summary import summarize
+from fleethook.console.reviews.batch import describe_example
+from fleethook.console.reviews.detail import describe_review
+from fleethook.console.reviews.secret_content import SECRET, holds_secret
+from fleethook.console.reviews.summary import summarize
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.replay.decision_changes import Place, make_change
 from fleethook.recordings.replay.outcome import Difference
-from tests.console.views.reviews.test_summary import ALLOWED, asked, entry_of
+from tests.console.reviews.test_summary import ALLOWED, asked, entry_of
 
 VALUE = "c3VwZXItc2VjcmV0LXZhbHVl"
 HELD = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"password": VALUE}}

@@ -1,9 +1,9 @@
 from types import SimpleNamespace
 from typing import Any
 
-from fleethook.console.access import User
-from fleethook.console.permitted_reviews import select_permitted_reviews
-from fleethook.console.review_index import Indexed
+from fleethook.console.reviews.review_index import Indexed
+from fleethook.console.users.access import User
+from fleethook.console.users.permitted_reviews import select_permitted_reviews
 from fleethook.model.gvk import GroupKind
 from tests.console.views.test_review_rates import review
 from tests.console.visits import make_context

@@ -3,7 +3,7 @@ import threading
 from typing import Any
 
 from fleethook.cluster.store import Store
-from fleethook.console.memo import Memo
+from fleethook.console.computed_value import Memo
 from fleethook.model.gvk import GroupKind
 from fleethook.work.worker import Worker
 

@@ -3,7 +3,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fleethook.console.sessions import COOKIE, SESSION_SECONDS, Sessions
+from fleethook.console.users.sessions import COOKIE, SESSION_SECONDS, Sessions
 
 
 class Clock:

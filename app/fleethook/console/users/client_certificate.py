@@ -10,7 +10,7 @@ from typing import Any, Final
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from fleethook.console.access import User
+from fleethook.console.users.access import User
 
 EXTENSION: Final = "fleethook.console-user"
 """The ASGI extension with the user of a client certificate: its member ``user`` is a `User`."""

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from starlette.requests import Request
 
-from fleethook.console.access import LOCAL_USER, AccessError, Authorizer, User
 from fleethook.console.rendering import find_context
 from fleethook.console.sections import find_section
+from fleethook.console.users.access import LOCAL_USER, AccessError, Authorizer, User
 from fleethook.model.gvk import GroupKind
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.console import review_index
-from fleethook.console.review_index import Indexed, ReviewIndex
-from tests.console.views.reviews.test_summary import asked
+from fleethook.console.reviews import review_index
+from fleethook.console.reviews.review_index import Indexed, ReviewIndex
+from tests.console.reviews.test_summary import asked
 from tests.recordings.recordings import line, write
 from tests.waiting import until
 

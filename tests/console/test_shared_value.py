@@ -1,7 +1,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from fleethook.console.kept_value import KeptValue
+from fleethook.console.shared_value import KeptValue
 from tests.console.visits import make_context
 
 

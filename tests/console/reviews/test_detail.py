@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from fleethook.console.views.reviews.detail import describe_review, format_json, list_changes
-from fleethook.console.views.reviews.secret_content import SECRET
+from fleethook.console.reviews.detail import describe_review, format_json, list_changes
+from fleethook.console.reviews.secret_content import SECRET
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.format import Call
 from fleethook.recordings.replay.describe import DiffLine
-from tests.console.views.reviews.test_summary import asked, entry_of
+from tests.console.reviews.test_summary import asked, entry_of
 from tests.recordings.builders import to_patch
 
 DEPLOYMENT = GroupKind("apps", "Deployment")

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.console.views.reviews.secret_content import holds_secret
-from fleethook.console.views.reviews.summary import classify, read_recorded_outcome
+from fleethook.console.reviews.secret_content import holds_secret
+from fleethook.console.reviews.summary import classify, read_recorded_outcome
 from fleethook.model.formats.text import shorten
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, as_object

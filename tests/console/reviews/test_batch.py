@@ -1,12 +1,12 @@
 """The table of changes of many replayed reviews."""
 
-from fleethook.console.views.reviews import batch
-from fleethook.console.views.reviews.batch import ChangedReview, describe_example, list_rows, select_changed
+from fleethook.console.reviews import batch
+from fleethook.console.reviews.batch import ChangedReview, describe_example, list_rows, select_changed
 from fleethook.recordings.replay.decision_changes import Place, make_change
 from fleethook.recordings.replay.outcome import Difference
 from fleethook.recordings.replay.replay import Replayed
 from fleethook.recordings.replay.report import Report
-from tests.console.views.reviews.test_summary import asked, entry_of
+from tests.console.reviews.test_summary import asked, entry_of
 
 ENTRY = entry_of(asked(name="web"))
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from fleethook.console.reviews.secret_content import holds_secret
+from fleethook.console.reviews.summary import summarize
 from fleethook.console.views.paging import Paging, take_page
-from fleethook.console.views.reviews.secret_content import holds_secret
-from fleethook.console.views.reviews.summary import summarize
 from fleethook.recordings.read.reader import Entry
 from fleethook.recordings.replay.decision_changes import Change
 from fleethook.recordings.replay.describe import DiffLine, describe_change

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.console.views.reviews.search import (
+from fleethook.console.reviews.search import (
     MAX_TEXT,
     PAGE_SIZE,
     SORTS,
@@ -17,7 +17,7 @@ from fleethook.console.views.reviews.search import (
     parse_query,
     select_page,
 )
-from fleethook.console.views.reviews.summary import VERDICTS, ReviewSummary
+from fleethook.console.reviews.summary import VERDICTS, ReviewSummary
 from fleethook.model.gvk import GroupKind
 
 

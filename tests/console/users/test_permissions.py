@@ -1,7 +1,7 @@
 from typing import Any
 
-from fleethook.console.access import AccessError, User
 from fleethook.console.sections import find_section
+from fleethook.console.users.access import AccessError, User
 from fleethook.engines.interpret.pages.interpreters_view import CONFIGURATIONS, INTERPRETED
 from fleethook.model.gvk import GroupKind
 from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION

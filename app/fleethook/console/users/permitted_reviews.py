@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from starlette.requests import Request
 
-from fleethook.console.permissions import select_permitted
 from fleethook.console.rendering import find_context
-from fleethook.console.review_index import Indexed
-from fleethook.console.views.reviews.search import Query, find_reviews
-from fleethook.console.views.reviews.summary import ReviewSummary
+from fleethook.console.reviews.review_index import Indexed
+from fleethook.console.reviews.search import Query, find_reviews
+from fleethook.console.reviews.summary import ReviewSummary
+from fleethook.console.users.permissions import select_permitted
 
 
 async def select_permitted_reviews(request: Request, indexed: Indexed) -> Sequence[ReviewSummary]:

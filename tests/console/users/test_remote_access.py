@@ -6,10 +6,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.console.access import AccessError, User
-from fleethook.console.client_certificate import EXTENSION
-from fleethook.console.remote_access import CACHE_SECONDS, REFUSED_SECONDS, ApiserverAuthorizer
-from fleethook.console.sessions import COOKIE
+from fleethook.console.users.access import AccessError, User
+from fleethook.console.users.client_certificate import EXTENSION
+from fleethook.console.users.remote_access import CACHE_SECONDS, REFUSED_SECONDS, ApiserverAuthorizer
+from fleethook.console.users.sessions import COOKIE
 from fleethook.engines.dispatch.review.token_review import TOKEN_REVIEWS
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 
-from fleethook.console.security import MAX_BODY_BYTES, RequestGuard, loopback_names
+from fleethook.console.users.security import MAX_BODY_BYTES, RequestGuard, loopback_names
 from tests.asgi_client import call
 from tests.console.visits import console_of, visit
 

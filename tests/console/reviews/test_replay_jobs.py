@@ -8,11 +8,11 @@ import pytest
 
 from fleethook.asgi import INDEXES
 from fleethook.cluster.store import Store
-from fleethook.console import replay_jobs
-from fleethook.console.replay_jobs import MAX_JOBS, ReplayJob, ReplayJobs, Start
-from fleethook.console.review_index import ReviewIndex
-from fleethook.console.review_replay import ReviewReplay
-from fleethook.console.views.reviews.search import Query
+from fleethook.console.reviews import replay_jobs
+from fleethook.console.reviews.replay_jobs import MAX_JOBS, ReplayJob, ReplayJobs, Start
+from fleethook.console.reviews.review_index import ReviewIndex
+from fleethook.console.reviews.review_replay import ReviewReplay
+from fleethook.console.reviews.search import Query
 from fleethook.recordings.read.reader import Entry, read_entries
 from fleethook.recordings.replay.decision_changes import Place, make_change
 from fleethook.recordings.replay.describe import describe_change

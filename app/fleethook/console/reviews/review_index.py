@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fleethook.console.views.reviews.summary import ReviewSummary, summarize
+from fleethook.console.reviews.summary import ReviewSummary, summarize
 from fleethook.recordings.format import FILE_SUFFIX
 from fleethook.recordings.read.reader import Entry, Problem, read_entries
 from fleethook.work.worker import Worker

@@ -1,4 +1,4 @@
-from fleethook.console.access import LOCAL_USER, OpenAuthorizer
+from fleethook.console.users.access import LOCAL_USER, OpenAuthorizer
 from fleethook.model.openyurt import NODE_POOL
 
 

@@ -5,13 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.console.views.reviews.summary import (
-    ReviewSummary,
-    classify,
-    find_verdict,
-    read_recorded_outcome,
-    summarize,
-)
+from fleethook.console.reviews.summary import ReviewSummary, classify, find_verdict, read_recorded_outcome, summarize
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.read.reader import Entry, read_entries
 from fleethook.recordings.replay.outcome import Outcome

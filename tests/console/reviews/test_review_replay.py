@@ -6,8 +6,8 @@ import pytest
 
 from fleethook.asgi import INDEXES
 from fleethook.cluster.store import Store
-from fleethook.console.review_index import ReviewIndex
-from fleethook.console.review_replay import ReviewReplay
+from fleethook.console.reviews.review_index import ReviewIndex
+from fleethook.console.reviews.review_replay import ReviewReplay
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.recordings.read.reader import Entry
 from tests.builders import workload

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.console.client_certificate import EXTENSION, find_certificate_user, read_certificate_user
+from fleethook.console.users.client_certificate import EXTENSION, find_certificate_user, read_certificate_user
 
 
 def certificate(*pairs: tuple[str, str]) -> dict[str, Any]:

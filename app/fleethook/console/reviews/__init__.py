@@ -1,0 +1,1 @@
+"""Recorded reviews in the console: search, details, and asking them again."""

@@ -1,0 +1,1 @@
+"""The users of the console: sessions, certificates and rights."""
