@@ -12,8 +12,8 @@ from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 from benchmarks.reviews import review
 from fleethook.asgi import Fleethook, Outside
-from fleethook.cli.replay import replay_all
-from fleethook.cli.replay_input import list_recordings, read_recordings
+from fleethook.cli.replay.replay import replay_all
+from fleethook.cli.replay.replay_input import list_recordings, read_recordings
 from fleethook.lifetime import settle_garbage_collector
 from fleethook.recordings.record.files import RecordFiles
 from fleethook.recordings.record.setup import make_encoder

@@ -35,8 +35,8 @@ from benchmarks.reviews import review
 from benchmarks.servers import NAMES, PATH
 from benchmarks.servers.ours import app_of, serving_context
 from benchmarks.varied import reviews, write_lines
-from fleethook.cli.acceptor import bind
-from fleethook.cli.server import GracefulServer
+from fleethook.cli.serve.acceptor import bind
+from fleethook.cli.serve.server import GracefulServer
 from fleethook.cluster.certificates.files import ensure_certificates
 from fleethook.lifetime import settle_garbage_collector
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint

@@ -18,8 +18,8 @@ from benchmarks.reviews import review
 from benchmarks.servers import PATH
 from benchmarks.servers.ours import app_of, serving_context
 from benchmarks.varied import reviews
-from fleethook.cli.acceptor import bind
-from fleethook.cli.server import GracefulServer
+from fleethook.cli.serve.acceptor import bind
+from fleethook.cli.serve.server import GracefulServer
 from fleethook.server.logs.logs import encode_line
 from fleethook.server.logs.review_lines import make_admission_line
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint, find_outcome

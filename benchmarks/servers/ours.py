@@ -19,8 +19,8 @@ from benchmarks.servers import NAMES
 from benchmarks.servers.constant import answer_constantly
 from benchmarks.varied import SUBJECTS, stored
 from fleethook.asgi import Fleethook, create_app
-from fleethook.cli.acceptor import bind
-from fleethook.cli.server import GracefulServer
+from fleethook.cli.serve.acceptor import bind
+from fleethook.cli.serve.server import GracefulServer
 from fleethook.cluster.certificates.files import ensure_certificates
 from fleethook.cluster.certificates.tls_context import ReloadingContext
 from fleethook.cluster.kubernetes.resources import decode_metadata, decode_object

@@ -7,7 +7,7 @@ from pydantic.fields import FieldInfo
 
 from docsite.reference.tables import render_page, render_table
 from fleethook.cli.parameters import list_parameters
-from fleethook.cli.serve import serve
+from fleethook.cli.serve.serve import serve
 from fleethook.settings import ENV_PREFIX, Settings
 
 _INTRODUCTION: Final = (

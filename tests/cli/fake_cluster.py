@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-from fleethook.cli.sources import select_dispatching
+from fleethook.cli.inputs.sources import select_dispatching
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.identity import EVERY_SHARD
 from fleethook.cluster.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, WORKSPACES

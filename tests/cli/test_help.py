@@ -66,7 +66,7 @@ def test_only_similar_words_are_suggested() -> None:
 
 
 _SOURCES = {
-    "fleethook.cli.manifests.read_manifests": "files",
+    "fleethook.cli.inputs.manifests.read_manifests": "files",
     "fleethook.cluster.manifests.manifest_source.ManifestSource": "files",
     "fleethook.cluster.connection.Connection": "cluster",
 }

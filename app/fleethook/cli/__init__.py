@@ -9,9 +9,9 @@ from typing import Annotated, Final
 from fleethook import __version__
 from fleethook.cli.command_line import CommandSpec, Group, run
 from fleethook.cli.exit_codes import INTERRUPTED, exit_at_interrupt, fail
+from fleethook.cli.output.standard_output import check_arguments, report_output_errors
+from fleethook.cli.output.terminal import write
 from fleethook.cli.parameters import Option
-from fleethook.cli.standard_output import check_arguments, report_output_errors
-from fleethook.cli.terminal import write
 
 PROGRAM: Final = "fleethook"
 _PLUGIN: Final = "kubectl-fleethook"
@@ -36,7 +36,7 @@ def _describe_program(
 COMMANDS: Final = Group(
     "Admission and review webhooks for a fleet of Kubernetes clusters.",
     {
-        "serve": CommandSpec("fleethook.cli.serve", "serve", "Serve admission reviews over HTTPS."),
+        "serve": CommandSpec("fleethook.cli.serve.serve", "serve", "Serve admission reviews over HTTPS."),
         "console": CommandSpec(
             "fleethook.cli.console",
             "console",
@@ -78,17 +78,17 @@ COMMANDS: Final = Group(
             "Manage the MutatingAdmissionPolicies of overriders in a cluster.",
         ),
         "replay": CommandSpec(
-            "fleethook.cli.replay",
+            "fleethook.cli.replay.replay",
             "replay",
             "Ask recorded reviews again, and report which are decided differently.",
         ),
         "doctor": CommandSpec(
-            "fleethook.cli.doctor",
+            "fleethook.cli.doctor.doctor",
             "doctor",
             "Examine the registration of fleethook with an apiserver, and name a remedy for each fault.",
         ),
         "uninstall": CommandSpec(
-            "fleethook.cli.uninstall",
+            "fleethook.cli.uninstall.uninstall",
             "uninstall",
             "Remove everything that fleethook has registered with a cluster, and restore the workloads.",
         ),

@@ -10,9 +10,9 @@ from cryptography.hazmat.primitives import hashes
 
 from fleethook.cli.command_line import Group
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.json_output import write_json
+from fleethook.cli.output.json_output import write_json
+from fleethook.cli.output.terminal import write
 from fleethook.cli.parameters import Option
-from fleethook.cli.terminal import write
 from fleethook.cluster.certificates.authority import find_renewal_time, list_names
 from fleethook.cluster.certificates.files import CertificateError, ensure_certificates
 from fleethook.cluster.certificates.inspection import Inspected, InspectionError, inspect_directory

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from fleethook.cli.exit_codes import UNREADABLE
+from fleethook.cli.output.terminal import write, write_error
 from fleethook.cli.parameters import Parameter, call, list_parameters
-from fleethook.cli.terminal import write, write_error
 
 HELP: Final = ("-h", "--help")
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import uvloop
 
-from fleethook.cli.acceptor import bind
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.kubeconfig import find_kubeconfig_or_fail
+from fleethook.cli.inputs.kubeconfig import find_kubeconfig_or_fail
+from fleethook.cli.inputs.sources import SourceOptions, check_options, find_default_cluster
 from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import (
     ContextOption,
@@ -22,9 +22,9 @@ from fleethook.cli.options import (
     KcpOption,
     KubeconfigOption,
 )
+from fleethook.cli.output.terminal import flush, write
 from fleethook.cli.parameters import Option
-from fleethook.cli.sources import SourceOptions, check_options, find_default_cluster
-from fleethook.cli.terminal import flush, write
+from fleethook.cli.serve.acceptor import bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.files import CertificateError
 from fleethook.cluster.manifests.manifest_files import STANDARD_INPUT

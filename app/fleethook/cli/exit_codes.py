@@ -8,7 +8,7 @@ import os
 import signal
 from typing import Any, Final, NoReturn
 
-from fleethook.cli.terminal import write_error
+from fleethook.cli.output.terminal import write_error
 
 CHECK_FAILED: Final = 1
 UNREADABLE: Final = 2

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from fleethook.cli.command_line import Function, Group, split_help
+from fleethook.cli.output.terminal import find_width
 from fleethook.cli.parameters import list_parameters
-from fleethook.cli.terminal import find_width
 
 _HELP_LINE: Final = ("-h, --help", "Print this help and exit.")
 _MAX_WIDTH: Final = 100

@@ -13,8 +13,8 @@ from typing import Final
 from fleethook.cli import COMMANDS
 from fleethook.cli.command_line import HELP, Function, Group
 from fleethook.cli.exit_codes import fail
+from fleethook.cli.output.terminal import write
 from fleethook.cli.parameters import Parameter, list_parameters
-from fleethook.cli.terminal import write
 
 _COMPLETE_FILES: Final = ":0"
 _COMPLETE_NO_FILES: Final = ":4"

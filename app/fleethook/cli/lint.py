@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Final
 
-from fleethook.cli.annotations import AnnotationFormat, annotate_row, write_annotations
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
-from fleethook.cli.findings_output import (
+from fleethook.cli.inputs.manifests import write_input_errors
+from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, fill_store, read_source, select_dispatching
+from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions
+from fleethook.cli.output.annotations import AnnotationFormat, annotate_row, write_annotations
+from fleethook.cli.output.findings_output import (
     Row,
     has_failures,
     make_input_row,
@@ -15,12 +18,9 @@ from fleethook.cli.findings_output import (
     print_text,
     select_new,
 )
-from fleethook.cli.input_errors import annotate_errors
-from fleethook.cli.json_output import write_json
-from fleethook.cli.manifests import write_input_errors
-from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions
+from fleethook.cli.output.input_errors import annotate_errors
+from fleethook.cli.output.json_output import write_json
 from fleethook.cli.parameters import Option
-from fleethook.cli.sources import ClusterOptions, SourceOptions, fill_store, read_source, select_dispatching
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import key_of

@@ -124,7 +124,7 @@ ExcludeOption = Annotated[
 
 
 class InputOptions(NamedTuple):
-    """The options of commands that read objects of files (`fleethook.cli.manifests`).
+    """The options of commands that read objects of files (`fleethook.cli.inputs.manifests`).
 
     Attributes:
         exclude: Patterns of files to leave out.

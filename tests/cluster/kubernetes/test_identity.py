@@ -1,4 +1,4 @@
-"""Lists over all logical clusters name the identity of an APIExport; `tests/cli/test_serve_kcp.py` reads one over HTTP."""
+"""Lists over all logical clusters name the identity of an APIExport; `tests/cli/serve/test_serve_kcp.py` reads one over HTTP."""
 
 import pytest
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cli.kubeconfig import Target
+from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.engines.crds.commands import crds_process
 from fleethook.engines.crds.controller.options import Options, Reach
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.cli.kubeconfig import Target
+from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.engines.crds.apply.diff import CRDChange
 from fleethook.engines.crds.commands.crds_server import connect, format_changes
 from fleethook.engines.crds.crds_errors import CRDsError, Exit

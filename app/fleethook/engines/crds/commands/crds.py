@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fleethook.cli.command_line import CommandSpec, Group
+from fleethook.cli.output.progress import Style, show_download
+from fleethook.cli.output.terminal import write_error
 from fleethook.cli.parameters import Argument, Option
-from fleethook.cli.progress import Style, show_download
-from fleethook.cli.terminal import write_error
 from fleethook.engines.crds.apply.trial import render_trial
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.layouts import describe

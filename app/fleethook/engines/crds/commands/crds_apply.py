@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import yaml
 
-from fleethook.cli.json_output import write_json
-from fleethook.cli.kubeconfig import Target, TargetOptions
+from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
+from fleethook.cli.output.json_output import write_json
+from fleethook.cli.output.terminal import write_document, write_error
 from fleethook.cli.parameters import Option
-from fleethook.cli.terminal import write_document, write_error
 from fleethook.cluster.manifests.yaml_scalars import quote_texts
 from fleethook.engines.crds.apply.documents import Tree
 from fleethook.engines.crds.apply.patches import Patch, render_crds

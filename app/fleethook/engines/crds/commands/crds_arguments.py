@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from fleethook.cli.manifests import read_objects
+from fleethook.cli.inputs.manifests import read_objects
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.cache.data_directory import find_data_directory
 from fleethook.engines.crds.crds_errors import CRDsError, Exit

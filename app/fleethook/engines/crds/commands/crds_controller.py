@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Final
 
-from fleethook.cli.kubeconfig import Target, TargetOptions
+from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.parameters import Option
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.commands import crds_options as option

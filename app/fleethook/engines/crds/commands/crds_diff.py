@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from fleethook.cli.exit_codes import CHECK_FAILED
-from fleethook.cli.kubeconfig import Target, TargetOptions
+from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.parameters import Option
 from fleethook.engines.crds.apply.diff import CRDChange
 from fleethook.engines.crds.apply.documents import Tree, read_files

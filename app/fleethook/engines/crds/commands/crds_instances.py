@@ -5,9 +5,9 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fleethook.cli.json_output import write_json
-from fleethook.cli.kubeconfig import Target as HostCluster
-from fleethook.cli.terminal import write, write_error
+from fleethook.cli.inputs.kubeconfig import Target as HostCluster
+from fleethook.cli.output.json_output import write_json
+from fleethook.cli.output.terminal import write, write_error
 from fleethook.engines.crds.apply.documents import Tree
 from fleethook.engines.crds.apply.patches import Patch
 from fleethook.engines.crds.apply.placeholders import build_values

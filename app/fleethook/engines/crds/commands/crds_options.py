@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Annotated, Final
 
+from fleethook.cli.output.progress import Style
 from fleethook.cli.parameters import Argument, Option, read_parameter
-from fleethook.cli.progress import Style
 from fleethook.engines.crds.commands.crds_output import Output
 from fleethook.engines.crds.provenance.identity import SOURCE
 from fleethook.engines.crds.source import Policy

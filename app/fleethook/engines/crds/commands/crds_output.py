@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Any
 
 from fleethook.cli.exit_codes import raise_at_interrupt
-from fleethook.cli.json_output import write_json
-from fleethook.cli.terminal import write, write_error
+from fleethook.cli.output.json_output import write_json
+from fleethook.cli.output.terminal import write, write_error
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 
 

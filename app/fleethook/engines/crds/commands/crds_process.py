@@ -12,9 +12,9 @@ import uvicorn
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from fleethook.cli.kubeconfig import Target
-from fleethook.cli.server import find_port
-from fleethook.cli.terminal import flush, write
+from fleethook.cli.inputs.kubeconfig import Target
+from fleethook.cli.output.terminal import flush, write
+from fleethook.cli.serve.server import find_port
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.leader_election import LeaderElector, LeaseName, LeaseTiming, create_identity

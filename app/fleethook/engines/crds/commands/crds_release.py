@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
-from fleethook.cli.manifests import read_objects
+from fleethook.cli.inputs.manifests import read_objects
+from fleethook.cli.output.progress import Style, show_download
 from fleethook.cli.parameters import Option
-from fleethook.cli.progress import Style, show_download
 from fleethook.engines.crds.apply.documents import Tree, read_files
 from fleethook.engines.crds.apply.patches import Patch, build_patches, find_foreign_webhooks
 from fleethook.engines.crds.apply.placeholders import build_values

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fleethook.cli.kubeconfig import Target
+from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.engines.crds.apply.diff import CRDChange
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 

@@ -10,11 +10,11 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.input_errors import report_input_errors
+from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, read_source, select_dispatching
 from fleethook.cli.options import FilesArgument, InputOptions
+from fleethook.cli.output.input_errors import report_input_errors
+from fleethook.cli.output.terminal import write_error
 from fleethook.cli.parameters import Option
-from fleethook.cli.sources import ClusterOptions, SourceOptions, read_source, select_dispatching
-from fleethook.cli.terminal import write_error
 from fleethook.cluster.store import Store, StoreView
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, select_all

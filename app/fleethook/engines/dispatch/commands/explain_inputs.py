@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.manifests import fail_input, read_values
+from fleethook.cli.inputs.manifests import fail_input, read_values
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.hooks.hooks import PHASES

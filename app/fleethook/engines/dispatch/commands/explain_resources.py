@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from fleethook.cli.cluster_reader import ListRequest, read_lists
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.kcp_export import read_consumers
-from fleethook.cli.sources import Source, SourceOptions
-from fleethook.cli.terminal import write_error
+from fleethook.cli.inputs.cluster_reader import ListRequest, read_lists
+from fleethook.cli.inputs.kcp_export import read_consumers
+from fleethook.cli.inputs.sources import Source, SourceOptions
+from fleethook.cli.output.terminal import write_error
 from fleethook.cluster.kubernetes.resources import WORKSPACES, WatchedResource, decode_object
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.commands.explain_inputs import select_all

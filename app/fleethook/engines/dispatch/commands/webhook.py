@@ -13,8 +13,16 @@ import msgspec
 from fleethook.cel import compile_condition
 from fleethook.cli.command_line import Group
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.kcp_export import find_provider, set_cluster
-from fleethook.cli.manifests import fail_input, read_manifests
+from fleethook.cli.inputs.kcp_export import find_provider, set_cluster
+from fleethook.cli.inputs.manifests import fail_input, read_manifests
+from fleethook.cli.inputs.sources import (
+    Source,
+    SourceOptions,
+    check_options,
+    find_default_cluster,
+    read_source,
+    select_dispatching,
+)
 from fleethook.cli.options import (
     ContextOption,
     FilesArgument,
@@ -25,17 +33,9 @@ from fleethook.cli.options import (
     KcpOption,
     KubeconfigOption,
 )
+from fleethook.cli.output.terminal import StatusLine, write_error
 from fleethook.cli.parameters import Option
-from fleethook.cli.replay_input import list_recordings, read_recordings
-from fleethook.cli.sources import (
-    Source,
-    SourceOptions,
-    check_options,
-    find_default_cluster,
-    read_source,
-    select_dispatching,
-)
-from fleethook.cli.terminal import StatusLine, write_error
+from fleethook.cli.replay.replay_input import list_recordings, read_recordings
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.call import Deadline

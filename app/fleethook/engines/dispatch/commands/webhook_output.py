@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fleethook.cli.json_output import write_json
-from fleethook.cli.junit import Case, print_junit
-from fleethook.cli.terminal import styled, write_styled
+from fleethook.cli.output.json_output import write_json
+from fleethook.cli.output.junit import Case, print_junit
+from fleethook.cli.output.terminal import styled, write_styled
 from fleethook.engines.dispatch.review.request_plan import PlannedRequest
 from fleethook.engines.dispatch.trial import Trial
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fleethook.cli.manifests import read_manifests
+from fleethook.cli.inputs.manifests import read_manifests
 from fleethook.cli.options import InputOptions
 from fleethook.cluster.manifests.manifest_files import is_directory, list_files, name_source, read_file
 from fleethook.cluster.manifests.manifest_reader import decode_text

@@ -11,10 +11,9 @@ import watchfiles
 
 from fleethook.cli.command_line import Group
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail, raise_at_interrupt
-from fleethook.cli.input_errors import report_input_errors
-from fleethook.cli.json_output import write_json
-from fleethook.cli.kubeconfig import TargetOptions
-from fleethook.cli.manifests import InputError, read_manifests, read_objects, read_values, write_input_errors
+from fleethook.cli.inputs.kubeconfig import TargetOptions
+from fleethook.cli.inputs.manifests import InputError, read_manifests, read_objects, read_values, write_input_errors
+from fleethook.cli.inputs.sources import replace_objects
 from fleethook.cli.options import (
     ConventionsOption,
     FilesArgument,
@@ -23,10 +22,11 @@ from fleethook.cli.options import (
     ResolveOption,
     read_addresses,
 )
+from fleethook.cli.output.input_errors import report_input_errors
+from fleethook.cli.output.json_output import write_json
+from fleethook.cli.output.terminal import flush, write, write_document, write_error
+from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.cli.parameters import Argument, Option
-from fleethook.cli.sources import replace_objects
-from fleethook.cli.terminal import flush, write, write_document, write_error
-from fleethook.cli.yaml_output import yaml_text
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.dispatch.match.equivalent_resources import DEFINITION

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fleethook.cli.kubeconfig import Target, TargetOptions
-from fleethook.cli.manifests import fail_input
+from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
+from fleethook.cli.inputs.manifests import fail_input
+from fleethook.cli.inputs.sources import SourceOptions, check_options, read_source
 from fleethook.cli.options import InputOptions
-from fleethook.cli.sources import SourceOptions, check_options, read_source
 from fleethook.cluster.kubernetes.resources import INTERPRETING, karmada_config
 from fleethook.cluster.manifests.manifest_files import is_directory, list_files
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError

@@ -5,14 +5,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
-from fleethook.cli.annotations import Annotation, AnnotationFormat, annotate_document, write_annotations
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
-from fleethook.cli.input_errors import annotate_errors
-from fleethook.cli.kubeconfig import TargetOptions
-from fleethook.cli.manifests import read_manifests, write_input_errors
+from fleethook.cli.inputs.kubeconfig import TargetOptions
+from fleethook.cli.inputs.manifests import read_manifests, write_input_errors
 from fleethook.cli.options import FilesArgument, InputOptions
+from fleethook.cli.output.annotations import Annotation, AnnotationFormat, annotate_document, write_annotations
+from fleethook.cli.output.input_errors import annotate_errors
+from fleethook.cli.output.terminal import write
 from fleethook.cli.parameters import Option
-from fleethook.cli.terminal import write
 from fleethook.cluster.manifests.yaml_lines import FieldLines
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store.store import key_of

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
-from fleethook.cli.json_output import write_json
-from fleethook.cli.manifests import write_input_errors
+from fleethook.cli.inputs.manifests import write_input_errors
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions
+from fleethook.cli.output.json_output import write_json
+from fleethook.cli.output.report import count_levels
+from fleethook.cli.output.terminal import flush, write, write_document, write_error
+from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
-from fleethook.cli.report import count_levels
-from fleethook.cli.terminal import flush, write, write_document, write_error
-from fleethook.cli.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engines.interpret.argocd.checks import Place, Remark
 from fleethook.engines.interpret.argocd.conversion import Converted, convert_checks

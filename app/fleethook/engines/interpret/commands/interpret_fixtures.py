@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fleethook.cli.manifests import read_manifests
+from fleethook.cli.inputs.manifests import read_manifests
 from fleethook.cli.options import InputOptions
 from fleethook.cluster.manifests.yaml_lines import FieldLines
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError

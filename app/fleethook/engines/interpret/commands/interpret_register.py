@@ -7,16 +7,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from fleethook.cli.cluster_reader import UnservedError, read_resource
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.input_errors import report_input_errors
-from fleethook.cli.json_output import write_json
-from fleethook.cli.kubeconfig import TargetOptions
-from fleethook.cli.manifests import read_objects
+from fleethook.cli.inputs.cluster_reader import UnservedError, read_resource
+from fleethook.cli.inputs.kubeconfig import TargetOptions
+from fleethook.cli.inputs.manifests import read_objects
 from fleethook.cli.options import ConventionsOption, FilesArgument, InputOptions, InterpretersOption
+from fleethook.cli.output.input_errors import report_input_errors
+from fleethook.cli.output.json_output import write_json
+from fleethook.cli.output.terminal import write, write_document, write_error
+from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.cli.parameters import Option
-from fleethook.cli.terminal import write, write_document, write_error
-from fleethook.cli.yaml_output import yaml_text
 from fleethook.cluster.kubernetes.resources import (
     CUSTOMIZATIONS,
     DEFINITIONS,

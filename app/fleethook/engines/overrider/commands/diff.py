@@ -6,9 +6,8 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.findings_output import has_failures, make_overrider_row, print_lines
-from fleethook.cli.input_errors import report_input_errors
-from fleethook.cli.object_name import parse_name
+from fleethook.cli.inputs.object_name import parse_name
+from fleethook.cli.inputs.sources import ClusterOptions, Source, read_source
 from fleethook.cli.options import (
     ContextOption,
     EditOption,
@@ -21,9 +20,10 @@ from fleethook.cli.options import (
     SubjectOption,
     WithoutOption,
 )
+from fleethook.cli.output.findings_output import has_failures, make_overrider_row, print_lines
+from fleethook.cli.output.input_errors import report_input_errors
+from fleethook.cli.output.terminal import write_error
 from fleethook.cli.parameters import Option
-from fleethook.cli.sources import ClusterOptions, Source, read_source
-from fleethook.cli.terminal import write_error
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import key_of

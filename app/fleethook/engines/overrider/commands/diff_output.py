@@ -5,8 +5,8 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from fleethook.cli.json_output import write_json
-from fleethook.cli.terminal import concatenate, styled, write, write_styled
+from fleethook.cli.output.json_output import write_json
+from fleethook.cli.output.terminal import concatenate, styled, write, write_styled
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.rollout.effect import EFFECTS
 from fleethook.engines.overrider.rollout.guard import ALLOW_ANNOTATION

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from fleethook.cli.command_line import Group
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.kubeconfig import TargetOptions
-from fleethook.cli.terminal import write
+from fleethook.cli.inputs.kubeconfig import TargetOptions
+from fleethook.cli.output.terminal import write
 
 if TYPE_CHECKING:
     from fleethook.engines.overrider.policies.applying.policy_removal import Removal

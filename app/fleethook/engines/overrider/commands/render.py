@@ -3,17 +3,17 @@
 from collections.abc import Collection, Sequence
 from typing import Annotated, NamedTuple, NoReturn
 
-from fleethook.cli.annotations import AnnotationFormat, annotate_row, write_annotations
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
-from fleethook.cli.findings_output import Row, has_failures, make_overrider_row, print_lines, select_new
-from fleethook.cli.input_errors import annotate_errors, report_input_errors
-from fleethook.cli.manifests import fail_input, write_input_errors
-from fleethook.cli.object_name import parse_name
+from fleethook.cli.inputs.manifests import fail_input, write_input_errors
+from fleethook.cli.inputs.object_name import parse_name
+from fleethook.cli.inputs.sources import ClusterOptions, Source, fill_store, read_source
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, SubjectOption
+from fleethook.cli.output.annotations import AnnotationFormat, annotate_row, write_annotations
+from fleethook.cli.output.findings_output import Row, has_failures, make_overrider_row, print_lines, select_new
+from fleethook.cli.output.input_errors import annotate_errors, report_input_errors
+from fleethook.cli.output.report import count_levels
+from fleethook.cli.output.terminal import write_error
 from fleethook.cli.parameters import Option
-from fleethook.cli.report import count_levels
-from fleethook.cli.sources import ClusterOptions, Source, fill_store, read_source
-from fleethook.cli.terminal import write_error
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store

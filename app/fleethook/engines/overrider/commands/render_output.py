@@ -4,9 +4,9 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from fleethook.cli.json_output import write_json
-from fleethook.cli.terminal import Styled, styled, write, write_document, write_styled
-from fleethook.cli.yaml_output import yaml_text
+from fleethook.cli.output.json_output import write_json
+from fleethook.cli.output.terminal import Styled, styled, write, write_document, write_styled
+from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.engines.overrider.preview.preview import Change, Preview
 from fleethook.engines.overrider.preview.preview_changes import PoolChange
 from fleethook.model.json import JSON, JSONObject

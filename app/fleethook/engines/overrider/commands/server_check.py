@@ -5,9 +5,9 @@ from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import Final
 
-from fleethook.cli.findings_output import Row, make_overrider_row
-from fleethook.cli.sources import SourceOptions
-from fleethook.cli.terminal import write_error
+from fleethook.cli.inputs.sources import SourceOptions
+from fleethook.cli.output.findings_output import Row, make_overrider_row
+from fleethook.cli.output.terminal import write_error
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.admission.dry_run import Subject, find_subject

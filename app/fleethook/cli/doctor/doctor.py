@@ -1,0 +1,112 @@
+"""``fleethook doctor``: examine the registration with an apiserver, and name a remedy for each fault."""
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from fleethook.cli.doctor.doctor_cluster import Doctor
+from fleethook.cli.doctor.doctor_findings import Diagnosis
+from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
+from fleethook.cli.options import KcpCacheOption, StrictOption
+from fleethook.cli.output.json_output import write_json
+from fleethook.cli.output.terminal import styled, write_styled
+from fleethook.cli.parameters import Option
+
+_STYLES: Final = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "bold red"}
+
+
+class Output(StrEnum):
+    """Output formats of the command."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def doctor(
+    examined: TargetOptions = TargetOptions(),
+    namespace: Annotated[
+        str, Option("--namespace", "-n", help="Namespace of the dry runs; fleethook's own is usually exempt.")
+    ] = "default",
+    service_account: Annotated[
+        str | None,
+        Option(
+            metavar="NAMESPACE/NAME",
+            help="Service account of the server, whose rights are checked (default: those of its Pods).",
+        ),
+    ] = None,
+    kcp: Annotated[
+        bool, Option("--kcp", help="Examine a kcp that fleethook reads: context, rights, identity, shards.")
+    ] = False,
+    kcp_cache_kubeconfig: KcpCacheOption = None,
+    strict: StrictOption = False,
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
+) -> None:
+    """Examine the registration of fleethook with an apiserver, and name a remedy for each fault.
+
+    The checks: the version of the apiserver, clocks, webhook configurations, CAs, failure policies, webhooks of others
+    on the same objects, the definition of overriders, the Service, reachability, and the rights of the server. For
+    reachability, the command asks the apiserver to create objects that fleethook refuses, as dry runs. It stores
+    nothing.
+
+    Without --kubeconfig, --context and --in-cluster, the cluster is that of kubectl: $KUBECONFIG, or ~/.kube/config.
+
+    A check for which the user has no right is a note.
+
+    With --kcp, the command examines a kcp in place of a registration: whether the user may list, watch and read the
+    objects of all logical clusters, whether paths of workspaces can be followed, and whether all shards are read.
+
+    Exit codes: 0 success; 1 errors, or warnings with --strict; 2 invalid arguments, or the cluster cannot be read.
+    """
+    if service_account is not None and service_account.count("/") != 1:
+        fail(f"--service-account: {service_account!r} is not NAMESPACE/NAME")
+    if kcp_cache_kubeconfig is not None and not kcp:
+        fail("--kcp-cache-kubeconfig needs --kcp")
+    target = examined.find()
+    found = _run(_examine_kcp(target, kcp_cache_kubeconfig) if kcp else _examine(target, namespace, service_account))
+    if output is Output.JSON:
+        write_json([one._asdict() for one in found])
+    else:
+        _print(found)
+    failing = ("error", "warning") if strict else ("error",)
+    if any(one.level in failing for one in found):
+        raise SystemExit(CHECK_FAILED)
+
+
+async def _examine(target: Target, namespace: str, account: str | None) -> list[Diagnosis]:
+    async with target.connect() as connection:
+        examined = Doctor(connection, namespace=namespace, account=account).examine()
+        return [one async for one in examined]
+
+
+async def _examine_kcp(target: Target, cache: Path | None) -> list[Diagnosis]:
+    from fleethook.cli.doctor.doctor_kcp import examine_kcp  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - as above
+
+    async with contextlib.AsyncExitStack() as stack:
+        connection = await stack.enter_async_context(target.connect())
+        behind = None if cache is None else await stack.enter_async_context(Connection(cache))
+        return [one async for one in examine_kcp(connection, behind)]
+
+
+def _run(examination: Coroutine[Any, Any, list[Diagnosis]]) -> list[Diagnosis]:
+    """Return all findings. Exits with a message if the cluster cannot be read."""
+    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
+
+    try:
+        return asyncio.run(examination)
+    except (APIError, UnreachableError) as error:
+        fail(f"cannot examine the cluster: {error}")
+
+
+def _print(found: Sequence[Diagnosis]) -> None:
+    for one in found:
+        head = styled(f"{one.level:<8}", _STYLES[one.level])
+        write_styled(head, styled(f"{one.check}: {one.text}"))
+        if one.remedy:
+            write_styled(styled(f"         → {one.remedy}", "dim"))
+    numbers = {level: sum(one.level == level for one in found) for level in ("error", "warning")}
+    write_styled(styled(", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in numbers.items())))

@@ -1,0 +1,275 @@
+"""Reads the facts of ``fleethook doctor`` from a cluster. It stores nothing: it creates objects only in dry runs."""
+
+import contextlib
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from fleethook.cli.doctor.doctor_findings import (
+    Diagnosis,
+    Registered,
+    check_authorities,
+    check_clock,
+    check_definition,
+    check_others,
+    check_policies,
+    check_registration,
+    check_version,
+    find_registered,
+)
+from fleethook.cli.doctor.doctor_policies import (
+    check_conditions,
+    check_objects,
+    find_modes,
+    judge_policy_rights,
+    list_policy_rights,
+)
+from fleethook.cli.doctor.doctor_probes import PROBES, Probe, judge
+from fleethook.cli.doctor.doctor_rights import Right, judge_rights, list_rights
+from fleethook.cluster.registration.server_side_apply import get_object
+from fleethook.cluster.registration.webhooks import API_VERSION, MUTATING, VALIDATING
+from fleethook.engines.overrider.openyurt.openyurt_conflicts import DEFINITION_NAME
+from fleethook.model.json import JSONObject, as_object
+
+_CHECK: Final = "service"
+_DEFAULT_PORT: Final = 443
+
+
+class ServiceName(NamedTuple):
+    """A Service that webhooks name, and the port."""
+
+    namespace: str
+    name: str
+    port: int
+
+
+def find_services(registered: Iterable[Registered]) -> list[ServiceName]:
+    """Return the Services that webhooks name, sorted."""
+    named = [one.service for one in registered if one.service]
+    return sorted(
+        {ServiceName(str(one["namespace"]), str(one["name"]), int(one.get("port") or _DEFAULT_PORT)) for one in named}
+    )
+
+
+def check_service(name: ServiceName, service: JSONObject | None, slices: Sequence[JSONObject]) -> Diagnosis:
+    """Check that a Service has the port that webhooks name, and a ready endpoint."""
+    shown = f"{name.namespace}/{name.name}"
+    if service is None:
+        remedy = (
+            "install the chart in this namespace, correct clientConfig.service of the webhooks, or remove fleethook by "
+            "`fleethook uninstall`"
+        )
+        return Diagnosis("error", _CHECK, f"the Service {shown} of the webhooks does not exist", remedy)
+    ports = [as_object(one).get("port") for one in as_object(service.get("spec")).get("ports") or ()]
+    if name.port not in ports:
+        present = ", ".join(map(str, ports)) or "none"
+        text = f"the webhooks name port {name.port} of the Service {shown}, which has {present}"
+        return Diagnosis("error", _CHECK, text, "correct the port of the webhooks or of the Service")
+    ready = _count_ready(slices)
+    if not ready:
+        remedy = "look why no Pod is ready: `kubectl describe pod`, the log of the server, GET /readyz"
+        return Diagnosis("error", _CHECK, f"the Service {shown} has no ready endpoint", remedy)
+    return Diagnosis("ok", _CHECK, f"the Service {shown} has {ready} ready endpoint{'' if ready == 1 else 's'}")
+
+
+def _count_ready(slices: Iterable[JSONObject]) -> int:
+    """Return the number of ready addresses. An absent condition means ready (discovery.k8s.io/v1)."""
+    endpoints = [as_object(one) for each in slices for one in each.get("endpoints") or ()]
+    return sum(
+        len(one.get("addresses") or ())
+        for one in endpoints
+        if as_object(one.get("conditions")).get("ready") is not False
+    )
+
+
+def find_accounts(pods: Iterable[JSONObject]) -> set[str]:
+    """Return the service accounts of Pods as ``NAMESPACE/NAME``."""
+    found = set()
+    for one in pods:
+        namespace, spec = as_object(one.get("metadata")).get("namespace"), as_object(one.get("spec"))
+        found.add(f"{namespace}/{spec.get('serviceAccountName') or 'default'}")
+    return found
+
+
+if TYPE_CHECKING:
+    from fleethook.cluster.connection import Connection
+
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_OVERRIDERS: Final = "/apis/apps.openyurt.io/v1alpha1/yurtappoverriders"
+_CREATED: Final = 201
+_FORBIDDEN: Final = 403
+
+
+class Doctor:
+    """Examines the registration of fleethook with one apiserver."""
+
+    def __init__(self, connection: "Connection", *, namespace: str, account: str | None) -> None:
+        """Store the arguments.
+
+        Args:
+            connection: Connection to the apiserver.
+            namespace: Namespace of the dry runs.
+            account: Service account of the server, ``NAMESPACE/NAME``; None for those of the Pods behind its Service.
+        """
+        self._connection: Final = connection
+        self._namespace: Final = namespace
+        self._account: Final = account
+        self._modes: Final[set[str]] = set()
+
+    async def examine(self) -> AsyncIterator[Diagnosis]:
+        """Yield the findings in order; raises UnreachableError, and APIError without the right to list webhooks."""
+        version = as_object(await self._connection.json("GET", "/version"))
+        yield check_version(*(str(version.get(name) or "") for name in ("major", "minor", "gitVersion")))
+        difference = await self._measure_clock()
+        yield check_clock(difference)
+        configurations = [*await self._list_configurations(MUTATING), *await self._list_configurations(VALIDATING)]
+        registered = find_registered(configurations)
+        now = datetime.now(UTC) + difference
+        for found in (
+            check_registration(registered),
+            check_authorities(registered, now),
+            check_policies(registered),
+            check_others(configurations, registered),
+        ):
+            for one in found:
+                yield one
+        async for one in self._examine_further(registered):
+            yield one
+
+    async def _examine_further(self, registered: Sequence[Registered]) -> AsyncIterator[Diagnosis]:
+        """Yield the findings for which other objects are read, each of which the user may lack the right to read."""
+        engines = {one.wanted.engine for one in registered}
+        async with self._optional("versions") as notes:
+            definition = await get_object(self._connection, f"{_DEFINITIONS}/{DEFINITION_NAME}")
+            notes.extend(check_definition(definition, registered))
+        for one in notes:
+            yield one
+        accounts = {self._account} if self._account else set()
+        for service in find_services(registered):
+            async with self._optional("service") as notes:
+                notes.extend([one async for one in self._examine_service(service, accounts)])
+            for one in notes:
+                yield one
+        for probe in PROBES:
+            if probe.engine in engines:
+                yield await self._ask(probe)
+        async for one in self._examine_accounts(accounts, engines):
+            yield one
+        if registered and not accounts:
+            remedy = "name the service account of the server with --service-account NAMESPACE/NAME"
+            yield Diagnosis("note", "rights", "not checked: the webhooks name no Service with Pods", remedy)
+
+    async def _examine_accounts(self, accounts: Collection[str], engines: set[str]) -> AsyncIterator[Diagnosis]:
+        """Yield the findings about rights and policies."""
+        for account in sorted(accounts):
+            async with self._optional("rights") as notes:
+                notes.extend([one async for one in self._examine_rights(account, engines)])
+            for one in notes:
+                yield one
+        if "overrider" in engines:
+            async with self._optional("policies") as notes:
+                notes.extend([one async for one in self._examine_policies(accounts)])
+            for one in notes:
+                yield one
+
+    @contextlib.asynccontextmanager
+    async def _optional(self, check: str) -> AsyncIterator[list[Diagnosis]]:
+        """Yield a list for findings. It gets a note if the user has not the right to read the objects of the check."""
+        from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
+
+        notes: list[Diagnosis] = []
+        try:
+            yield notes
+        except APIError as error:
+            if error.code != _FORBIDDEN:
+                raise
+            notes.append(Diagnosis("note", check, f"not checked: {error.message}", "give the user this right"))
+
+    async def _measure_clock(self) -> timedelta:
+        """Return the apiserver's time less that of this machine. The apiserver's has whole seconds."""
+        before = datetime.now(UTC)
+        body: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        answer = as_object(await self._connection.json("POST", _SELF, body=body))
+        stamp = str(as_object(answer.get("metadata")).get("creationTimestamp"))
+        there = datetime.fromisoformat(stamp)
+        after = datetime.now(UTC)
+        # The apiserver cuts its time to whole seconds, so it may be up to a second later than the text.
+        if before - timedelta(seconds=1) <= there <= after:
+            return timedelta()
+        return there - (before if there < before else after)
+
+    async def _list_configurations(self, kind: str) -> list[JSONObject]:
+        found = as_object(await self._connection.json("GET", f"/apis/{API_VERSION}/{kind.lower()}s"))
+        return [{**as_object(one), "kind": kind} for one in found.get("items") or ()]
+
+    async def _examine_service(self, name: ServiceName, accounts: set[str]) -> AsyncIterator[Diagnosis]:
+        """Yield the findings about a Service, and add the service accounts of its Pods."""
+        core = f"/api/v1/namespaces/{name.namespace}"
+        service = await get_object(self._connection, f"{core}/services/{name.name}")
+        slices = await self._list_items(
+            f"/apis/discovery.k8s.io/v1/namespaces/{name.namespace}/endpointslices",
+            f"kubernetes.io/service-name={name.name}",
+        )
+        yield check_service(name, service, slices)
+        selector = as_object(as_object((service or {}).get("spec")).get("selector"))
+        if selector and not self._account:
+            labels = ",".join(f"{key}={value}" for key, value in selector.items())
+            pods = await self._list_items(f"{core}/pods", labels)
+            accounts.update(find_accounts(pods))
+            self._modes.update(find_modes(pods))
+
+    async def _list_items(self, path: str, selector: str = "") -> list[JSONObject]:
+        query = {"labelSelector": selector} if selector else None
+        found = as_object(await self._connection.json("GET", path, query=query))
+        return list(found.get("items") or ())
+
+    async def _ask(self, probe: Probe) -> Diagnosis:
+        """Return the result of a dry run."""
+        from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
+
+        try:
+            path = probe.build_path(self._namespace)
+            await self._connection.request("POST", path, query={"dryRun": "All"}, body=probe.body)
+        except APIError as error:
+            return judge(probe, error.code, error.message, namespace=self._namespace)
+        return judge(probe, _CREATED, "", namespace=self._namespace)
+
+    async def _examine_policies(self, accounts: Collection[str]) -> AsyncIterator[Diagnosis]:
+        """Yield the findings about policies of overriders, and about the rights to apply them."""
+        from fleethook.engines.overrider.policies.applying.policy_client import (  # noqa: PLC0415 - see app.kube
+            PolicyClient,
+        )
+
+        client = PolicyClient(self._connection)
+        if not await client.is_served():
+            text = "the webhook applies all overriders: the apiserver does not serve MutatingAdmissionPolicy in v1"
+            yield Diagnosis("note", "policies", text)
+            return
+        overriders = await self._list_items(_OVERRIDERS)
+        for one in (*check_objects(await client.find(), overriders), *check_conditions(overriders)):
+            yield one
+        for account in sorted(accounts):
+            missing = await self._find_missing(account, list_policy_rights())
+            yield judge_policy_rights(account, missing, modes=self._modes, overriders=overriders)
+
+    async def _examine_rights(self, account: str, engines: set[str]) -> AsyncIterator[Diagnosis]:
+        """Yield the findings about the rights of a service account."""
+        rights = list_rights(engines, account.partition("/")[0])
+        for one in judge_rights(account, await self._find_missing(account, rights), len(rights)):
+            yield one
+
+    async def _find_missing(self, account: str, rights: Sequence[Right]) -> list[Right]:
+        """Return the rights that a service account, ``NAMESPACE/NAME``, does not have."""
+        namespace, _, name = account.partition("/")
+        user = f"system:serviceaccount:{namespace}:{name}"
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+        missing = []
+        for right in rights:
+            spec: JSONObject = {"user": user, "groups": groups, "resourceAttributes": right.attributes()}
+            body: JSONObject = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+            answer = as_object(await self._connection.json("POST", _ACCESS, body=body))
+            if not as_object(answer.get("status")).get("allowed"):
+                missing.append(right)
+        return missing

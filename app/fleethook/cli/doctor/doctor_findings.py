@@ -1,0 +1,265 @@
+"""The findings of ``fleethook doctor``: rules over the facts that `fleethook.cli.doctor.doctor_cluster` reads.
+
+No I/O.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal, NamedTuple
+
+from fleethook.cluster.registration.match_conditions import find_conditions
+from fleethook.cluster.registration.webhooks import MUTATING, SELECTED, WEBHOOKS, Webhook
+from fleethook.engines.dispatch.hooks.hooks import Hook, Phase, compile_hooks
+from fleethook.engines.dispatch.match.rules import RuleAttributes, matches_rule
+from fleethook.engines.overrider.openyurt.openyurt_conflicts import (
+    describe_dropped_members,
+    find_dropped_members,
+    find_render_webhooks,
+)
+from fleethook.model.gvk import GroupVersionResource
+from fleethook.model.json import JSONObject, as_object
+from fleethook.model.selectors import compile_selector
+from fleethook.outbound.tls.ca_bundle import MIN_REMAINING, BundleError, find_end, read_bundle
+
+Level = Literal["ok", "note", "warning", "error"]
+
+_OWN: Final = {one.name: one for one in WEBHOOKS}
+_MIN_MINOR: Final = 30  # the chart's kubeVersion
+_MAX_CLOCK_DIFFERENCE: Final = timedelta(seconds=60)
+_NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
+_WORKLOADS: Final = ("deployments", "statefulsets")
+
+
+class Diagnosis(NamedTuple):
+    """One finding.
+
+    Attributes:
+        level: ``ok``, ``note`` (nothing is wrong, or it could not be checked), ``warning`` or ``error``.
+        check: Name of the check, such as ``registration``.
+        text: The finding.
+        remedy: The action that corrects it, ``""`` if there is nothing to do.
+    """
+
+    level: Level
+    check: str
+    text: str
+    remedy: str = ""
+
+
+class Registered(NamedTuple):
+    """A webhook of fleethook in a configuration of the cluster."""
+
+    configuration: str
+    """Kind and name."""
+    wanted: Webhook
+    found: Mapping[str, Any]
+
+    @property
+    def client_config(self) -> Mapping[str, Any]:
+        """The address and the CA of the server."""
+        return as_object(self.found.get("clientConfig"))
+
+    @property
+    def service(self) -> Mapping[str, Any]:
+        """The Service of the address, empty for a URL."""
+        return as_object(self.client_config.get("service"))
+
+
+def find_registered(configurations: Iterable[JSONObject]) -> list[Registered]:
+    """Return fleethook's webhooks, in configurations of any name."""
+    return [
+        Registered(_name(configuration), _OWN[webhook["name"]], webhook)
+        for configuration in configurations
+        for webhook in configuration.get("webhooks") or ()
+        if webhook.get("name") in _OWN
+    ]
+
+
+def check_registration(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
+    """Compare the registered webhooks with those of this version."""
+    if not registered:
+        yield Diagnosis(
+            "error", "registration", "no webhook configuration sends reviews to fleethook",
+            "install the chart, or run `fleethook serve --register --webhook-url URL`",
+        )  # fmt: skip
+        return
+    upgrade = "upgrade the chart to the version of this program, or restart the server that registers itself"
+    names = [one.wanted.name for one in registered]
+    engines = {one.wanted.engine for one in registered}
+    faults = 0
+    has_lists = any(find_conditions(dict(one.found)) for one in registered)
+    for webhook in WEBHOOKS:
+        # Without a leader that lists subjects, installers register no optional webhooks.
+        is_expected = has_lists or not webhook.advises or webhook.name not in SELECTED
+        if webhook.engine in engines and webhook.name not in names and is_expected:
+            faults += 1
+            yield Diagnosis("error", "registration", f"the webhook {webhook.name} is missing", upgrade)
+        if names.count(webhook.name) > 1:
+            faults += 1
+            where = " and ".join(one.configuration for one in registered if one.wanted is webhook)
+            yield Diagnosis("error", "registration", f"{webhook.name} is in {where}", "delete one of the two")
+    waiting = [one for one in registered if one.wanted.name in SELECTED and not one.found.get("rules")]
+    if waiting and not has_lists:
+        faults += 1
+        text = (
+            f"{_list_names(waiting)}: no rules yet, because no leader has listed the subjects of overriders. Until "
+            "then, no workload is sent to fleethook, and none is refused"
+        )
+        remedy = (
+            "wait until a replica is ready and leads (metric fleethook_leader); its log says why it cannot write "
+            "the match condition"
+        )
+        yield Diagnosis("error", "registration", text, remedy)
+    for one in registered:
+        # A webhook that fails closed has no rules while no subject needs it.
+        is_idle = one in waiting and not (has_lists and one.wanted.advises)
+        if not is_idle and not _has_rules(one):
+            faults += 1
+            yield Diagnosis("error", "registration", f"{one.wanted.name} has other rules than this version", upgrade)
+    if not faults:
+        where = ", ".join(dict.fromkeys(one.configuration for one in registered))
+        text = f"{len(registered)} webhooks of {', '.join(sorted(engines))} in {where}"
+        yield Diagnosis("ok", "registration", text)
+
+
+def _has_rules(one: Registered) -> bool:
+    """Return whether a webhook is called for the objects and operations of its definition."""
+    wanted = one.wanted
+    (hook,) = compile_hooks("validating", "", {"webhooks": [dict(one.found)]})
+    return all(
+        _matches(hook, operation, GroupVersionResource(wanted.group, wanted.version, resource), wanted.scope)
+        for operation in wanted.operations
+        for resource in wanted.resources
+    )
+
+
+def _matches(hook: Hook, operation: str, resource: GroupVersionResource, scope: str = "Namespaced") -> bool:
+    attributes = RuleAttributes(operation, resource, "", namespaced=scope == "Namespaced")
+    return any(matches_rule(rule, attributes) for rule in hook.rules)
+
+
+def check_authorities(registered: Sequence[Registered], now: datetime) -> Iterator[Diagnosis]:
+    """Check ``caBundle`` of each webhook at the time of the apiserver."""
+    by_bundle: dict[str, list[Registered]] = {}
+    for one in registered:
+        by_bundle.setdefault(str(one.client_config.get("caBundle") or ""), []).append(one)
+    for bundle, webhooks in by_bundle.items():
+        names = _list_names(webhooks)
+        if not bundle:
+            level: Level = "error" if webhooks[0].service else "note"
+            text = f"{names}: there is no caBundle, so the apiserver trusts only the CAs of its own system"
+            yield Diagnosis(level, "authorities", text, _BUNDLE_REMEDY)
+        else:
+            yield _check_bundle(bundle, names, now)
+
+
+_BUNDLE_REMEDY: Final = (
+    "let the server keep it (settings registration and cert_secret, the chart's certificates.mode self), or set the CA "
+    "of its certificate as caBundle"
+)
+
+
+def _check_bundle(bundle: str, names: str, now: datetime) -> Diagnosis:
+    try:
+        authorities = read_bundle(bundle)
+    except BundleError as error:
+        return Diagnosis("error", "authorities", f"{names}: {error}", _BUNDLE_REMEDY)
+    until = find_end(authorities, now)
+    if until is None:
+        first = authorities[0]
+        text = f"{first.start:%Y-%m-%dT%H:%MZ} to {first.end:%Y-%m-%dT%H:%MZ}"
+        remedy = f"set the clocks of all machines by NTP; if they are right: {_BUNDLE_REMEDY}"
+        return Diagnosis("error", "authorities", f"{names}: no CA is valid now, the first one is from {text}", remedy)
+    level: Level = "warning" if until - now < MIN_REMAINING else "ok"
+    remedy = "" if level == "ok" else _BUNDLE_REMEDY
+    return Diagnosis(level, "authorities", f"{names}: the CA is valid until {until:%Y-%m-%d}", remedy)
+
+
+def check_policies(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
+    """Compare failure policies with those of this version, and look for a server that blocks its own start."""
+    opened = [one for one in registered if not one.wanted.advises and one.found.get("failurePolicy") == "Ignore"]
+    closed = [one for one in registered if one.wanted.advises and one.found.get("failurePolicy") != "Ignore"]
+    if opened:
+        text = f"{_list_names(opened)}: failurePolicy Ignore admits objects unchecked while no server answers"
+        yield Diagnosis("warning", "failure-policy", text, "set the chart's webhooks.failurePolicy to Fail")
+    if closed:
+        text = f"{_list_names(closed)}: failurePolicy Fail refuses writes that this webhook only advises on"
+        yield Diagnosis("warning", "failure-policy", text, "set failurePolicy of these webhooks to Ignore")
+    blocking = [one for one in registered if _blocks_itself(one)]
+    if blocking:
+        text = f"{_list_names(blocking)}: objects in the server's own namespace are sent to the server"
+        remedy = "exclude the namespace with namespaceSelector, so that the server can start while it does not answer"
+        yield Diagnosis("warning", "failure-policy", text, remedy)
+    if registered and not (opened or closed or blocking):
+        yield Diagnosis("ok", "failure-policy", "as in this version; the server's own namespace is exempt")
+
+
+def _blocks_itself(one: Registered) -> bool:
+    namespace = one.service.get("namespace")
+    if not namespace or one.wanted.scope == "Cluster" or one.found.get("failurePolicy") == "Ignore":
+        return False
+    return compile_selector(one.found.get("namespaceSelector") or {})({_NAMESPACE_LABEL: namespace})
+
+
+def check_others(configurations: Sequence[JSONObject], registered: Sequence[Registered]) -> Iterator[Diagnosis]:
+    """Report webhooks of others that get the same objects."""
+    if "overrider" not in {one.wanted.engine for one in registered}:
+        return
+    for render in find_render_webhooks(configurations):
+        remedy = "remove this webhook from its configuration, or turn it off in OpenYurt: docs/openyurt-versions.md"
+        yield Diagnosis("error", "other-webhooks", f"the {render} renders Deployments, too", remedy)
+    for configuration in configurations:
+        phase: Phase = "mutating" if configuration.get("kind") == MUTATING else "validating"
+        for hook in compile_hooks(phase, "", configuration):
+            kinds = [one for one in _WORKLOADS if _matches(hook, "UPDATE", GroupVersionResource("apps", "v1", one))]
+            if hook.name not in _OWN and kinds:
+                text = f"{hook.name} of {_name(configuration)} is called for {' and '.join(kinds)}, too"
+                yield Diagnosis("note", "other-webhooks", text, _describe_order(phase))
+
+
+def _describe_order(phase: Phase) -> str:
+    if phase == "validating":
+        return "if it refuses rendered workloads, correct the overrider: `fleethook render` prints the workloads"
+    return "do not override the fields that it sets: both webhooks would change them with each write"
+
+
+def check_definition(definition: JSONObject | None, registered: Sequence[Registered]) -> Iterator[Diagnosis]:
+    """Check the CustomResourceDefinition of YurtAppOverriders, which OpenYurt may have installed."""
+    if "overrider" not in {one.wanted.engine for one in registered}:
+        return
+    if definition is None:
+        remedy = "install it: the chart's value crds.install, or schemas/crds/"
+        yield Diagnosis("error", "versions", "the apiserver has no definition of YurtAppOverriders", remedy)
+    elif dropped := find_dropped_members(definition):
+        text, _, remedy = describe_dropped_members(dropped).partition("; ")
+        yield Diagnosis("warning", "versions", text, remedy)
+
+
+def check_version(major: str, minor: str, git_version: str) -> Diagnosis:
+    """Check the version of the apiserver."""
+    number = re.match(r"\d*", minor)
+    is_old = major == "1" and number is not None and int(number[0] or 0) < _MIN_MINOR
+    if is_old:
+        text = f"kube-apiserver {git_version} is older than 1.{_MIN_MINOR}, so match conditions may not work"
+        return Diagnosis("error", "versions", text, "upgrade the cluster")
+    return Diagnosis("ok", "versions", f"kube-apiserver {git_version}")
+
+
+def check_clock(difference: timedelta) -> Diagnosis:
+    """Check the difference between the clock of the apiserver and that of this machine."""
+    seconds = round(abs(difference).total_seconds())
+    if abs(difference) > _MAX_CLOCK_DIFFERENCE:
+        text = f"the clocks of the apiserver and of this machine differ by {seconds} s"
+        remedy = "set both by NTP: certificates are valid from the time of the machine that issues them"
+        return Diagnosis("warning", "clock", text, remedy)
+    return Diagnosis("ok", "clock", f"the apiserver and this machine differ by less than {seconds + 1} s")
+
+
+def _name(configuration: JSONObject) -> str:
+    return f"{configuration.get('kind')} {as_object(configuration.get('metadata')).get('name')}"
+
+
+def _list_names(webhooks: Sequence[Registered]) -> str:
+    names = list(dict.fromkeys(one.wanted.name for one in webhooks))
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

@@ -1,0 +1,1 @@
+"""Input of commands: manifests, clusters and changes of them."""

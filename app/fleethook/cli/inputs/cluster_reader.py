@@ -1,0 +1,280 @@
+"""Reading the objects of a cluster with list requests, once for a command. Nothing is written."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from fleethook.cli.exit_codes import fail
+from fleethook.cli.inputs.kubeconfig import list_files
+from fleethook.cli.inputs.manifests import read_mappings
+from fleethook.cli.inputs.missing_rights import describe_missing
+from fleethook.cli.output.progress import show_lists
+from fleethook.cli.output.terminal import write_error
+from fleethook.cluster.kubernetes.identity import EVERY_CLUSTER, EVERY_SHARD, find_list_path, is_required
+from fleethook.cluster.kubernetes.listing import identified
+from fleethook.cluster.kubernetes.resources import CACHED, WORKSPACES, WatchedResource
+from fleethook.cluster.kubernetes.wire import Page, decode_page
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.model.json import JSON, JSONObject, as_object
+
+if TYPE_CHECKING:
+    from fleethook.cluster.api_errors import APIError
+    from fleethook.cluster.connection import Connection
+
+CLUSTER: Final = "cluster"
+"""The source of objects that were not read from a file, for messages."""
+_PAGE_SIZE: Final = "500"  # as kubectl
+_FORBIDDEN: Final = 403
+_NOT_SERVED: Final = 404
+_EXPIRED: Final = 410
+_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+# The resource only adds paths of workspaces as names of clusters. A user may do without them.
+_OPTIONAL: Final = frozenset({WORKSPACES.name})
+
+Count = Callable[[int], None]
+"""Called with the number of objects of a page."""
+Keep = Callable[[msgspec.Raw], bool]
+
+
+class ListRequest(NamedTuple):
+    """A list to read.
+
+    Attributes:
+        resource: The resource.
+        prefix: Prefix of its path: ``/clusters/NAME`` for a logical cluster, ``/clusters/*`` for all of them.
+    """
+
+    resource: WatchedResource
+    prefix: str = ""
+
+    @property
+    def cluster(self) -> str:
+        """The logical cluster, ``""`` for a plain cluster."""
+        return self.prefix.removeprefix("/clusters/")
+
+
+class Listed(NamedTuple):
+    """The objects of several lists.
+
+    Attributes:
+        documents: The objects.
+        unread: Why a resource that the command can do without could not be read, by its name.
+    """
+
+    documents: list[Document]
+    unread: dict[str, str]
+
+
+class UnservedError(Exception):
+    """The apiserver serves no version of a resource; the text has its last answer."""
+
+
+def read_cluster(
+    resources: Sequence[WatchedResource],
+    kubeconfig: Path | None,
+    *,
+    context: str | None,
+    kcp: bool = False,
+    cache: Path | None = None,
+) -> Listed:
+    """Return the objects of a cluster, one list after the other. Exits with a message if the cluster cannot be read.
+
+    Args:
+        resources: Resources to read. A custom resource that the apiserver does not serve has no objects.
+        kubeconfig: File with the credentials, None for the service account of this pod.
+        context: Context of the kubeconfig, None for its current context.
+        kcp: Whether to read all logical clusters of a kcp.
+        cache: Kubeconfig of the cache server of a kcp, which has some resources of all shards; None for one shard.
+    """
+    prefix = EVERY_CLUSTER if kcp else ""
+    cached = [one for one in resources if one in CACHED] if cache is not None else []
+    found, unread = read_lists(
+        [ListRequest(one, prefix) for one in resources if one not in cached], kubeconfig, context=context
+    )
+    if cached:
+        found += read_lists([ListRequest(one, EVERY_SHARD) for one in cached], cache, context=None).documents
+    return Listed(found, unread)
+
+
+def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, *, context: str | None) -> Listed:
+    """Return the objects of several lists; arguments and errors as for `read_cluster`."""
+    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - as above
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
+
+    async def read() -> Listed:
+        async with Connection(kubeconfig, context=context) as connection:
+            return await read_listed(connection, lists)
+
+    try:
+        return asyncio.run(read())
+    except (APIError, UnreachableError) as error:
+        fail(f"cannot read the cluster: {error}")
+
+
+async def read_listed(connection: "Connection", lists: Sequence[ListRequest]) -> Listed:
+    """Return the objects of several lists; raises APIError, UnreachableError. Exits as `read_cluster` does."""
+    from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
+
+    found: list[Document] = []
+    refused: list[tuple[ListRequest, APIError]] = []
+    unserved: list[tuple[ListRequest, UnservedError]] = []
+    with show_lists(len(lists)) as progress:
+        for one in lists:
+            progress.start(one.resource.name)
+            try:
+                objects = await read_resource(connection, one.resource, prefix=one.prefix, count=progress.count)
+            except UnservedError as error:
+                unserved.append((one, error))
+                continue
+            except APIError as error:
+                if error.code != _FORBIDDEN:
+                    raise
+                refused.append((one, error))
+                continue
+            found += [Document(document, CLUSTER, 0) for document in objects]
+    _report_refused(refused)
+    _report_unserved(unserved, connection.host, every=len(unserved) == len(lists))
+    unread = {one.resource.name: str(error) for one, error in (*refused, *unserved) if one.resource.name in _OPTIONAL}
+    write_error(*(f"note: logical clusters are known by name only: {text}" for text in unread.values()))
+    return Listed(found, unread)
+
+
+def _report_unserved(unserved: Sequence[tuple[ListRequest, UnservedError]], host: str, *, every: bool) -> None:
+    """Report lists that the apiserver does not serve. Exits if each apiserver of its kind serves one of them."""
+    missing = [
+        f"{host} does not serve {one.resource.name} at {one.prefix + one.resource.path} ({error}): "
+        f"check the URL in the kubeconfig{', the context and --kcp' if one.prefix else ''}"
+        for one, error in unserved
+        if is_required(one.resource, one.prefix) and one.resource.name not in _OPTIONAL
+    ]
+    if missing:
+        fail(*missing)
+    names = ", ".join(
+        f"{one.prefix}{'/' if one.prefix else ''}{one.resource.name}"
+        for one, _ in unserved
+        if one.resource.name not in _OPTIONAL
+    )
+    if every and names:
+        write_error(f"note: {host} serves none of {names}: check the URL in the kubeconfig")
+    elif names:
+        write_error(f"note: {host} does not serve {names}; there are no such objects")
+
+
+def _report_refused(refused: "Sequence[tuple[ListRequest, APIError]]") -> None:
+    """Report lists that the user has no right to read. Exits if the command cannot do without one of them."""
+    needed = [(one, error) for one, error in refused if one.resource.name not in _OPTIONAL]
+    if needed:
+        reasons = [f"cannot read the cluster: {error}" for _, error in needed]
+        where = sorted({one.prefix for one, _ in needed if one.prefix})
+        fail(*reasons, describe_missing([one.resource for one, _ in needed], where=where))
+
+
+async def read_resource(
+    connection: "Connection",
+    resource: WatchedResource,
+    *,
+    prefix: str = "",
+    count: Count | None = None,
+    keep: Keep | None = None,
+) -> list[JSONObject]:
+    """Return the objects of a resource in the best version that the apiserver serves.
+
+    Args:
+        connection: Connection to the apiserver.
+        resource: The resource.
+        prefix: Prefix of its path, such as ``/clusters/*``.
+        count: Receives the number of objects of each page.
+        keep: Returns whether to return an object, by its JSON. The others are not decoded. None to return all.
+
+    Raises:
+        UnservedError: The apiserver serves no version of the resource.
+        APIError, UnreachableError: It cannot be read. An older version is no substitute: it may lack fields.
+    """
+    from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
+
+    answer = ""
+    for version in resource.in_versions():
+        try:
+            return [
+                _decode(item, version, page)
+                async for page in _read_pages(connection, version, prefix=prefix, count=count, keep=keep)
+                for item in page.items
+            ]
+        except APIError as error:
+            if error.code != _NOT_SERVED:
+                raise
+            answer = str(error)
+    raise UnservedError(answer)
+
+
+def _decode(item: msgspec.Raw, resource: WatchedResource, page: Page) -> JSONObject:
+    # A resource that a user named has no kind, and the items of a list need not tell theirs.
+    kind = resource.kind or page.kind.removesuffix("List")
+    return identified(resource.decode(item), resource._replace(kind=kind))
+
+
+async def _read_pages(
+    connection: "Connection",
+    resource: WatchedResource,
+    *,
+    prefix: str,
+    count: Count | None,
+    keep: Keep | None,
+) -> AsyncIterator[Page]:
+    from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
+
+    pages: list[Page] = []
+    path = await find_list_path(connection, resource, prefix)
+    query = {"limit": _PAGE_SIZE, **resource.selectors}
+    while True:
+        try:
+            page = await _read_page(connection, path, query)
+        except APIError as error:
+            if error.code != _EXPIRED or "limit" not in query:
+                raise
+            # The list took longer than etcd keeps its revision. client-go then reads it at once (tools/pager).
+            pages, query = [], dict(resource.selectors)
+            continue
+        pages.append(page if keep is None else page._replace(items=[*filter(keep, page.items)]))
+        if count is not None:
+            count(len(page.items))
+        if not page.continue_token:
+            break
+        query = {**query, "continue": page.continue_token}
+    for one in pages:
+        yield one
+
+
+async def _read_page(connection: "Connection", path: str, query: dict[str, str]) -> Page:
+    from fleethook.cluster.api_errors import UnreachableError  # noqa: PLC0415 - see app.kube
+
+    text = await connection.request("GET", path, query=query)
+    try:
+        return decode_page(text)
+    except msgspec.DecodeError as error:
+        raise UnreachableError(f"{connection.host}{path}: the answer is no list of objects: {error}") from error
+
+
+def find_namespace(kubeconfig: Path | None, context: str | None) -> str:
+    """Return the namespace of objects that name none, as kubectl finds it.
+
+    Args:
+        kubeconfig: The kubeconfig file, whose context may name a namespace; None for this pod.
+        context: Context of the kubeconfig, None for its current context.
+    """
+    if kubeconfig is None:
+        return (_NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "") or "default"
+    # kubernetes-asyncio refuses a file without current context, even if a context is given.
+    listed: dict[JSON, Mapping[str, JSON]] = {}
+    current: JSON = context
+    # Of several files, the first one that has a context or names the current one counts, as for kubectl.
+    for config in (one.object for file in list_files(kubeconfig) for one in read_mappings(file)):
+        contexts = config.get("contexts")
+        for one in map(as_object, contexts if isinstance(contexts, list) else ()):
+            listed.setdefault(one.get("name"), one)
+        current = current or config.get("current-context")
+    used = as_object(listed.get(current)).get("context")
+    return str(as_object(used).get("namespace") or "default")

@@ -1,0 +1,158 @@
+"""Reads the objects of a kcp that an API provider may read.
+
+A provider has rights in its own workspace, and reads the APIBindings of all consumers in the virtual workspace of its
+APIExport (kcp, pkg/virtual/apiexport). Each shard has one, and an APIExportEndpointSlice has their URLs.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from fleethook.cli.exit_codes import fail
+from fleethook.cli.inputs.cluster_reader import CLUSTER, ListRequest, UnservedError, read_listed, read_resource
+from fleethook.cli.output.terminal import write_error
+from fleethook.cluster.kubernetes.identity import EVERY_CLUSTER
+from fleethook.cluster.kubernetes.resources import (
+    API_RESOURCE_SCHEMAS,
+    APIBINDINGS,
+    APIEXPORTS,
+    DEFINITIONS,
+    MUTATING_CONFIGURATIONS,
+    NAMESPACES,
+    VALIDATING_CONFIGURATIONS,
+    WatchedResource,
+)
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import key_of
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.kcp import API_EXPORT, CLUSTER_ANNOTATION, cluster_of
+
+if TYPE_CHECKING:
+    from fleethook.cluster.connection import Connection
+
+_OWN: Final = (
+    DEFINITIONS, NAMESPACES, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, APIEXPORTS, API_RESOURCE_SCHEMAS,
+)  # fmt: skip
+_ReadConsumers = Callable[["Connection", str], Awaitable[list[Document]]]
+"""Reads objects of all consumers of a virtual workspace, by the prefix of its paths."""
+_MAX_NAMED: Final = 5
+_SLICES: Final = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
+
+
+def read_export(export: str, kubeconfig: Path | None, *, context: str | None) -> list[Document]:
+    """Return the provider's objects and the bindings of its consumers. Exits with a message if they cannot be read.
+
+    Args:
+        export: Name of the APIExport.
+        kubeconfig: File with the credentials; the URL of its server names the provider's workspace.
+        context: Context of the kubeconfig, None for its current context.
+    """
+    return _read(export, kubeconfig, context, [ListRequest(one) for one in _OWN], _read_bindings)
+
+
+def read_consumers(
+    export: str, resources: Sequence[WatchedResource], kubeconfig: Path | None, *, context: str | None
+) -> list[Document]:
+    """Return the objects of all consumers of an export. Arguments and exits as for `read_export`."""
+
+    async def read(connection: "Connection", prefix: str) -> list[Document]:
+        return (await read_listed(connection, [ListRequest(one, prefix) for one in resources])).documents
+
+    return _read(export, kubeconfig, context, (), read)
+
+
+def find_provider(documents: Iterable[Document], export: str) -> str:
+    """Return the logical cluster of an APIExport, ``""`` outside kcp. Exits with a message if it is unknown."""
+    keys = (key_of(one.object) for one in documents)
+    found = next((key for key in keys if (key.group_kind, key.name) == (API_EXPORT, export)), None)
+    if found is None:
+        fail(f"--kcp-export: the workspace of the kubeconfig has no APIExport {export}")
+    return found.cluster
+
+
+def set_cluster(document: Document, cluster: str) -> Document:
+    """Return an object in a logical cluster, if it names none."""
+    if not cluster or cluster_of(document.object):
+        return document
+    metadata = document.object["metadata"]
+    placed = {**metadata, "annotations": {**(metadata.get("annotations") or {}), CLUSTER_ANNOTATION: cluster}}
+    return document._replace(object={**document.object, "metadata": placed})
+
+
+def _read(
+    export: str, kubeconfig: Path | None, context: str | None, own: Sequence[ListRequest], behind: _ReadConsumers
+) -> list[Document]:
+    """Return objects of the provider's workspace, and those that a function reads in each virtual workspace."""
+    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - as above
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
+
+    async def read() -> list[Document]:
+        async with Connection(kubeconfig, context=context) as connection:
+            if "/clusters/" not in connection.host:
+                fail(f"--kcp-export: {connection.host} names no workspace: give a context with …/clusters/WORKSPACE")
+            found = (await read_listed(connection, own)).documents
+            urls = await _find_urls(connection, export)
+        for url in urls:
+            async with Connection(kubeconfig, context=context, server=_find_base(url)) as connection:
+                found += await behind(connection, urlsplit(url).path.rstrip("/") + EVERY_CLUSTER)
+        return found
+
+    try:
+        return asyncio.run(read())
+    except (APIError, UnreachableError) as error:
+        fail(f"cannot read the consumers of APIExport {export}: {error}")
+
+
+def _find_base(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+async def _find_urls(connection: "Connection", export: str) -> list[str]:
+    """Return the URLs of the virtual workspaces. Exits with a message if there are none."""
+    found = as_object(await connection.json("GET", _SLICES)).get("items")
+    slices = [as_object(one) for one in (found if isinstance(found, list) else ())]
+    urls = dict.fromkeys(url for one in slices if _names_export(one, export) for url in _list_urls(one))
+    if not urls:
+        fail(
+            f"APIExport {export} has no virtual workspace in {connection.host}: check the name and the context; kcp "
+            "writes its URL to an APIExportEndpointSlice as soon as the export has consumers"
+        )
+    return list(urls)
+
+
+def _names_export(slice_: JSON, export: str) -> bool:
+    return as_object(as_object(as_object(slice_).get("spec")).get("export")).get("name") == export
+
+
+def _list_urls(slice_: JSON) -> Iterator[str]:
+    endpoints = as_object(as_object(slice_).get("status")).get("endpoints")
+    for one in endpoints if isinstance(endpoints, list) else ():
+        if isinstance(url := as_object(one).get("url"), str):
+            yield url
+
+
+async def _read_bindings(connection: "Connection", prefix: str) -> list[Document]:
+    """Return the bindings of consumers, and their Namespaces if the export claims them."""
+    found: list[JSONObject] = []
+    try:
+        found += await read_resource(connection, APIBINDINGS, prefix=prefix)
+    except UnservedError as error:
+        fail(f"{connection.host}{prefix} is no virtual workspace of an APIExport: {error}")
+    consumers = {cluster_of(one) for one in found}
+    try:
+        namespaces = await read_resource(connection, NAMESPACES, prefix=prefix)
+        # Without an accepted claim for Namespaces, the list has none of a consumer.
+        missing = sorted(consumers - {cluster_of(one) for one in namespaces})
+        whose = f"of consumers {', '.join(missing[:_MAX_NAMED])}{', …' * (len(missing) > _MAX_NAMED)}"
+    except UnservedError:
+        namespaces, missing, whose = [], sorted(consumers), "of consumers"
+    if missing:
+        write_error(
+            f"note: Namespaces {whose} are unknown, because the APIExport has no accepted claim for them; "
+            "webhooks with a namespaceSelector cannot be explained"
+        )
+    found += namespaces
+    return [Document(one, CLUSTER, 0) for one in found]

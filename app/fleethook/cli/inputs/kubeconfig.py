@@ -1,0 +1,120 @@
+"""Finds the cluster of a command as kubectl does: the given file, ``$KUBECONFIG``, or ``~/.kube/config``."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+from fleethook.cli.exit_codes import fail
+from fleethook.cli.options import ContextOption
+from fleethook.cli.parameters import Option
+
+if TYPE_CHECKING:
+    from fleethook.cluster.connection import Connection
+
+VARIABLE: Final = "KUBECONFIG"
+
+
+class KubeconfigError(Exception):
+    """There is no kubeconfig; the message says where it was searched."""
+
+
+def find_kubeconfig(given: Path | None) -> Path:
+    """Return the kubeconfig to use.
+
+    Args:
+        given: The file of ``--kubeconfig``, None without the option.
+
+    Returns:
+        A file, or several with separators between them, as in ``$KUBECONFIG``. The client merges these as kubectl does,
+        and skips missing ones.
+
+    Raises:
+        KubeconfigError: There is no such file.
+    """
+    if given is not None:
+        if not list_files(given):
+            raise KubeconfigError(f"--kubeconfig: there is no file {given}")
+        return given
+    listed = os.environ.get(VARIABLE)
+    if listed:
+        if not list_files(Path(listed)):
+            raise KubeconfigError(f"there is no kubeconfig: ${VARIABLE} names {listed}, which does not exist")
+        return Path(listed)
+    default = Path.home() / ".kube" / "config"
+    if not list_files(default):
+        raise KubeconfigError(f"there is no kubeconfig: ${VARIABLE} is not set, and there is no file {default}")
+    return default
+
+
+def list_files(kubeconfig: Path) -> list[Path]:
+    """Return the files of a kubeconfig that exist."""
+    if kubeconfig.exists():
+        return [] if kubeconfig.is_dir() else [kubeconfig]
+    parts = [Path(one).expanduser() for one in str(kubeconfig).split(os.pathsep) if one]
+    return [one for one in parts if one.exists() and not one.is_dir()]
+
+
+def find_kubeconfig_or_fail(given: Path | None, *, hint: str = "") -> Path:
+    """Return the kubeconfig to use. Exits with a message, and the hint, if there is none."""
+    try:
+        return find_kubeconfig(given)
+    except KubeconfigError as error:
+        fail(str(error) if given is not None else f"{error}{hint}")
+
+
+class Target(NamedTuple):
+    """A cluster, as `fleethook.cluster.connection.Connection` takes it.
+
+    Attributes:
+        kubeconfig: The kubeconfig, None for the service account of this pod.
+        context: Context of the kubeconfig, None for its current context.
+    """
+
+    kubeconfig: Path | None
+    context: str | None = None
+
+    def connect(self) -> "Connection":
+        """Return a connection to open."""
+        from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
+
+        return Connection(self.kubeconfig, context=self.context)
+
+
+class TargetOptions(NamedTuple):
+    """The options of commands that send requests to one cluster (`fleethook.cli.parameters`).
+
+    Those of commands that answer from the objects of files or a cluster are
+    `fleethook.cli.inputs.sources.ClusterOptions`.
+    """
+
+    kubeconfig: Annotated[
+        Path | None,
+        Option(
+            "--kubeconfig",
+            help="Kubeconfig of the cluster. With --context, the default is $KUBECONFIG, then ~/.kube/config.",
+        ),
+    ] = None
+    context: ContextOption = None
+    in_cluster: Annotated[bool, Option("--in-cluster", help="Take the cluster that this pod runs in.")] = False
+
+    @property
+    def is_given(self) -> bool:
+        """Whether an option names the cluster. Commands that can do without one then take none."""
+        return self.kubeconfig is not None or self.context is not None or self.in_cluster
+
+    def find_to_change(self) -> Target:
+        """Return the cluster of a command that deletes objects, for which one option has to name it."""
+        if not self.is_given:
+            fail("give one of --kubeconfig, --context and --in-cluster: the command deletes objects of this cluster")
+        return self.find()
+
+    def find(self) -> Target:
+        """Return the cluster. Exits with a message if the options contradict, or there is no kubeconfig."""
+        if self.in_cluster:
+            if self.kubeconfig is not None or self.context is not None:
+                option = "--context" if self.kubeconfig is None else "--kubeconfig"
+                fail(f"give only one of {option} and --in-cluster")
+            return Target(None)
+        return Target(
+            find_kubeconfig_or_fail(self.kubeconfig, hint="; give --kubeconfig FILE or --in-cluster"), self.context
+        )

@@ -1,0 +1,114 @@
+"""Reading the YAML files and directories that commands take. Unreadable input ends the command with a message."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+from fleethook.cli.exit_codes import UNREADABLE
+from fleethook.cli.options import InputOptions
+from fleethook.cli.output.terminal import write_error
+from fleethook.cluster.manifests.manifest_files import list_files, name_source, read_file
+from fleethook.cluster.manifests.manifest_reader import Manifest, decode_text, describe_skipped, read_manifest
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, Value
+from fleethook.cluster.manifests.yaml_reader import read_values as parse_values
+from fleethook.model.json import JSON
+
+
+class InputError(SystemExit):
+    """Input cannot be read; standard error has the reasons.
+
+    `fleethook.cli.output.input_errors` writes them in other formats.
+    """
+
+    def __init__(self, errors: Sequence[ManifestError]) -> None:
+        """Prepare the exit of the command with these errors."""
+        super().__init__(UNREADABLE)
+        self.errors: Final = tuple(errors)
+
+
+def fail_input(errors: Sequence[ManifestError]) -> NoReturn:
+    """Write the errors to standard error and end the command."""
+    write_input_errors(errors)
+    raise InputError(errors)
+
+
+def write_input_errors(errors: Sequence[ManifestError]) -> None:
+    """Write the errors to standard error, one line each."""
+    write_error(*(f"fleethook: {one}" for one in errors))
+
+
+def read_objects(paths: Sequence[Path], options: InputOptions = InputOptions()) -> list[Document]:
+    """Return the Kubernetes objects in files and directories. Ends the command if a document cannot be read."""
+    found = read_manifests(paths, options)
+    if found.errors:
+        fail_input(found.errors)
+    return found.documents
+
+
+def read_manifests(
+    paths: Sequence[Path],
+    options: InputOptions = InputOptions(),
+    *,
+    testdata: bool = False,
+    select: Callable[[JSON], bool] | None = None,
+) -> Manifest:
+    """Return the content of files and directories; ``-`` is standard input. Reports documents that are skipped.
+
+    Args:
+        paths: Files and directories.
+        options: The options of the command.
+        testdata: Whether to include ``testdata`` directories. They hold fixtures of interpreters, not manifests.
+        select: Whether the caller asks for a document that is no Kubernetes object, such as a fixture.
+    """
+    found = Manifest([], [], [], [])
+    for file in list_files(paths, options.exclude or (), testdata=testdata):
+        found.extend(_read_manifest(file, select))
+    if options.strict:
+        errors = [ManifestError(*one) for one in found.skipped]
+        return Manifest(found.documents, [], [*found.errors, *errors], found.selected)
+    if found.skipped:
+        hint = "" if options.verbose else " (--verbose names them)"
+        names = map(str, found.skipped) if options.verbose else ()
+        write_error(f"note: {describe_skipped(found.skipped)}{hint}", *(f"note: {one}" for one in names))
+    return found
+
+
+def _read_manifest(path: Path | ManifestError, select: Callable[[JSON], bool] | None) -> Manifest:
+    if isinstance(path, ManifestError):
+        return Manifest([], [], [path], [])
+    try:
+        return read_manifest(read_file(path), source=name_source(path), select=select)
+    except ManifestError as error:
+        return Manifest([], [], [error], [])
+
+
+def read_values(path: Path) -> list[Value]:
+    """Return the YAML documents of a file, of any type."""
+    return _parse(_read_or_fail(path), path)
+
+
+def read_mappings(path: Path) -> list[Document]:
+    """Return the YAML documents of a file. Each one must be a mapping; it need not be a Kubernetes object."""
+    text = _read_or_fail(path)
+    found = []
+    for value in _parse(text, path):
+        if not isinstance(value.value, dict):
+            fail_input([ManifestError(name_source(path), value.line, "expected a mapping")])
+        found.append(
+            Document(value.value, name_source(path), value.line, value.text, (value.number,), value.first_line)
+        )
+    return found
+
+
+def _read_or_fail(path: Path) -> str:
+    try:
+        return decode_text(read_file(path), source=name_source(path))
+    except ManifestError as error:
+        fail_input([error])
+
+
+def _parse(text: str, path: Path) -> list[Value]:
+    try:
+        return parse_values(text, source=name_source(path))
+    except ManifestError as error:
+        fail_input([error])

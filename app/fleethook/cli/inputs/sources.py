@@ -1,0 +1,299 @@
+"""The objects that a command answers from: files or a cluster, with the changes of ``--change`` and ``--without``."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from fleethook.cli.exit_codes import fail
+from fleethook.cli.inputs.kubeconfig import find_kubeconfig_or_fail
+from fleethook.cli.inputs.manifests import fail_input, read_manifests
+from fleethook.cli.options import (
+    ChangeOption,
+    ContextOption,
+    InClusterOption,
+    InputOptions,
+    KcpCacheOption,
+    KcpExportOption,
+    KcpOption,
+    KubeconfigOption,
+    NamespaceOption,
+    WithoutOption,
+)
+from fleethook.cli.output.terminal import write_error
+from fleethook.cluster.kubernetes.resources import DISPATCHING, KCP, WORKSPACES, WatchedResource
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.store import Index, ObjectKey, Store, key_of
+from fleethook.engines.dispatch.match.equivalent_resources import DEFINITION
+from fleethook.model.gvk import GroupKind
+from fleethook.model.karmada import CONFIG_MAP
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
+
+NAMESPACED: Final = frozenset(
+    {
+        YURT_APP_OVERRIDER,
+        YURT_APP_SET,
+        YURT_APP_DAEMON,
+        CONFIG_MAP,
+        GroupKind("apps", "Deployment"),
+        GroupKind("apps", "StatefulSet"),
+    }
+)
+"""Kinds whose objects are in namespaces, of those that commands read."""
+
+
+class ClusterOptions(NamedTuple):
+    """The options of commands that read a cluster and may change its objects (`fleethook.cli.parameters`)."""
+
+    namespace: NamespaceOption = ""
+    kubeconfig: KubeconfigOption = None
+    context: ContextOption = None
+    in_cluster: InClusterOption = False
+    kcp: KcpOption = False
+    change: ChangeOption = None
+    without: WithoutOption = None
+    kcp_cache_kubeconfig: KcpCacheOption = None
+    kcp_export: KcpExportOption = None
+
+    def beside(
+        self,
+        *files: Sequence[Path] | None,
+        reading: InputOptions = InputOptions(),
+        files_option: str = "-f",
+    ) -> "SourceOptions":
+        """Return the options of a source that may be these files instead. Exits with a message if there is no source.
+
+        Without files, the source is the cluster that kubectl would use, and a note names its kubeconfig.
+        """
+        given = SourceOptions(
+            [one for some in files for one in some or ()],
+            self.kubeconfig,
+            self.context,
+            self.in_cluster,
+            self.kcp,
+            self.change or (),
+            self.without or (),
+            namespace=self.namespace,
+            reading=reading,
+            kcp_cache_kubeconfig=self.kcp_cache_kubeconfig,
+            kcp_export=self.kcp_export,
+        )
+        check_options(given, files_option)
+        if given.files or given.in_cluster:
+            return given
+        return given._replace(kubeconfig=find_default_cluster(self.kubeconfig, self.context, files_option=files_option))
+
+
+def find_default_cluster(kubeconfig: Path | None, context: str | None, *, files_option: str = "-f") -> Path:
+    """Return the kubeconfig of a command without files. A note names it if no option does. Exits if there is none."""
+    hint = f"; give {files_option} FILE, --kubeconfig FILE or --in-cluster"
+    found = find_kubeconfig_or_fail(kubeconfig, hint=hint)
+    if kubeconfig is None and context is None:
+        write_error(f"note: no files are given, so the objects are those of the cluster of {found}")
+    return found
+
+
+class SourceOptions(NamedTuple):
+    """The options of a command that name its objects.
+
+    Attributes:
+        files: Manifest files and directories: the arguments and the values of ``-f``.
+        kubeconfig: Kubeconfig file of the cluster to read.
+        context: Context of the kubeconfig, None for its current context.
+        in_cluster: Whether to read the cluster that this pod runs in.
+        kcp: Whether to read all logical clusters of a kcp at once.
+        change: Files and directories of manifests to apply to the objects.
+        without: Objects to remove, each as ``KIND[.GROUP]/[NAMESPACE/]NAME[@CLUSTER]``.
+        namespace: The only namespace whose objects are read, ``""`` for all.
+        reading: How to read files.
+        kcp_cache_kubeconfig: Kubeconfig of the cache server of the kcp, None for the objects of one shard.
+        kcp_export: APIExport whose provider's rights are used, None for those of a shard's administrator.
+    """
+
+    files: Sequence[Path] = ()
+    kubeconfig: Path | None = None
+    context: str | None = None
+    in_cluster: bool = False
+    kcp: bool = False
+    change: Sequence[Path] = ()
+    without: Sequence[str] = ()
+    namespace: str = ""
+    reading: InputOptions = InputOptions()
+    kcp_cache_kubeconfig: Path | None = None
+    kcp_export: str | None = None
+
+    @property
+    def reads_cluster(self) -> bool:
+        """Whether the objects come from a cluster."""
+        return self.kubeconfig is not None or self.in_cluster
+
+    @property
+    def changes(self) -> bool:
+        """Whether ``--change`` or ``--without`` is given."""
+        return bool(self.change or self.without)
+
+
+class Source(NamedTuple):
+    """The objects of a source.
+
+    Attributes:
+        documents: The objects, with changes. Those of a cluster have the file ``cluster`` and no line.
+        before: The objects without changes; the same list if nothing changes.
+        changed: Keys of added, changed and removed objects.
+        errors: Documents that cannot be read, if the command takes the others.
+        unread: Why a resource of the cluster that the command can do without could not be read, by its name.
+    """
+
+    documents: list[Document]
+    before: list[Document]
+    changed: frozenset[ObjectKey]
+    errors: tuple[ManifestError, ...] = ()
+    unread: Mapping[str, str] = MappingProxyType({})
+
+    def store(self, indexes: Iterable[Index]) -> Store:
+        """Return a new store with the objects and these indexes."""
+        return fill_store(self.documents, indexes)
+
+    def store_before(self, indexes: Iterable[Index]) -> Store:
+        """Return a new store with the objects without changes."""
+        return fill_store(self.before, indexes)
+
+
+def fill_store(documents: Iterable[Document], indexes: Iterable[Index]) -> Store:
+    """Return a new store with these objects and indexes. Of two objects with the same key, the later one counts."""
+    store = Store(indexes)
+    for document in documents:
+        store.put(document.object)
+    return store
+
+
+def replace_objects(documents: Sequence[Document], others: Sequence[Document]) -> list[Document]:
+    """Return objects with others added, each in place of the object with the same key."""
+    keys = {key_of(one.object) for one in others}
+    return [*(one for one in documents if key_of(one.object) not in keys), *others]
+
+
+def read_source(
+    options: SourceOptions, resources: Sequence[WatchedResource], *, every_kind: bool = False, partial: bool = False
+) -> Source:
+    """Return the objects that the options name. Exits with a message if they contradict or cannot be read.
+
+    Args:
+        options: The options of the command.
+        resources: The resources that the command needs of a cluster. Files are read as a whole.
+        every_kind: Whether changes of other kinds have an effect, too.
+        partial: Whether to return the other objects if documents of files cannot be read.
+    """
+    read = [read_manifests(files, options.reading) for files in (options.files, options.change)]
+    # The same file may be given twice.
+    errors = tuple({str(error): error for one in read for error in one.errors}.values())
+    if errors and not partial:
+        fail_input(errors)
+    change = select_namespace(read[1].documents, options.namespace)
+    before, unread = _read_cluster(options, resources) if options.reads_cluster else (read[0].documents, {})
+    before = select_namespace(before, options.namespace)
+    if not options.changes:
+        return Source(before, before, frozenset(), errors, unread)
+    if not every_kind:
+        _note_unread(change, resources)
+    from fleethook.cli.inputs.what_if import Overlay, overlay  # noqa: PLC0415 - as for `_read_cluster`
+
+    if options.kcp_export is not None:
+        from fleethook.cli.inputs.kcp_export import find_provider, set_cluster  # noqa: PLC0415 - as above
+
+        # kubectl would apply them in the workspace of the kubeconfig.
+        change = [set_cluster(one, find_provider(before, options.kcp_export)) for one in change]
+    changed = overlay(before, Overlay(change, options.without, _find_namespace(options), kcp=options.kcp))
+    return Source(changed.documents, before, changed.keys, errors, unread)
+
+
+def select_namespace(documents: Sequence[Document], namespace: str) -> list[Document]:
+    """Return the objects of a namespace, and those of no namespace; all objects for ``""``.
+
+    An object of a namespaced kind that names no namespace is in this one, as for kubectl.
+    """
+    if not namespace:
+        return [*documents]
+    placed = [_place(one, namespace) for one in documents]
+    return [one for one in placed if (one.object["metadata"].get("namespace") or namespace) == namespace]
+
+
+def _place(document: Document, namespace: str) -> Document:
+    key = key_of(document.object)
+    if key.namespace or key.group_kind not in NAMESPACED:
+        return document
+    metadata = {**document.object["metadata"], "namespace": namespace}
+    return document._replace(object={**document.object, "metadata": metadata})
+
+
+def _note_unread(change: Sequence[Document], resources: Sequence[WatchedResource]) -> None:
+    """Report manifests of kinds on which the output of the command does not depend."""
+    read = {one.group_kind for one in resources}
+    unread = [one for one in change if key_of(one.object).group_kind not in read]
+    write_error(*(f"note: {one.place}: this command does not read any {one.object['kind']}" for one in unread))
+
+
+def select_dispatching(*, kcp: bool) -> tuple[WatchedResource, ...]:
+    """Return the resources that decide about webhooks.
+
+    Without ``kcp``, kcp's own are left out, so that nobody needs the right to read them. `read_source` reads those that
+    a CustomResourceDefinition of the cluster defines.
+    """
+    return tuple(one for one in DISPATCHING if kcp or one not in KCP)
+
+
+def _find_namespace(options: SourceOptions) -> str | None:
+    """Return the namespace of manifests that name none, None for objects of files."""
+    if not options.reads_cluster:
+        return None
+    from fleethook.cli.inputs.cluster_reader import find_namespace  # noqa: PLC0415 - as for `_read_cluster`
+
+    return options.namespace or find_namespace(options.kubeconfig, options.context)
+
+
+def _read_cluster(
+    options: SourceOptions, resources: Sequence[WatchedResource]
+) -> tuple[list[Document], dict[str, str]]:
+    """Return the objects of the cluster, and why optional resources could not be read."""
+    if options.kcp_export is not None:
+        unread = {WORKSPACES.name: "a provider has no right to read Workspaces of its consumers"}
+        return _read_export(options, options.kcp_export, resources), unread
+    from fleethook.cli.inputs.cluster_reader import (  # noqa: PLC0415 - commands about files start faster without asyncio
+        read_cluster,
+    )
+
+    found, unread = read_cluster(
+        resources, options.kubeconfig, context=options.context, kcp=options.kcp, cache=options.kcp_cache_kubeconfig
+    )
+    if not set(select_dispatching(kcp=False)).issubset(resources):
+        return found, unread
+    # An apiserver that is no kcp may have logical clusters by annotation, and these kinds as custom resources.
+    defined = {one.object["metadata"]["name"] for one in found if key_of(one.object).group_kind == DEFINITION}
+    further = [one for one in KCP if one.name in defined and one not in resources]
+    if further:
+        found += read_cluster(further, options.kubeconfig, context=options.context).documents
+    return found, unread
+
+
+def _read_export(options: SourceOptions, export: str, resources: Sequence[WatchedResource]) -> list[Document]:
+    from fleethook.cli.inputs.kcp_export import read_export  # noqa: PLC0415 - as above
+
+    if not set(select_dispatching(kcp=False)).issubset(resources):
+        fail("--kcp-export is for commands about webhooks")
+    return read_export(export, options.kubeconfig, context=options.context)
+
+
+def check_options(options: SourceOptions, files_option: str = "-f") -> None:
+    """Exit with a message if the options contradict."""
+    kubeconfig = "--kubeconfig" if options.kubeconfig is not None else "--context" if options.context else ""
+    given = (files_option if options.files else "", kubeconfig, "--in-cluster" if options.in_cluster else "")
+    named = [name for name in given if name]
+    if len(named) > 1:
+        hint = "; use --change for files that change the objects of a cluster" if named[0] == "-f" else ""
+        fail(f"give only one of {' and '.join(named)}{hint}")
+    if options.kcp and options.files:
+        fail(f"--kcp reads a cluster: give --kubeconfig or --in-cluster in place of {files_option}")
+    if options.kcp_cache_kubeconfig is not None and not options.kcp:
+        fail("--kcp-cache-kubeconfig needs --kcp")
+    if options.kcp_export is not None and (options.kcp or options.files):
+        fail(f"give only one of --kcp-export and {'--kcp' if options.kcp else files_option}")

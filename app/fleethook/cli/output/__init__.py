@@ -1,0 +1,1 @@
+"""Output of commands: text, JSON, YAML, SARIF, JUnit, progress and findings."""

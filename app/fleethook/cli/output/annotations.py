@@ -1,0 +1,148 @@
+"""Findings for tools that show them beside the lines of files: SARIF for code scanning, and GitHub's commands."""
+
+import hashlib
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+from urllib.parse import quote
+
+from fleethook import __version__
+from fleethook.cli.output.findings_output import Row
+from fleethook.cli.output.json_output import write_json
+from fleethook.cli.output.report import describe_object
+from fleethook.cli.output.terminal import write
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.model.json import JSONObject
+
+SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+# Code scanning shows a finding as the same one as long as its fingerprint stays, also when its line moves.
+_FINGERPRINT: Final = "fleethook/v1"
+_ROOT: Final = "%SRCROOT%"
+
+
+class Finding(Protocol):
+    """A finding; `fleethook.cli.output.annotations.Annotation` describes the members."""
+
+    @property
+    def level(self) -> str: ...  # noqa: D102
+    @property
+    def code(self) -> str: ...  # noqa: D102
+    @property
+    def subject(self) -> str: ...  # noqa: D102
+    @property
+    def text(self) -> str: ...  # noqa: D102
+    @property
+    def file(self) -> str: ...  # noqa: D102
+    @property
+    def line(self) -> int: ...  # noqa: D102
+
+
+def build_log(findings: Sequence[Finding]) -> JSONObject:
+    """Return the log of one run of the program, with these findings as its results."""
+    codes = sorted({one.code for one in findings})
+    driver: JSONObject = {"name": "fleethook", "version": __version__, "rules": [{"id": code} for code in codes]}
+    results = [_build_result(one, codes) for one in findings]
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+
+
+def _build_result(one: Finding, codes: list[str]) -> JSONObject:
+    location: JSONObject = {"logicalLocations": [{"fullyQualifiedName": one.subject, "kind": "object"}]}
+    if one.file:
+        physical: JSONObject = {"artifactLocation": _locate(one.file)}
+        if one.line:
+            physical["region"] = {"startLine": one.line}
+        location["physicalLocation"] = physical
+    identity = f"{one.code}\0{one.subject}\0{one.text}"
+    return {
+        "ruleId": one.code,
+        "ruleIndex": codes.index(one.code),
+        "level": one.level,
+        "message": {"text": f"{one.subject}: {one.text}"},
+        "locations": [location],
+        "partialFingerprints": {_FINGERPRINT: hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()},
+    }
+
+
+def _locate(file: str) -> JSONObject:
+    """Return the location of a file: relative to the working directory, which is usually a repository's root."""
+    path, root = Path(file).absolute(), Path.cwd()
+    if path.is_relative_to(root):
+        return {"uri": quote(path.relative_to(root).as_posix()), "uriBaseId": _ROOT}
+    return {"uri": path.as_uri()}
+
+
+# https://docs.github.com/actions: "Workflow commands". GitHub's toolkit escapes the same characters.
+_ESCAPED: Final = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_ESCAPED_IN_PROPERTIES: Final = {**_ESCAPED, ":": "%3A", ",": "%2C"}
+
+
+class AnnotationFormat(StrEnum):
+    """Formats for findings beside the lines of files."""
+
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+class Annotation(NamedTuple):
+    """A finding, and its place in a file.
+
+    Attributes:
+        level: ``error`` or ``warning``.
+        code: Stable name of the finding, such as ``unknown-pool``.
+        subject: Kind and name of the object.
+        text: The message, with the field if there is one.
+        file: Path of the file, ``""`` for an object that was not read from a file.
+        line: Line from 1, 0 if it is unknown.
+    """
+
+    level: str
+    code: str
+    subject: str
+    text: str
+    file: str
+    line: int
+
+
+def annotate_row(row: Row) -> Annotation:
+    """Return the annotation of a finding of `lint` or `render`."""
+    subject = describe_object(row) + (f", {row.webhook}" if row.webhook else "")
+    text = f"{row.field}: {row.text}" if row.field else row.text
+    return Annotation(row.level, row.code, subject, text, *_split_place(row.place))
+
+
+def annotate_document(document: Document, *, level: str, code: str, subject: str, text: str, line: int) -> Annotation:
+    """Return the annotation of a finding about a document."""
+    return Annotation(level, code, subject, text, *_split_place(f"{document.source}:{line}" if document.line else ""))
+
+
+def _split_place(place: str) -> tuple[str, int]:
+    """Return file and line of a place ``FILE:LINE``, ``""`` and 0 for a place that is not in a file."""
+    file, _, line = place.rpartition(":")
+    is_file = line.isdecimal() and file != "<stdin>"
+    return (file, int(line)) if is_file else ("", 0)
+
+
+def write_annotations(annotations: Sequence[Annotation], form: AnnotationFormat) -> None:
+    """Write findings to standard output."""
+    if form is AnnotationFormat.SARIF:
+        write_json(build_log(annotations))
+    else:
+        write(*map(_format_command, annotations))
+
+
+def _format_command(one: Annotation) -> str:
+    """Return the workflow command that makes GitHub show a finding."""
+    properties = {"title": one.code}
+    if one.file:
+        properties = {"file": one.file, "line": str(one.line), **properties}
+    shown = ",".join(f"{name}={_escape(value, _ESCAPED_IN_PROPERTIES)}" for name, value in properties.items())
+    return f"::{one.level} {shown}::{_escape(f'{one.subject}: {one.text}', _ESCAPED)}"
+
+
+def _escape(text: str, escapes: dict[str, str]) -> str:
+    return "".join(escapes.get(character, character) for character in text)

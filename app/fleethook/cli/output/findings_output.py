@@ -1,0 +1,111 @@
+"""The findings of `lint` and `render` about overriders, their subjects and webhook configurations."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import structs
+
+from fleethook.cli.output.report import ObjectRow, count_levels, describe_object
+from fleethook.cli.output.terminal import styled, write_error, write_styled
+from fleethook.cluster.manifests.yaml_reader import ManifestError
+from fleethook.engines.dispatch.lint.codes import Finding as WebhookFinding
+from fleethook.engines.overrider.preview.manifest_findings import ManifestFinding
+
+UNREADABLE_INPUT: Final = "unreadable-input"
+"""Code of documents that cannot be read."""
+_STYLES: Final = {"error": "bold red", "warning": "yellow"}
+
+
+class Row(ObjectRow, frozen=True):
+    """One finding, as ``--output json`` prints it.
+
+    Attributes:
+        webhook: Name of the webhook in a webhook configuration, ``""`` for the object itself and for other kinds.
+        field: Path of the field in the object, ``""`` for the object itself or if the text names it.
+        text: The message.
+        place: ``FILE:LINE``, ``cluster`` for an object of a cluster.
+    """
+
+    webhook: str
+    field: str
+    text: str
+    place: str
+
+
+def make_overrider_row(one: ManifestFinding) -> Row:
+    """Return the row of a finding about an overrider or its subject."""
+    key, finding = one.key, one.finding
+    return Row(
+        level=one.level,
+        code=finding.code,
+        cluster=key.cluster,
+        kind=key.group_kind.kind,
+        namespace=key.namespace,
+        name=key.name,
+        webhook="",
+        field=finding.field,
+        text=finding.message,
+        place=one.place,
+    )
+
+
+def make_webhook_row(one: WebhookFinding) -> Row:
+    """Return the row of a finding about a webhook configuration or an APIBinding."""
+    return Row(
+        level=one.level,
+        code=one.code,
+        cluster=one.cluster,
+        kind=one.kind,
+        namespace="",
+        name=one.configuration,
+        webhook=one.webhook,
+        field="",
+        text=one.text,
+        place=one.place,
+    )
+
+
+def make_input_row(error: ManifestError) -> Row:
+    """Return the row of unreadable input."""
+    return Row("error", UNREADABLE_INPUT, "", "", "", "", webhook="", field="", text=error.reason, place=error.place)
+
+
+def _describe(row: Row) -> str:
+    """Return the object, the webhook or field, and the message on one line."""
+    webhook = f", {row.webhook}" if row.webhook else ""
+    field = f"{row.field}: " if row.field else ""
+    return f"{describe_object(row)}{webhook}: {field}{row.text}"
+
+
+def print_text(rows: Sequence[Row]) -> None:
+    """Write findings with their codes to standard output, two lines each, then the numbers of errors and warnings."""
+    for row in rows:
+        write_styled(styled(f"{row.place}:"), styled(row.level, _STYLES[row.level]), styled(f"[{row.code}]"))
+        write_styled(styled(f"  {_describe(row)}"))
+    if rows:
+        write_styled(styled(count_levels(rows)))
+
+
+def print_lines(rows: Sequence[Row]) -> None:
+    """Write findings to standard error, one line each: ``FILE:LINE: error: …``, as compilers do."""
+    for row in rows:
+        write_error(f"{row.place}: {row.level}: {_describe(row)}")
+
+
+def select_new(rows: Sequence[Row], before: Sequence[Row]) -> list[Row]:
+    """Return the findings that a change causes: those that were not there before, wherever their lines are."""
+    known = Counter(structs.replace(one, place="") for one in before)
+    found = []
+    for row in rows:
+        same = structs.replace(row, place="")
+        if known[same]:
+            known[same] -= 1
+        else:
+            found.append(row)
+    return found
+
+
+def has_failures(rows: Sequence[Row], *, strict: bool) -> bool:
+    """Return whether a command with these findings exits with 1: on errors, and with ``strict`` on warnings."""
+    return any(strict or row.level == "error" for row in rows)

@@ -1,0 +1,1 @@
+"""``fleethook serve``: processes, listening, and the tasks of the leader."""

@@ -1,0 +1,120 @@
+"""``fleethook uninstall``: remove everything that fleethook has registered, and restore the workloads."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Final
+
+from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.inputs.kubeconfig import TargetOptions
+from fleethook.cli.inputs.missing_rights import describe_rules
+from fleethook.cli.output.json_output import write_json
+from fleethook.cli.output.terminal import write, write_error
+from fleethook.cli.parameters import Option
+
+if TYPE_CHECKING:
+    from fleethook.cli.uninstall.uninstall_cluster import Row, Uninstaller
+
+_PLANNED: Final = {"deleted": "would delete", "restored": "would restore", "cleaned": "would clean"}
+
+
+class Output(StrEnum):
+    """Output formats of the command."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def uninstall(
+    changed: TargetOptions = TargetOptions(),
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the changes, and make none.")] = False,
+    cert_secret: Annotated[
+        str | None,
+        Option(
+            metavar="NAMESPACE/NAME",
+            help="Delete this Secret with certificates, too; those of the chart and newer ones are found.",
+        ),
+    ] = None,
+    crds: Annotated[
+        bool,
+        Option("--crds", help="Delete the CustomResourceDefinition of YurtAppOverriders, and all overriders with it."),
+    ] = False,
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
+) -> None:
+    """Remove everything that fleethook has registered with a cluster, and restore the workloads.
+
+    The command deletes webhook configurations, policies of overriders, roles, the Lease, and Secrets with certificates.
+    It restores each workload to the template of its subject, so Pods with overrides roll out. YurtAppOverriders stay
+    and have no effect. It needs no running server and no chart.
+
+    Because the command deletes objects, one of --kubeconfig, --context and --in-cluster must name the cluster.
+
+    Stop all servers first: a leader would register again. The command waits until it knows that no leader renews the
+    Lease, at most for the duration of the Lease and some seconds. After a failure, repeat the command: it does only the
+    rest.
+
+    A workload is left if its owner or its node pool is gone, or if its annotation fleethook.io/undo is damaged.
+
+    Exit codes: 0 nothing of fleethook is left; 1 something is left, which the output names; 2 invalid arguments, a
+    leader runs, or the cluster does not respond.
+    """
+    secret = None
+    if cert_secret is not None:
+        namespace, slash, name = cert_secret.partition("/")
+        if not (namespace and slash and name) or "/" in name:
+            fail(f"--cert-secret: {cert_secret!r} is not NAMESPACE/NAME")
+        secret = (namespace, name)
+    target = changed.find_to_change()
+    from fleethook.cli.uninstall.uninstall_cluster import LeaderError, Uninstaller  # noqa: PLC0415 - as below
+    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
+
+    def report(row: "Row") -> None:
+        if output is Output.TEXT:
+            write(_format_row(row, dry_run=dry_run))
+
+    async def run() -> "Uninstaller":
+        async with target.connect() as connection:
+            made = Uninstaller(
+                connection, dry_run=dry_run, secret=secret, definitions=crds, report=report, note=_write_note
+            )
+            await made.run()
+            return made
+
+    try:
+        done = asyncio.run(run())
+    except LeaderError as error:
+        fail(str(error))
+    except (APIError, UnreachableError) as error:
+        fail(f"not finished, repeat the command: {error}")
+    _report_end(done, output, dry_run=dry_run)
+
+
+def _write_note(text: str) -> None:
+    write_error(f"note: {text}")
+
+
+def _format_row(row: "Row", *, dry_run: bool) -> str:
+    action = _PLANNED.get(row.action, row.action) if dry_run else row.action
+    name = f"{row.namespace}/{row.name}" if row.namespace else row.name
+    return f"{action:<{14 if dry_run else 9}} {f'{row.kind} {name}'.strip()}{f': {row.detail}' if row.detail else ''}"
+
+
+def _report_end(done: "Uninstaller", output: Output, *, dry_run: bool) -> None:
+    """Print the summary, and exit with 1 if something is left."""
+    if output is Output.JSON:
+        write_json({"dryRun": dry_run, "complete": done.is_complete, "objects": [one._asdict() for one in done.rows]})
+    else:
+        write(_summarize(done.rows, dry_run=dry_run))
+    if done.missing:
+        write_error(f"fleethook: the user lacks rights: {describe_rules(done.missing)}")
+    if not done.is_complete:
+        raise SystemExit(CHECK_FAILED)
+
+
+def _summarize(rows: "Sequence[Row]", *, dry_run: bool) -> str:
+    counts = Counter(str(one.action) for one in rows)
+    if not any(counts[action] for action in (*_PLANNED, "left")):
+        return "nothing of fleethook is registered"
+    planned = "would be " if dry_run else ""
+    return ", ".join([*(f"{counts[action]} {planned}{action}" for action in _PLANNED), f"{counts['left']} left"])

@@ -1,0 +1,248 @@
+"""The rules of `fleethook doctor`, on registrations with one fault each. tests/e2e/test_doctor.py asks a real apiserver."""
+
+import base64
+import copy
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleethook.cli.doctor.doctor_findings import (
+    Diagnosis,
+    check_authorities,
+    check_clock,
+    check_definition,
+    check_others,
+    check_policies,
+    check_registration,
+    check_version,
+    find_registered,
+)
+from fleethook.cluster.registration.match_conditions import Selection, SubjectName
+from fleethook.cluster.registration.webhooks import (
+    MUTATING,
+    VALIDATING,
+    ServiceReference,
+    URLReference,
+    select_workloads,
+    webhook_configurations,
+)
+from fleethook.model.crd import RESOURCES, custom_resource_definition
+from tests.e2e.pki import Authority
+
+SERVICE = ServiceReference("system", "fleethook")
+(DEFINITION,) = (custom_resource_definition(one) for one in RESOURCES if one.plural == "yurtappoverriders")
+
+
+def registration(**options: Any) -> list[dict[str, Any]]:
+    return copy.deepcopy(
+        webhook_configurations(SERVICE, **{"selecting": False, "exempt_namespaces": ["system"], **options})
+    )
+
+
+def levels(found: Iterable[Diagnosis]) -> list[str]:
+    return [one.level for one in found]
+
+
+def find_webhook(configurations: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next(one for each in configurations for one in each["webhooks"] if one["name"] == name)
+
+
+def foreign(kind: str, name: str, **members: Any) -> dict[str, Any]:
+    rule = {
+        "apiGroups": ["apps"],
+        "apiVersions": ["*"],
+        "operations": ["*"],
+        "resources": ["deployments", "statefulsets"],
+    }
+    webhook = {"name": name, "rules": [rule], **members}
+    return {"kind": kind, "metadata": {"name": "foreign"}, "webhooks": [webhook]}
+
+
+def test_the_registration_of_this_version_is_fine() -> None:
+    configurations = registration()
+    registered = find_registered(configurations)
+    (one,) = check_registration(registered)
+    assert (one.level, one.text.startswith("13 webhooks of crds, interpret, overrider in ")) == ("ok", True)
+    assert levels(check_policies(registered)) == ["ok"]
+    assert levels(check_others(configurations, registered)) == []
+    assert levels(check_definition(DEFINITION, registered)) == []
+
+
+def test_only_the_engines_that_are_registered_are_expected() -> None:
+    (one,) = check_registration(find_registered(registration(engines={"crds"})))
+    assert (one.level, one.text.startswith("2 webhooks of crds in ")) == ("ok", True)
+
+
+def test_webhooks_are_found_in_configurations_of_any_name() -> None:
+    configurations = registration()
+    for one in configurations:
+        one["metadata"]["name"] = "renamed"
+    (found,) = check_registration(find_registered(configurations))
+    assert found.text.endswith("MutatingWebhookConfiguration renamed, ValidatingWebhookConfiguration renamed")
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("operations", ["CREATE"]),
+        ("resources", ["deployments/status"]),
+        ("apiGroups", ["extensions"]),
+        ("apiVersions", ["v2"]),
+    ],
+)
+def test_a_rule_that_lost_a_value_is_an_error(field: str, values: list[str]) -> None:
+    configurations = registration()
+    find_webhook(configurations, "deployments.overrider.fleethook.io")["rules"][0][field] = values
+    assert [one.text for one in check_registration(find_registered(configurations))] == [
+        "deployments.overrider.fleethook.io has other rules than this version"
+    ]
+
+
+def listed(configurations: list[dict[str, Any]], selection: Selection) -> list[dict[str, Any]]:
+    """Add rules and conditions as a leader does."""
+    webhooks = {one["name"]: one for one in configurations[0]["webhooks"]}
+    for name, members in select_workloads(webhooks, selection).items():
+        webhooks[name]["matchConditions"] += members["matchConditions"]
+        webhooks[name]["rules"] = members["rules"]
+    return configurations
+
+
+def test_before_the_first_leader_the_webhooks_for_workloads_have_no_rules() -> None:
+    (found,) = check_registration(find_registered(registration(selecting=True)))
+    assert (found.level, found.check) == ("error", "registration")
+    assert found.text.startswith("deployments.overrider.fleethook.io and 3 more: no rules yet, because no leader has ")
+    assert "fleethook_leader" in found.remedy
+
+
+@pytest.mark.parametrize("count", range(2))
+def test_a_webhook_that_fails_closed_has_rules_only_if_a_subject_needs_it(count: int) -> None:
+    subjects = frozenset(SubjectName("a", "YurtAppSet", str(number)) for number in range(count))
+    configurations = listed(registration(selecting=True), Selection(subjects))
+    (found,) = check_registration(find_registered(configurations))
+    assert (found.level, found.text.partition(" ")[0]) == ("ok", "15")
+    del find_webhook(configurations, "deployments.optional.overrider.fleethook.io")["rules"]
+    (found,) = check_registration(find_registered(configurations))
+    assert found.text == "deployments.optional.overrider.fleethook.io has other rules than this version"
+    configurations[0]["webhooks"].pop(2)
+    (found,) = check_registration(find_registered(configurations))
+    assert found.text == "the webhook deployments.optional.overrider.fleethook.io is missing"
+
+
+def test_a_webhook_that_is_missing_or_twice_is_an_error() -> None:
+    configurations = registration()
+    twice = {**configurations[0], "metadata": {"name": "second"}, "webhooks": configurations[0]["webhooks"][:1]}
+    lost = configurations[1]["webhooks"].pop()["name"]
+    texts = [one.text for one in check_registration(find_registered([*configurations, twice]))]
+    name = configurations[0]["webhooks"][0]["name"]
+    assert texts == [
+        f"{name} is in MutatingWebhookConfiguration fleethook and MutatingWebhookConfiguration second",
+        f"the webhook {lost} is missing",
+    ]
+
+
+def bundle(directory: Path) -> str:
+    return base64.b64encode(Authority(directory, "ca").certificate.read_bytes()).decode()
+
+
+@pytest.mark.parametrize(
+    ("days", "level"), [(-1, "error"), (0, "warning"), (2, "error")]
+)  # fmt: skip
+def test_an_authority_is_valid_at_the_time_of_the_apiserver(tmp_path: Path, days: int, level: str) -> None:
+    """The authority of the tests is valid for a day."""
+    configurations = registration(engines={"crds"})
+    text = bundle(tmp_path)
+    for each in configurations:
+        for webhook in each["webhooks"]:
+            webhook["clientConfig"]["caBundle"] = text
+    now = datetime.now(UTC) + timedelta(days=days)
+    (one,) = check_authorities(find_registered(configurations), now)
+    assert one.level == level
+    assert one.text.startswith("defaults.karmada.crds.fleethook.io and 1 more: ")
+
+
+def test_a_missing_bundle_is_an_error_for_a_service_and_a_note_for_a_url() -> None:
+    now = datetime.now(UTC)
+    assert levels(check_authorities(find_registered(registration()), now)) == ["error"]
+    of_url = webhook_configurations(URLReference("https://fleethook.example.org"), selecting=False)
+    assert levels(check_authorities(find_registered(of_url), now)) == ["note"]
+
+
+@pytest.mark.parametrize("text", ["***", base64.b64encode(b"no PEM").decode()])
+def test_an_unreadable_bundle_is_an_error(text: str) -> None:
+    configurations = registration(engines={"crds"})
+    find_webhook(configurations, "rules.karmada.crds.fleethook.io")["clientConfig"]["caBundle"] = text
+    found = list(check_authorities(find_registered(configurations), datetime.now(UTC)))
+    assert "rules.karmada.crds.fleethook.io: caBundle is not PEM in base64" in [one.text for one in found]
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "text"),
+    [
+        ("deployments.overrider.fleethook.io", "Ignore", "admits objects unchecked"),
+        ("fit.yurtappset.fleethook.io", "Fail", "only advises on"),
+    ],
+)
+def test_another_failure_policy_is_a_warning(name: str, policy: str, text: str) -> None:
+    configurations = registration()
+    find_webhook(configurations, name)["failurePolicy"] = policy
+    (one,) = check_policies(find_registered(configurations))
+    assert (one.level, one.text.startswith(f"{name}: "), text in one.text) == ("warning", True, True)
+
+
+def test_a_server_that_blocks_its_own_namespace_is_found() -> None:
+    (one,) = check_policies(find_registered(registration(exempt_namespaces=[])))
+    assert (one.level, "own namespace" in one.text) == ("warning", True)
+
+
+def test_webhooks_of_others_are_noted_and_openyurts_renderer_is_an_error() -> None:
+    configurations = registration()
+    registered = find_registered(configurations)
+    (one,) = check_others([*configurations, foreign(VALIDATING, "policy.example.org")], registered)
+    assert (one.level, one.text) == (
+        "note", "policy.example.org of ValidatingWebhookConfiguration foreign is called for deployments and statefulsets, too",
+    )  # fmt: skip
+    service = {"service": {"name": "yurt-manager-webhook-service", "path": "/mutate-apps-v1-deployment"}}
+    render = foreign(MUTATING, "mutate.apps.v1.deployment", clientConfig=service)
+    found = list(check_others([*configurations, render], registered))
+    assert levels(found) == ["error", "note"]
+    assert "openyurt-versions" in found[0].remedy
+
+
+def test_a_definition_that_drops_members_is_a_warning_and_none_is_an_error() -> None:
+    registered = find_registered(registration())
+    assert levels(check_definition(None, registered)) == ["error"]
+    poor = copy.deepcopy(DEFINITION)
+    entries = poor["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["entries"]
+    del entries["items"]["properties"]["items"]["items"]["properties"]["env"]
+    (one,) = check_definition(poor, registered)
+    assert (one.level, "env" in one.text) == ("warning", True)
+    assert levels(check_definition(None, find_registered(registration(engines={"crds"})))) == []
+
+
+@pytest.mark.parametrize(
+    ("major", "minor", "level"),
+    [("1", "36", "ok"), ("1", "30+", "ok"), ("1", "29+", "error"), ("", "", "ok"), ("2", "0", "ok")],
+)
+def test_old_apiservers_are_an_error(major: str, minor: str, level: str) -> None:
+    assert check_version(major, minor, "v").level == level
+
+
+@pytest.mark.parametrize(("seconds", "level"), [(0, "ok"), (60, "ok"), (-61, "warning"), (3600, "warning")])
+def test_clocks_may_differ_by_a_minute(seconds: int, level: str) -> None:
+    assert check_clock(timedelta(seconds=seconds)).level == level
+
+
+def test_each_fault_has_a_remedy() -> None:
+    broken = registration(exempt_namespaces=[])
+    find_webhook(broken, "fit.yurtappset.fleethook.io")["failurePolicy"] = "Fail"
+    broken[1]["webhooks"].pop()
+    registered = find_registered(broken)
+    found = [
+        *check_registration(registered), *check_authorities(registered, datetime.now(UTC)), *check_policies(registered),
+        *check_definition(None, registered), *check_registration([]), check_version("1", "2", "v1.2"), check_clock(timedelta(days=1)),
+    ]  # fmt: skip
+    assert len(found) >= 7
+    assert [one for one in found if one.level != "ok" and not one.remedy] == []

@@ -1,0 +1,81 @@
+"""Files, directories and standard input as the manifests of a command."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from fleethook.cli.inputs.manifests import read_manifests, read_mappings, read_objects, read_values
+from tests.cli.commands import invoke
+
+OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"
+
+
+def test_directories_are_read_in_order_and_without_testdata(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yml", "c.txt", "testdata/fixture.yaml", "sub/d.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(OBJECT % name.replace("/", "-"))
+    assert [one.object["metadata"]["name"] for one in read_objects([tmp_path])] == ["a.yml", "b.yaml", "sub-d.yaml"]
+    (fixture,) = {one.source for one in read_manifests([tmp_path], testdata=True).documents if "testdata" in one.source}
+    assert fixture == str(tmp_path / "testdata" / "fixture.yaml")
+
+
+def test_a_named_file_is_read_from_testdata(tmp_path: Path) -> None:
+    file = tmp_path / "testdata" / "a.yaml"
+    file.parent.mkdir()
+    file.write_text(OBJECT % "a")
+    (document,) = read_objects([file])
+    assert (document.object["metadata"]["name"], document.source, document.line) == ("a", str(file), 1)
+
+
+def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"---\n{OBJECT % 'a'}".encode())))
+    (document,) = read_objects([Path("-")])
+    assert (document.source, document.line) == ("<stdin>", 2)
+
+
+def test_values_may_have_any_type(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("[1]\n---\ntext\n---\na: b\n")
+    assert [(one.value, one.line) for one in read_values(file)] == [([1], 1), ("text", 3), ({"a": "b"}, 5)]
+
+
+def test_mappings_need_no_kind(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("a: b\n")
+    assert [one.object for one in read_mappings(file)] == [{"a": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"a: [", "a.yaml:2: "),
+        (b"- 1\n", "a.yaml:1: expected a mapping"),
+        (b"\xff", "a.yaml:1: the byte 0xff is not valid UTF-8"),
+    ],
+)
+def test_unreadable_files_exit_2_with_file_and_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, problem: str
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_bytes(content)
+    with pytest.raises(SystemExit) as left:
+        read_mappings(file)
+    assert left.value.code == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_a_missing_file_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        read_objects([tmp_path / "missing.yaml"])
+    assert "No such file or directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", ["lint {}", "replay {} -f .", "lint --kubeconfig {}", "interpret check {}", "console {}"]
+)
+def test_a_path_that_cannot_be_examined_exits_2(words: str) -> None:
+    """So does a path below a directory that the user may not read."""
+    done = invoke(words.format("x" * 5000).split())
+    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+    assert done.stderr.endswith(": File name too long\n")

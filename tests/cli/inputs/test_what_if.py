@@ -1,0 +1,155 @@
+"""``--change`` and ``--without``."""
+
+from typing import Any
+
+import pytest
+
+from fleethook.cli.inputs.what_if import Overlay, overlay
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import key_of
+from tests.builders import node_pool, overrider, yurt_app_set
+
+CLUSTER = "kcp.io/cluster"
+
+
+def documents(*objects: dict[str, Any], source: str = "a.yaml") -> list[Document]:
+    return [Document(one, source, line) for line, one in enumerate(objects, start=1)]
+
+
+def named(kind: str, name: str, **metadata: Any) -> dict[str, Any]:
+    return {"apiVersion": "example.org/v1", "kind": kind, "metadata": {"name": name, **metadata}}
+
+
+def in_cluster(name: str, document: dict[str, Any]) -> dict[str, Any]:
+    return {**document, "metadata": {**document["metadata"], "annotations": {CLUSTER: name}}}
+
+
+def change(*objects: dict[str, Any], without: tuple[str, ...] = (), **options: Any) -> Overlay:
+    return Overlay(documents(*objects, source="change.yaml"), without, **options)
+
+
+def refuse(given: list[Document], changes: Overlay, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the message with which a change is refused."""
+    with pytest.raises(SystemExit) as caught:
+        overlay(given, changes)
+    assert caught.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_an_object_is_replaced_in_its_place_and_a_new_one_is_added() -> None:
+    given = documents(yurt_app_set("a"), node_pool("east"), yurt_app_set("b"))
+    edited, added = yurt_app_set("a", pools=[]), yurt_app_set("c")
+    changed = overlay(given, change(edited, added))
+    assert [one.object for one in changed.documents] == [edited, given[1].object, given[2].object, added]
+    assert [one.place for one in changed.documents] == ["change.yaml:1", "a.yaml:2", "a.yaml:3", "change.yaml:2"]
+    assert changed.keys == {key_of(edited), key_of(added)}
+
+
+def test_an_object_of_another_logical_cluster_stays() -> None:
+    given = documents(in_cluster("x", yurt_app_set()), in_cluster("y", yurt_app_set()))
+    edited = in_cluster("y", yurt_app_set(pools=[]))
+    assert [one.object for one in overlay(given, change(edited)).documents] == [given[0].object, edited]
+
+
+def test_of_a_kcp_every_manifest_names_its_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    message = refuse([], change(yurt_app_set(), kcp=True), capsys)
+    assert message == "fleethook: change.yaml:1: the logical cluster is unknown: add the annotation kcp.io/cluster\n"
+
+
+def without_namespace(document: dict[str, Any]) -> dict[str, Any]:
+    return {**document, "metadata": {name: one for name, one in document["metadata"].items() if name != "namespace"}}
+
+
+def test_a_manifest_for_a_cluster_is_in_the_namespace_of_the_context() -> None:
+    bare = without_namespace(yurt_app_set())
+    changed = overlay([], change(bare, node_pool("east"), namespace="team"))
+    assert [one.object["metadata"].get("namespace") for one in changed.documents] == ["team", None]
+
+
+def test_a_kind_is_namespaced_if_an_object_of_it_is() -> None:
+    given = documents(named("Widget", "a", namespace="team"))
+    assert overlay(given, change(named("Widget", "a"), namespace="team")).keys == {key_of(given[0].object)}
+
+
+@pytest.mark.parametrize("bare_first", [True, False])
+def test_in_files_no_namespace_and_default_are_the_same(*, bare_first: bool) -> None:
+    pair = [without_namespace(yurt_app_set()), yurt_app_set(pools=[])]
+    before, after = pair if bare_first else reversed(pair)
+    changed = overlay(documents(before), change(after))
+    assert [one.object["metadata"].get("namespace") for one in changed.documents] == [
+        before["metadata"].get("namespace")
+    ]
+    assert changed.documents[0].object["spec"] == after["spec"]
+
+
+def test_two_manifests_of_an_object_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    message = refuse([], change(yurt_app_set(), yurt_app_set()), capsys)
+    assert "change.yaml:2: YurtAppSet.apps.openyurt.io/default/demo is already defined at change.yaml:1" in message
+
+
+def test_a_manifest_that_kubectl_could_not_apply_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    hooks = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "a", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}},
+        "webhooks": [],
+    }
+    message = refuse(documents(hooks), change({**hooks, "webhooks": [{"rules": []}]}), capsys)
+    assert message.startswith("fleethook: change.yaml:1: kubectl apply would fail: /webhooks/0: ")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "YurtAppSet/demo",
+        "yurtappset/demo",
+        "yurtappsets/demo",
+        "yurtappset.apps.openyurt.io/demo",
+        "yurtappset/default/demo",
+        "YurtAppSet.apps.openyurt.io/default/demo",
+    ],
+)
+def test_an_object_is_removed_by_each_form_of_its_name(name: str) -> None:
+    given = documents(yurt_app_set(), overrider(), node_pool("demo"))
+    changed = overlay(given, change(without=(name,)))
+    assert changed.documents == given[1:]
+    assert changed.keys == {key_of(given[0].object)}
+
+
+def test_an_ambiguous_name_lists_the_candidates(capsys: pytest.CaptureFixture[str]) -> None:
+    given = documents(in_cluster("x", yurt_app_set()), in_cluster("y", yurt_app_set()))
+    message = refuse(given, change(without=("YurtAppSet/demo",)), capsys)
+    assert message == (
+        "fleethook: --without YurtAppSet/demo names several objects; give one of "
+        "YurtAppSet.apps.openyurt.io/default/demo@x, YurtAppSet.apps.openyurt.io/default/demo@y\n"
+    )
+    name = "YurtAppSet.apps.openyurt.io/default/demo@y"
+    assert overlay(given, change(without=(name,))).documents == given[:1]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("YurtAppSet/other", "no such object; there are YurtAppSet.apps.openyurt.io/default/demo"),
+        ("YurtAppSet/team/demo", "no such object; there are YurtAppSet.apps.openyurt.io/default/demo"),
+        ("Deployment/demo", "no object of this kind; the kinds are YurtAppSet.apps.openyurt.io"),
+        ("YurtAppSet.example.org/demo", "no object of this kind; the kinds are YurtAppSet.apps.openyurt.io"),
+        ("demo", "expected KIND/NAME, as in YurtAppOverrider/default/demo"),
+        ("a/b/c/d", "expected KIND/NAME, as in YurtAppOverrider/default/demo"),
+        ("YurtAppSet/", "expected KIND/NAME, as in YurtAppOverrider/default/demo"),
+    ],
+)
+def test_an_unknown_name_is_refused(name: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refuse(documents(yurt_app_set()), change(without=(name,)), capsys)
+    assert message == f"fleethook: --without {name}: {reason}\n"
+
+
+def test_many_candidates_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    given = documents(*(yurt_app_set(f"set-{number:02}") for number in range(12)))
+    message = refuse(given, change(without=("YurtAppSet/other",)), capsys)
+    assert message.endswith("YurtAppSet.apps.openyurt.io/default/set-09 and 2 more\n")
+
+
+def test_one_object_cannot_be_changed_and_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    message = refuse(documents(yurt_app_set()), change(yurt_app_set(), without=("YurtAppSet/demo",)), capsys)
+    assert "--without and --change (change.yaml:1) both name YurtAppSet.apps.openyurt.io/default/demo" in message

@@ -1,0 +1,171 @@
+"""A directory with manifests and other files: skipped documents, and unreadable documents as results."""
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from fleethook.cli.inputs.manifests import InputError
+from fleethook.cli.output.input_errors import annotate_errors, make_error_row, report_input_errors
+from fleethook.cluster.manifests.yaml_reader import ManifestError
+from tests.cli.commands import invoke
+from tests.cli.interpreting import CUSTOMIZATION, FIXTURE
+from tests.serving import EXAMPLES, REVIEW
+
+STORY = EXAMPLES / "yurtappoverrider" / "story-2"
+ERRORS = {"broken.yaml:2", "broken.yaml:5", "latin.yaml:1", "packed.yaml:1"}
+COMMANDS = [
+    ("lint", "-f"), ("render", "-f"), ("compile", "-f"), ("convert", "-f"), ("explain", "--all", "-f"),
+    ("diff", "--without", "NodePool/beijing", "--against"), ("interpret", "check"), ("interpret", "test"),
+    ("interpret", "register", "--service", "a/b", "-f"), ("replay", str(REVIEW), "-f"),
+]  # fmt: skip
+
+
+def run(*words: str) -> tuple[int, str, str]:
+    result = invoke(words)
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Return a directory with manifests, a fixture, and files of other tools."""
+    found = tmp_path / "deploy"
+    shutil.copytree(STORY, found)
+    (found / "pools.yaml").write_text(
+        "".join(f"---\napiVersion: apps.openyurt.io/v1beta2\nkind: NodePool\nmetadata: {{name: {name}}}\n" for name in ("hangzhou", "beijing"))
+    )  # fmt: skip
+    (found / "chart").mkdir()
+    (found / "chart" / "values.yaml").write_text("replicaCount: 1\n")
+    (found / "kustomization.yaml").write_text("resources: [overrider.yaml]\n")
+    (found / "customization.yaml").write_text(CUSTOMIZATION)
+    (found / "game-test.yaml").write_text(FIXTURE)
+    (found / "setup.py").write_text("raise SystemExit('only for builds')\n")
+    (found / "README.md").write_text("# Deploy\n")
+    return found
+
+
+def add_unreadable_files(directory: Path) -> None:
+    (directory / "broken.yaml").write_text("---\nkind: X\n---\na: [\n")
+    (directory / "latin.yaml").write_bytes(b"# caf\xe9\n")
+    (directory / "packed.yaml").write_bytes(gzip.compress(b"a: b", mtime=0))
+
+
+def find_places(directory: Path, text: str) -> set[str]:
+    return {place for place in ERRORS if f"{directory}/{place}" in text}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_other_files_are_skipped_named_refused_or_left_out(command: tuple[str, ...], directory: Path) -> None:
+    words = (*command, str(directory))
+    number = 2 if command == ("interpret", "test") else 3
+    note = f"note: skipped {number} documents that are no Kubernetes objects"
+    code, _, err = run(*words)
+    assert (code == 2, f"{note} (--verbose names them)\n" in err) == (command[0] == "replay", True)
+    _, _, err = run(*words, "--verbose")
+    assert f"{note}\nnote: {directory}/chart/values.yaml:1: has neither apiVersion nor kind\n" in err
+    code, _, err = run(*words, "--strict")
+    assert (code, f"fleethook: {directory}/kustomization.yaml:1: has neither" in err) == (2, True)
+    _, _, err = run(*words, "--exclude", "chart", "--exclude", "kustomization.*", "--exclude", "*-test.yaml")
+    assert "note: skipped" not in err
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_unreadable_documents_are_results_of_the_json_output(command: tuple[str, ...], directory: Path) -> None:
+    add_unreadable_files(directory)
+    output = ("--output", "sarif") if command == ("interpret", "check") else ("--output", "json")
+    code, out, err = run(*command, str(directory), *output)
+    assert code == 2
+    assert json.loads(out)
+    # A fixture has file and line as two members.
+    shown = out.replace('",\n    "line": ', ":") if command == ("interpret", "test") else err
+    assert find_places(directory, shown) == ERRORS
+    assert find_places(directory, err) == ERRORS
+    assert "latin.yaml" in out
+
+
+@pytest.mark.parametrize("command", [("lint", "-f"), ("render", "-f"), ("interpret", "check")], ids=" ".join)
+def test_unreadable_documents_are_annotations_beside_the_other_findings(
+    command: tuple[str, ...], directory: Path
+) -> None:
+    add_unreadable_files(directory)
+    (directory / "customization.yaml").write_text(
+        CUSTOMIZATION.replace("return observedObj", "return x + + observedObj")
+    )
+    code, out, _ = run(*command, str(directory), "--output", "github")
+    lines = [one for one in out.splitlines() if "title=unreadable-input" in one]
+    places = {
+        one.split("file=")[1].split(",title")[0].removeprefix(f"{directory}/").replace(",line=", ":") for one in lines
+    }
+    assert (code, places) == (2, ERRORS)
+    assert len(out.splitlines()) > len(lines)
+    code, out, _ = run(*command, str(directory), "--output", "sarif")
+    results = json.loads(out)["runs"][0]["results"]
+    found = [one["locations"][0]["physicalLocation"] for one in results if one["ruleId"] == "unreadable-input"]
+    lines = [f"{Path(one['artifactLocation']['uri']).name}:{one['region']['startLine']}" for one in found]
+    assert (code, set(lines)) == (2, ERRORS)
+    assert len({one["partialFingerprints"]["fleethook/v1"] for one in results}) == len(results)
+
+
+def test_fixtures_run_beside_unreadable_documents(directory: Path) -> None:
+    add_unreadable_files(directory)
+    code, out, _ = run("interpret", "test", str(directory))
+    assert (code, "1 passed, 0 failed" in out) == (2, True)
+    code, out, _ = run("interpret", "test", str(directory), "--output", "junit")
+    suite = ET.fromstring(out)
+    assert (code, suite.get("tests"), suite.get("failures")) == (2, "5", "4")
+
+
+def test_a_script_that_cannot_be_used_is_a_result_of_a_test(directory: Path) -> None:
+    (directory / "customization.yaml").write_text(CUSTOMIZATION.replace("function", "functio"))
+    code, out, _ = run("interpret", "test", str(directory), "--output", "json")
+    (row,) = json.loads(out)
+    assert (code, row["file"], row["operation"]) == (2, f"{directory}/customization.yaml", "")
+
+
+def test_a_python_file_that_cannot_be_loaded_is_an_annotation(directory: Path) -> None:
+    file = directory / "broken_interpreter.py"
+    file.write_text("interpreter = 1\n\ndef (\n")
+    code, out, _ = run("interpret", "check", str(directory), "--output", "github")
+    assert (code, f"::error file={file},line=3,title=unreadable-input::" in out) == (2, True)
+
+
+def test_a_request_that_is_no_object_is_a_result(tmp_path: Path) -> None:
+    (tmp_path / "request.yaml").write_text("---\na: b\n")
+    words = (
+        "explain",
+        "-f",
+        str(EXAMPLES / "kcp-widgets"),
+        "--request",
+        str(tmp_path / "request.yaml"),
+        "-o",
+        "json",
+    )
+    code, out, _ = run(*words)
+    assert (code, json.loads(out)["errors"][0]["place"]) == (2, f"{tmp_path}/request.yaml:2")
+
+
+def test_no_workload_is_printed_if_one_could_be_wrong(directory: Path) -> None:
+    add_unreadable_files(directory)
+    code, out, err = run("render", "-f", str(directory))
+    assert (code, out) == (2, "")
+    assert "warning: YurtAppOverrider story-2/demo1" in err
+
+
+def test_a_missing_file_is_an_annotation_in_its_first_line(tmp_path: Path) -> None:
+    code, out, _ = run("lint", "-f", str(tmp_path / "none.yaml"), "--output", "github")
+    assert (code, out.startswith(f"::error file={tmp_path}/none.yaml,line=1,title=unreadable-input::")) == (2, True)
+
+
+def test_input_errors_are_written_in_the_format_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    errors = [ManifestError("a.yaml", 3, "no"), ManifestError("<stdin>", 0, "none")]
+    for output, expected in (
+        ("text", ""),
+        ("json", json.dumps({"errors": [*map(make_error_row, errors)]}, indent=2) + "\n"),
+    ):
+        with pytest.raises(InputError), report_input_errors(output):
+            raise InputError(errors)
+        assert capsys.readouterr().out == expected
+    assert [(one.file, one.line) for one in annotate_errors(errors)] == [("a.yaml", 3), ("", 1)]

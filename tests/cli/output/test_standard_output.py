@@ -1,0 +1,116 @@
+"""Failures of arguments and of standard output: each command prints one line on standard error, and exits."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import NET
+
+ROOT = Path(__file__).parents[3]
+COMMANDS = ["serve", "render", "explain", "lint", "convert", "certs", "crds", "interpret"]
+FULL = "fleethook: cannot write to standard output: no space left on device\n"
+C_LOCALE = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+NON_ASCII_HELP = r"from fleethook import cli; cli.COMMANDS = cli.COMMANDS._replace(help='Gr\xf6\xdfe')"
+# Not valid UTF-8, but a file name on Linux.
+BROKEN = b"/tmp/\xff.yaml"
+
+
+def run(
+    *arguments: str | bytes, stdout: int | None = subprocess.PIPE, prelude: str = "", **environment: str
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run the program in a process of its own, because the test is about the streams of the process."""
+    kept = {name: value for name, value in os.environ.items() if name != "LC_ALL" and not name.startswith("PYTHON")}
+    code = f"{prelude}\nfrom fleethook.cli import main\nmain()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        check=False, stdout=stdout, stderr=subprocess.PIPE, timeout=NET, cwd=ROOT, env={**kept, **environment},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_full_standard_output_is_an_error_of_each_command(command: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = run(command, "--help", stdout=full.fileno())
+    assert (done.returncode, done.stderr.decode()) == (2, FULL)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_standard_output_is_an_error_within_a_command(tmp_path: Path, unbuffered: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = run(
+            "crds", "--data-dir", str(tmp_path), "cache", "ls", stdout=full.fileno(), PYTHONUNBUFFERED=unbuffered
+        )
+    assert (done.returncode, done.stderr.decode()) == (2, FULL)
+
+
+def test_a_server_that_cannot_print_its_address_stops_without_a_traceback(tmp_path: Path) -> None:
+    arguments = ("serve", "--manifests", "examples/yurtappoverrider", "--port", "0", "--cert-dir", str(tmp_path))
+    with Path("/dev/full").open("wb") as full:
+        done = run(*arguments, stdout=full.fileno())
+    assert done.returncode == 2
+    assert done.stderr.decode().endswith(FULL)
+    assert "Traceback" not in done.stderr.decode()
+
+
+def test_a_closed_standard_output_is_an_error() -> None:
+    # With "exec", the shell does not open a standard output for Python.
+    command = ["/bin/sh", "-c", 'exec "$0" -m fleethook --version >&-', sys.executable]
+    done = subprocess.run(command, check=False, capture_output=True, timeout=NET, cwd=ROOT)
+    assert done.returncode == 2
+    assert done.stderr == b"fleethook: cannot write to standard output: bad file descriptor\n"
+
+
+def test_a_closed_pipe_exits_1_without_a_message() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = run("lint", "--help", stdout=writing)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize("environment", [{"PYTHONIOENCODING": "ascii"}, C_LOCALE])
+def test_text_that_the_encoding_lacks_is_an_error_with_a_remedy(environment: dict[str, str]) -> None:
+    done = run("--help", prelude=NON_ASCII_HELP, **environment)
+    assert done.returncode == 2
+    assert done.stderr.decode() == (
+        "fleethook: cannot write '\\xf6' to standard output, whose encoding is ascii: "
+        "set PYTHONUTF8=1 or a locale such as LC_ALL=C.UTF-8\n"
+    )
+
+
+def test_the_users_error_handler_for_such_text_is_kept() -> None:
+    done = run("--help", prelude=NON_ASCII_HELP, PYTHONIOENCODING="ascii:replace")
+    assert done.returncode == 0
+    assert b"Gr??e" in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_each_command_needs_ascii_only(command: str) -> None:
+    done = run(command, "--help", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("arguments", [("lint", "--manifests"), ("crds", "verify"), ("crds", "--data-dir"), ()])
+def test_an_argument_that_is_not_utf_8_is_an_error(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments, BROKEN, "--help", LC_ALL="C.UTF-8")
+    assert done.returncode == 2
+    text = f"fleethook: argument {len(arguments) + 1} is not valid UTF-8: '/tmp/\\xff.yaml': give it in UTF-8\n"
+    assert done.stderr.decode() == text
+    assert done.stdout == b""
+
+
+def test_an_argument_in_utf_8_is_an_error_where_the_locale_is_ascii() -> None:
+    done = run("lint", "--manifests", "ä", **C_LOCALE)
+    assert done.returncode == 2
+    assert done.stderr.decode().endswith("set PYTHONUTF8=1 or a locale such as LC_ALL=C.UTF-8\n")
+
+
+def test_an_argument_in_utf_8_is_accepted(tmp_path: Path) -> None:
+    (tmp_path / "ä").mkdir()
+    done = run("crds", "--data-dir", str(tmp_path / "ä"), "cache", "ls", LC_ALL="C.UTF-8")
+    assert (done.returncode, done.stdout) == (0, b"the cache is empty\n")

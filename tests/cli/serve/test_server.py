@@ -1,0 +1,303 @@
+"""SIGTERM to a real server process with open connections. The clients never close them; the server must."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from fleethook.asgi import create_app
+from fleethook.cli.serve.server import GracefulServer
+from fleethook.cluster.registration.paths import INTERPRET
+from fleethook.settings import Settings
+from tests.serving import EXAMPLES, MUTATE, REVIEW, ROOT, Server, serving
+from tests.waiting import NET, wait_for
+
+BODY: Final = REVIEW.read_bytes()
+HEAD: Final = f"POST {MUTATE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
+REQUEST: Final = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
+NEVER: Final = "3600"
+# uvicorn logs this when it gives up connections, after 25 s by default.
+GIVEN_UP: Final = "timeout graceful shutdown exceeded"
+
+
+class Client:
+    """One connection. It does not close its side of TLS when the server closes its own."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+
+    def answer(self) -> tuple[bytes, bool]:
+        """Return the head of one answer, and whether it allows the request or an interpreter succeeded."""
+        received = b""
+        while b"\r\n\r\n" not in received:
+            received += self.read()
+        head, _, body = received.partition(b"\r\n\r\n")
+        length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.startswith(b"content-length:"))
+        while len(body) < length:
+            body += self.read()
+        response = json.loads(body)["response"]
+        return head, bool(response.get("allowed", response.get("successful")))
+
+    def read(self) -> bytes:
+        data = self.connection.recv(65536)
+        assert data, "the server closed the connection"
+        return data
+
+    def is_ended(self) -> bool:
+        """Return whether the server ends the connection with close_notify, as TLS requires."""
+        return self.connection.recv(1) == b""
+
+
+class SlowServer(NamedTuple):
+    """A server and its connections, which end with the block."""
+
+    server: Server
+    stack: contextlib.ExitStack
+
+    def connect(self, *, buffer: int | None = None) -> Client:
+        plain = self.connect_without_tls(buffer=buffer).connection
+        wrapped = self.server.context().wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False)
+        return Client(self.stack.enter_context(wrapped))
+
+    def connect_without_tls(self, *, buffer: int | None = None) -> Client:
+        plain = self.stack.enter_context(socket.socket())
+        if buffer is not None:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        plain.settimeout(NET)
+        plain.connect(("127.0.0.1", self.server.port))
+        return Client(plain)
+
+
+def connect_silently(slow: SlowServer) -> Client:
+    return slow.connect()
+
+
+def connect_without_handshake(slow: SlowServer) -> Client:
+    return slow.connect_without_tls()
+
+
+def connect_and_wait(slow: SlowServer) -> Client:
+    client = slow.connect()
+    client.connection.sendall(REQUEST)
+    assert client.answer()[1]
+    return client
+
+
+def send_half_a_head(slow: SlowServer) -> Client:
+    client = slow.connect()
+    client.connection.sendall(HEAD)
+    return client
+
+
+def send_half_a_second_head(slow: SlowServer) -> Client:
+    client = connect_and_wait(slow)
+    client.connection.sendall(HEAD)
+    return client
+
+
+def send_incomplete_request(slow: SlowServer) -> Client:
+    """Send a request without the last 100 bytes of its body, after the server has answered 100 Continue."""
+    client = slow.connect()
+    client.connection.sendall(HEAD + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(BODY))
+    assert client.read() == b"HTTP/1.1 100 Continue\r\n\r\n"
+    client.connection.sendall(BODY[:-100])
+    return client
+
+
+@contextlib.contextmanager
+def serve_slow_clients(directory: Path, workers: str, *arguments: str, **environment: str) -> Iterator[SlowServer]:
+    """Start a server without time limits for clients, so that only the shutdown ends connections."""
+    limits = {"FLEETHOOK_HEADER_TIMEOUT": NEVER, "FLEETHOOK_REQUEST_TIMEOUT": NEVER, "FLEETHOOK_KEEP_ALIVE": NEVER}
+    with serving(directory, "--workers", workers, *arguments, **limits, **environment) as server:
+        wait_for(lambda: server.log.read_text().count("Application startup complete") == int(workers))
+        with contextlib.ExitStack() as stack:
+            yield SlowServer(server, stack)
+
+
+def begin_shutdown(server: Server, workers: str) -> None:
+    """Send SIGTERM, and wait until every worker has closed its listener."""
+    server.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: server.log.read_text().count("Shutting down") == int(workers), what="the shutdown begins")
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(
+    "connect_client",
+    [connect_silently, connect_without_handshake, connect_and_wait, send_half_a_head, send_half_a_second_head],
+)
+def test_idle_connections_do_not_delay_the_shutdown(
+    tmp_path: Path, connect_client: Callable[[SlowServer], Client], workers: str
+) -> None:
+    with serve_slow_clients(tmp_path, workers) as slow:
+        # Enough connections for each worker to have some.
+        clients = [connect_client(slow) for _ in range(4)]
+        slow.server.process.send_signal(signal.SIGTERM)
+
+        assert slow.server.process.wait(timeout=NET) == 0
+        assert GIVEN_UP not in slow.server.log.read_text()
+        assert "Traceback" not in slow.server.log.read_text()
+        assert all(client.is_ended() for client in clients)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_requests_in_flight_are_answered_before_the_server_exits(tmp_path: Path, workers: str) -> None:
+    with serve_slow_clients(tmp_path, workers) as slow:
+        clients = [send_incomplete_request(slow) for _ in range(4)]
+        begin_shutdown(slow.server, workers)
+        wait_for(lambda: is_refused(slow.server), what="new connections are refused")
+        assert slow.server.process.poll() is None
+
+        for client in clients:
+            client.connection.sendall(BODY[-100:])
+        answers = [client.answer() for client in clients]
+
+        assert all(allowed for _, allowed in answers)
+        assert all(b"connection: close" in head for head, _ in answers)
+        assert slow.server.process.wait(timeout=NET) == 0
+        assert GIVEN_UP not in slow.server.log.read_text()
+
+
+def is_refused(server: Server) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", server.port), timeout=NET).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_after_sigterm_the_server_is_unready_and_answers_until_the_delay_ends(tmp_path: Path) -> None:
+    with serve_slow_clients(tmp_path, "1", "--drain-delay", NEVER) as slow:
+        kept, half = connect_and_wait(slow), send_incomplete_request(slow)
+        slow.server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: slow.server.request("GET", "/readyz")[0] == 503)
+        half.connection.sendall(BODY[-100:])
+        assert half.answer()[1]
+        for client in (kept, slow.connect()):
+            client.connection.sendall(REQUEST)
+            head, allowed = client.answer()
+            assert allowed
+            assert b"connection: close" in head
+            assert client.is_ended()
+
+        # The second signal ends the delay.
+        slow.server.process.send_signal(signal.SIGTERM)
+        assert slow.server.process.wait(timeout=NET) == 0
+        assert GIVEN_UP not in slow.server.log.read_text()
+
+
+def send_to_group(server: Server, number: signal.Signals) -> None:
+    """Send a signal to the server and its workers, as a terminal does."""
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+    for process in (server.process.pid, *map(int, children)):
+        os.kill(process, number)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_ctrl_c_with_a_sigterm_of_the_parent_is_one_signal(tmp_path: Path, workers: str) -> None:
+    with serve_slow_clients(tmp_path, workers) as slow:
+        half = send_incomplete_request(slow)
+        send_to_group(slow.server, signal.SIGINT)
+        slow.server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: slow.server.log.read_text().count("Shutting down") == int(workers))
+        half.connection.sendall(BODY[-100:])
+        assert half.answer()[1]
+        assert slow.server.process.wait(timeout=NET) == 0
+        assert "Traceback" not in slow.server.log.read_text()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_second_ctrl_c_ends_requests_without_a_traceback(tmp_path: Path, workers: str) -> None:
+    with serve_slow_clients(tmp_path, workers) as slow:
+        send_incomplete_request(slow)
+        send_to_group(slow.server, signal.SIGINT)
+        wait_for(lambda: slow.server.log.read_text().count("Shutting down") == int(workers))
+        send_to_group(slow.server, signal.SIGINT)
+        assert slow.server.process.wait(timeout=NET) == 0
+        assert "Traceback" not in slow.server.log.read_text()
+        assert slow.server.log.read_text().count("Application shutdown complete") == int(workers)
+
+
+def test_requests_that_outlast_the_shutdown_leave_no_traceback(tmp_path: Path) -> None:
+    with serve_slow_clients(tmp_path, "1", FLEETHOOK_SHUTDOWN_TIMEOUT="1") as slow:
+        send_incomplete_request(slow)
+        send_to_group(slow.server, signal.SIGINT)
+        assert slow.server.process.wait(timeout=NET) == 0
+        assert GIVEN_UP in slow.server.log.read_text()
+        assert "Traceback" not in slow.server.log.read_text()
+
+
+INTERRUPTIBLE: Final = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from fleethook.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["fleethook.settings", "fleethook.cli.serve.server_process"])
+def test_ctrl_c_while_the_server_imports_its_modules_prints_nothing(tmp_path: Path, module: str) -> None:
+    # With importtime, Python prints a line for each module. A shell lets processes in the background ignore SIGINT.
+    command = [sys.executable, "-X", "importtime", "-c", INTERRUPTIBLE, "serve", "--manifests", str(tmp_path)]
+    command += ["--port", "0", "--cert-dir", str(tmp_path / "certs")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stderr is not None
+        next(line for line in process.stderr if line.rpartition("|")[2].strip() == module)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=NET)
+    assert process.returncode == 130
+    assert [line for line in errors.splitlines() if not line.startswith("import time:")] == []
+
+
+async def test_a_start_that_is_cancelled_logs_no_traceback(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    before = asyncio.all_tasks()
+    app = create_app(Settings(manifests=EXAMPLES, cert_dir=tmp_path))
+    server = GracefulServer(app, ssl.create_default_context(), ready=lambda _: None)
+    serving = asyncio.create_task(server.serve(sockets=[]))
+    while "Waiting for application startup." not in caplog.text:
+        await asyncio.sleep(0)
+    serving.cancel()
+    await asyncio.wait([serving])
+    assert serving.cancelled()
+    # The end of the event loop cancels the rest.
+    for task in (left := asyncio.all_tasks() - before):
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    assert left
+    assert not [one for one in caplog.records if one.exc_info or one.levelname == "ERROR"]
+
+
+def build_status_question(message: str) -> dict[str, Any]:
+    """Return Karmada's question for the status of a Job with a message of any length."""
+    status = {"conditions": [{"type": "Failed", "status": "True", "message": message}]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": {}, "status": status}
+    request = {"uid": "u", "operation": "InterpretStatus", "object": job}
+    return {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext", "request": request}
+
+
+def test_a_slow_reader_gets_its_complete_answer(tmp_path: Path) -> None:
+    with serve_slow_clients(tmp_path, "1") as slow:
+        # The answer has the object's status, and is larger than the system's buffers.
+        client = slow.connect(buffer=4096)
+        body = json.dumps(build_status_question("m" * 6_000_000)).encode()
+        head = HEAD.replace(MUTATE.encode(), INTERPRET.encode())
+        client.connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        wait_for(lambda: '"successful":true' in slow.server.log.read_text(), what="the question is answered")
+        begin_shutdown(slow.server, "1")
+        # A server that does not wait for the client would end the connection within this time.
+        time.sleep(1)
+
+        assert client.answer()[1]
+        assert client.is_ended()
+        assert slow.server.process.wait(timeout=NET) == 0

@@ -1,0 +1,253 @@
+"""Tests of `fleethook uninstall` with an apiserver in memory; tests/e2e/test_uninstall.py has a real one."""
+
+import copy
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from fleethook.cli.uninstall.uninstall_cluster import Action, LeaderError, Uninstaller
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.connection import Connection
+from fleethook.engines.overrider.policies.compilation import COMPILED_LABEL
+from tests.apiserver_rules import parse_path
+from tests.builders import entry, image, overrider, rendered, workload, yurt_app_set
+from tests.cluster.object_server import ObjectServer
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+WEBHOOKS = f"{ADMISSION}/mutatingwebhookconfigurations"
+DEPLOYMENT = "/apis/apps/v1/namespaces/default/deployments/demo-hangzhou-x"
+SUBJECT = yurt_app_set()
+RENDERED = rendered(workload(), SUBJECT, overrider(entry("*", items=[image("nginx", "nginx:2.0")])))
+KINDS = {
+    "mutatingwebhookconfigurations": ADMISSION,
+    "validatingwebhookconfigurations": ADMISSION,
+    "mutatingadmissionpolicybindings": ADMISSION,
+    "mutatingadmissionpolicies": ADMISSION,
+    "yurtappsets": "/apis/apps.openyurt.io/v1alpha1",
+    "yurtappoverriders": "/apis/apps.openyurt.io/v1alpha1",
+    "deployments": "/apis/apps/v1",
+    "statefulsets": "/apis/apps/v1",
+    "clusterroles": "/apis/rbac.authorization.k8s.io/v1",
+    "leases": "/apis/coordination.k8s.io/v1",
+    "secrets": "/api/v1",
+    "customresourcedefinitions": "/apis/apiextensions.k8s.io/v1",
+}
+CALLS_US = 'admission webhook is away: failed calling webhook "deployments.overrider.fleethook.io"'
+
+
+class Cluster(ObjectServer):
+    """An apiserver without some rights. ``denied`` are raised by the next patches; ``meanwhile`` runs before the next ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_served = lambda path: path.startswith(f"{KINDS.get(parse_path(path).plural)}/")
+        self.denied: list[Exception] = []
+        self.meanwhile: list[Callable[[], None]] = []
+        self.forbidden: set[tuple[str, str]] = set()
+        self.writes: list[str] = []
+
+    def put(self, plural: str, document: dict[str, Any]) -> str:
+        namespace = document["metadata"].get("namespace")
+        place = f"{KINDS[plural]}/namespaces/{namespace}/{plural}" if namespace else f"{KINDS[plural]}/{plural}"
+        path = f"{place}/{document['metadata']['name']}"
+        self.store(path, {**document, "apiVersion": parse_path(path).api_version})
+        return path
+
+    def answer(self, method: str, path: str, *, query: Any, body: Any, content_type: str) -> Any:
+        plural = parse_path(path).plural
+        verb = {"GET": "get" if path in self.objects else "list"}.get(method, method.lower())
+        if (verb, plural) in self.forbidden:
+            raise APIError(403, "Forbidden", f'{plural} is forbidden: User "u" cannot {verb} resource "{plural}"')
+        if method != "GET":
+            self.writes.append(f"{method} {path}")
+        if method == "PATCH" and self.meanwhile:
+            self.meanwhile.pop(0)()
+        if method == "PATCH" and self.denied:
+            raise self.denied.pop(0)
+        return super().answer(method, path, query=query, body=body, content_type=content_type)
+
+
+def document(kind: str, name: str, **fields: Any) -> dict[str, Any]:
+    metadata = {"name": name, **fields.pop("metadata", {})}
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **fields}
+
+
+async def uninstall(cluster: Cluster, **options: Any) -> Uninstaller:
+    async def sleep(_: float) -> None:
+        pass
+
+    made = Uninstaller(cast("Connection", cluster), **{"dry_run": False, "sleep": sleep, **options})
+    await made.run()
+    return made
+
+
+def list_rows(done: Uninstaller, action: Action) -> list[str]:
+    return [one.name for one in done.rows if one.action is action]
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = Cluster()
+    made.put("yurtappsets", SUBJECT)
+    made.put("deployments", RENDERED)
+    return made
+
+
+async def test_webhooks_and_policies_are_deleted_before_workloads_are_written(cluster: Cluster) -> None:
+    labels = {COMPILED_LABEL: "7"}
+    cluster.put("mutatingwebhookconfigurations", document("MutatingWebhookConfiguration", "fleethook"))
+    for plural, kind in (
+        ("mutatingadmissionpolicies", "MutatingAdmissionPolicy"),
+        ("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
+    ):
+        cluster.put(plural, document(kind, "p", metadata={"labels": labels}))
+    planned = await uninstall(cluster, dry_run=True)
+    assert cluster.writes == []
+    done = await uninstall(cluster)
+    assert [one.rpartition("/")[0].rpartition("/")[2] for one in cluster.writes] == [
+        "mutatingwebhookconfigurations", "mutatingadmissionpolicybindings", "mutatingadmissionpolicies", "deployments",
+    ]  # fmt: skip
+    assert done.rows == planned.rows
+    assert done.is_complete
+    assert (await uninstall(cluster)).rows == []
+
+
+async def test_a_write_is_repeated_after_conflicts_and_while_the_apiserver_still_calls_us(cluster: Cluster) -> None:
+    def scale() -> None:
+        other = copy.deepcopy(cluster.objects[DEPLOYMENT])
+        other["metadata"]["labels"]["other"] = "writer"
+        cluster.store(DEPLOYMENT, other)
+
+    cluster.meanwhile = [lambda: None, scale]
+    cluster.denied = [APIError(500, "InternalError", CALLS_US)]
+    done = await uninstall(cluster)
+    assert (list_rows(done, Action.RESTORED), len(cluster.writes)) == (["demo-hangzhou-x"], 3)
+    stored = cluster.objects[DEPLOYMENT]
+    assert (stored["spec"], stored["metadata"]["labels"]["other"]) == (workload()["spec"], "writer")
+
+
+async def test_a_workload_that_is_deleted_meanwhile_needs_no_write(cluster: Cluster) -> None:
+    cluster.meanwhile = [lambda: cluster.remove(DEPLOYMENT)]
+    done = await uninstall(cluster)
+    assert ([one for one in done.rows if one.action is Action.LEFT], done.is_complete) == ([], True)
+
+
+async def test_a_workload_that_a_policy_renders_again_is_written_again_and_reported_in_the_end(
+    cluster: Cluster,
+) -> None:
+    def rendered_again(times: int) -> Cluster:
+        made = Cluster()
+        made.objects = copy.deepcopy(cluster.objects)
+
+        def render(_: Any, written: Any) -> Any:
+            nonlocal times
+            times -= 1
+            return {**RENDERED, "metadata": {**written["metadata"], **RENDERED["metadata"]}} if times >= 0 else written
+
+        made.admit = render
+        return made
+
+    assert list_rows(await uninstall(rendered_again(2)), Action.RESTORED) == ["demo-hangzhou-x"]
+    done = await uninstall(rendered_again(1000))
+    assert "renders it again" in next(one.detail for one in done.rows if one.action is Action.LEFT)
+
+
+async def test_a_refusal_by_another_webhook_is_reported_with_its_message(cluster: Cluster) -> None:
+    cluster.denied = [APIError(403, "Forbidden", 'admission webhook "a.b.c" denied the request: no')]
+    done = await uninstall(cluster)
+    assert [one.detail for one in done.rows] == ['cannot patch: admission webhook "a.b.c" denied the request: no']
+    assert (done.is_complete, done.missing, len(cluster.writes)) == (False, set(), 1)
+
+
+@pytest.mark.parametrize(
+    ("verb", "plural", "writes"),
+    [("patch", "deployments", 1), ("list", "yurtappsets", 1), ("list", "leases", 1), ("list", "secrets", 2)],
+)
+async def test_a_missing_right_ends_only_the_work_that_needs_it(
+    cluster: Cluster, verb: str, plural: str, writes: int
+) -> None:
+    cluster.put("mutatingwebhookconfigurations", document("MutatingWebhookConfiguration", "fleethook"))
+    cluster.forbidden = {(verb, plural)}
+    notes: list[str] = []
+    done = await uninstall(cluster, note=notes.append)
+    assert ({one[1:] for one in done.missing}, done.is_complete, len(cluster.writes)) == (
+        {(plural, verb)},
+        False,
+        writes,
+    )
+    assert bool(notes) == (plural in ("yurtappsets", "leases"))
+    cluster.forbidden = set()
+    assert (await uninstall(cluster)).is_complete
+    assert cluster.objects[DEPLOYMENT]["spec"] == workload()["spec"]
+
+
+async def test_a_renewed_lease_ends_the_command_and_a_dead_one_is_deleted(cluster: Cluster) -> None:
+    spec = {"holderIdentity": "pod-a", "leaseDurationSeconds": 1, "renewTime": "1"}
+    lease = document("Lease", "fleethook", metadata={"namespace": "fleet"}, spec=spec)
+    path = cluster.put("leases", lease)
+    notes: list[str] = []
+    dry = await uninstall(cluster, dry_run=True, note=notes.append)
+    assert (list_rows(dry, Action.DELETED), "held by pod-a" in notes[0]) == (["fleethook"], True)
+
+    async def renew(_: float) -> None:
+        cluster.store(path, {**lease, "spec": {**spec, "renewTime": "2"}})
+
+    with pytest.raises(LeaderError, match=r"pod-a leads .* kubectl scale --replicas=0 -n fleet deployment/fleethook"):
+        await uninstall(cluster, sleep=renew)
+    assert cluster.writes == []
+    cluster.objects.pop(path)
+    cluster.put("leases", {**lease, "spec": {**spec, "holderIdentity": ""}})
+    assert list_rows(await uninstall(cluster), Action.DELETED) == ["fleethook"]
+
+
+async def test_secrets_are_found_by_label_by_the_service_and_by_name() -> None:
+    cluster = Cluster()
+    keys = {"ca.key": "", "tls.key": "", "tls.crt": ""}
+    service = {"namespace": "a", "name": "fleethook"}
+    hook = {"name": "x.fleethook.io", "clientConfig": {"service": service}}
+    cluster.put("mutatingwebhookconfigurations", document("MutatingWebhookConfiguration", "fleethook", webhooks=[hook]))
+    label = {"labels": {"app.kubernetes.io/name": "fleethook"}}
+    for namespace, name, data, more in (
+        ("a", "fleethook-certs", keys, {}), ("b", "labelled", keys, label), ("c", "named", keys, {}),
+        ("d", "other", keys, {}), ("e", "of-cert-manager", {"tls.key": ""}, label),
+    ):  # fmt: skip
+        cluster.put("secrets", document("Secret", name, data=data, metadata={"namespace": namespace, **more}))
+    await uninstall(cluster, secret=("c", "named"))
+    assert sorted(path.split("/")[4] for path in cluster.objects) == ["d", "e"]
+
+
+@pytest.mark.parametrize("definitions", [False, True])
+async def test_definitions_stay_unless_they_are_asked_for_and_nothing_is_left(
+    cluster: Cluster, definitions: bool
+) -> None:
+    label = {"labels": {"app.kubernetes.io/name": "fleethook"}}
+    for name in ("yurtappoverriders.apps.openyurt.io", "yurtappsets.apps.openyurt.io", "foos.example.org"):
+        cluster.put("customresourcedefinitions", document("CustomResourceDefinition", name, metadata=label))
+    cluster.forbidden = {("patch", "deployments")}
+    partly = await uninstall(cluster, definitions=definitions)
+    assert list_rows(partly, Action.KEPT) == ["yurtappoverriders.apps.openyurt.io", "yurtappsets.apps.openyurt.io"]
+    cluster.forbidden = set()
+    done = await uninstall(cluster, definitions=definitions)
+    assert ("yurtappoverriders.apps.openyurt.io" in list_rows(done, Action.DELETED)) is definitions
+    assert "yurtappsets.apps.openyurt.io" in list_rows(done, Action.KEPT)
+
+
+async def test_statuses_and_nudges_are_removed(cluster: Cluster) -> None:
+    nudged = {**SUBJECT["metadata"], "annotations": {"fleethook.io/nudged-at": "2026-01-01T00:00:00Z"}}
+    cluster.put("yurtappsets", {**SUBJECT, "metadata": nudged})
+    cluster.put("yurtappoverriders", {**overrider(), "status": {"summary": "1/1"}})
+    done = await uninstall(cluster)
+    assert [(one.kind, one.detail) for one in done.rows if one.action is Action.CLEANED] == [
+        ("YurtAppSet", "annotation fleethook.io/nudged-at"), ("YurtAppOverrider", "status"),
+    ]  # fmt: skip
+    assert cluster.writes[-1].endswith("/yurtappoverriders/demo1/status")
+
+
+async def test_configurations_that_a_server_has_registered_again_are_left(cluster: Cluster) -> None:
+    path = cluster.put("mutatingwebhookconfigurations", document("MutatingWebhookConfiguration", "fleethook"))
+    cluster.meanwhile = [lambda: cluster.store(path, document("MutatingWebhookConfiguration", "fleethook"))]
+    done = await uninstall(cluster)
+    assert [(one.name, one.detail) for one in done.rows if one.action is Action.LEFT] == [
+        ("fleethook", "it exists again: stop all servers, and repeat the command")
+    ]
