@@ -18,7 +18,7 @@ QUIET_RATE = 100
 
 MEASURED = (
     "app/fleethook/server",
-    "app/fleethook/asgi.py",
+    "app/fleethook/app.py",
     "app/fleethook/work",
     "app/fleethook/engines/dispatch",
     "app/fleethook/fairness",

@@ -19,7 +19,7 @@ from benchmarks.engines.dispatch_worlds import (
     build_review,
 )
 from benchmarks.reviews import deployment
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.factory import build_dispatcher

@@ -27,7 +27,7 @@ from uvicorn.server import ServerState
 from benchmarks.servers import PATH
 from benchmarks.servers.ours import app_of
 from benchmarks.varied import reviews
-from fleethook.asgi import Fleethook
+from fleethook.app import Fleethook
 from fleethook.cli.serve.server import make_config
 from fleethook.lifetime import settle_garbage_collector
 from fleethook.server.health import HealthOnly

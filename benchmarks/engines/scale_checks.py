@@ -14,7 +14,7 @@ from typing import Any, Self
 import uvloop
 
 from benchmarks.engines import scale_objects as objects
-from fleethook.asgi import create_app
+from fleethook.app import create_app
 from fleethook.lifetime import settle_garbage_collector
 from fleethook.model import admission
 from fleethook.model.openyurt import GROUP

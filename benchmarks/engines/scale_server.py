@@ -22,7 +22,7 @@ import uvloop
 from benchmarks.engines import scale_objects as objects
 from benchmarks.engines.scale_connection import OriginConnection, origin_of
 from benchmarks.engines.scale_objects import Size, Workloads
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.engines.overrider.controller.controller import OverriderController

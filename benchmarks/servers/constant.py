@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.servers import EXPLORE, PATH
-from fleethook.asgi import Fleethook
+from fleethook.app import Fleethook
 from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.review.codec import decode_review
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint

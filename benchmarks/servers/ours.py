@@ -18,7 +18,7 @@ from benchmarks.reviews import deployment, overrider
 from benchmarks.servers import NAMES
 from benchmarks.servers.constant import answer_constantly
 from benchmarks.varied import SUBJECTS, stored
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.cli.serve.acceptor import bind
 from fleethook.cli.serve.server import GracefulServer
 from fleethook.cluster.certificates.files import ensure_certificates

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
 from docsite.reference.tables import render_page, render_table
-from fleethook.asgi import create_app
+from fleethook.app import create_app
 from fleethook.cli.serve.leader import Leader
 from fleethook.cluster.leader_metrics import LeaderMetrics, LeaderState
 from fleethook.engines.crds.controller.metrics import FetchMetrics

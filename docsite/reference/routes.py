@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from docsite.reference.tables import render_page, render_table
-from fleethook.asgi import create_app
+from fleethook.app import create_app
 from fleethook.settings import Settings
 
 _INTRODUCTION: Final = (

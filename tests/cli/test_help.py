@@ -71,7 +71,7 @@ _SOURCES = {
     "fleethook.cluster.connection.Connection": "cluster",
 }
 # The only modules through which commands reach a source; the others take objects and connections.
-_CALLERS = ("fleethook.cli", "fleethook.console.process", "fleethook.lifetime", "fleethook.asgi")
+_CALLERS = ("fleethook.cli", "fleethook.console.process", "fleethook.lifetime", "fleethook.app")
 
 
 def find_sources(command: Function) -> set[str]:

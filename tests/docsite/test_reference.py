@@ -5,7 +5,7 @@ import re
 from docsite.reference import render_reference
 from docsite.reference.settings import render_settings
 from docsite.reference.tables import render_table
-from fleethook.asgi import create_app
+from fleethook.app import create_app
 from fleethook.engines.dispatch.lint.codes import CODES, MEANINGS
 from fleethook.engines.overrider.rules.finding import ERROR_MEANINGS, ERRORS, WARNINGS
 from fleethook.settings import Settings

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.cli.serve.leader import make_selection_writer
 from fleethook.cluster.kubernetes.resources import MUTATING_CONFIGURATIONS
 from fleethook.cluster.registration.match_conditions import SubjectName

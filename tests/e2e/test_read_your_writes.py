@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.cluster.api_errors import UnreachableError
 from fleethook.engines.overrider.admission.read_your_writes import trigger
 from fleethook.engines.overrider.subject.owner import find_owner

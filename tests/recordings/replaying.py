@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fleethook.asgi import Fleethook, Outside, create_app
+from fleethook.app import Fleethook, Outside, create_app
+from fleethook.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
 from fleethook.recordings.read.reader import Entry, read_entries
 from fleethook.recordings.record.setup import make_encoder
 from fleethook.recordings.replay.replay import Replayed, Replayer
-from fleethook.records.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
 from fleethook.server.reviews.recording import AnsweredReview
 from fleethook.settings import Settings
 from tests.asgi_client import call

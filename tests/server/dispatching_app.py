@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fleethook.asgi import Fleethook
+from fleethook.app import Fleethook
 from fleethook.server.logs.logs import LogSink
 from tests.engines.dispatch.builders import (
     WIDGETS,

@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 
-from fleethook.asgi import Fleethook
+from fleethook.app import Fleethook
 
 
 class Notes(logging.Handler):

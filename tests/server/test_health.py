@@ -1,4 +1,4 @@
-from fleethook.asgi import create_app
+from fleethook.app import create_app
 from fleethook.server.health import HealthOnly
 from fleethook.settings import Settings
 from tests.asgi_client import call

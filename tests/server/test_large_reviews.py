@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.cluster.registration import paths
 from fleethook.engines.dispatch.review import dispatch_endpoint
 from fleethook.engines.interpret.chain import Chain, NativeLayer, PythonLayer

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from fleethook.asgi import create_app
+from fleethook.app import create_app
 from fleethook.settings import Settings
 from tests.hypothesis_profiles import examples
 from tests.serving import Server, serving

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.server.logs.logs import JSONFormatter
 from fleethook.settings import Settings
 from fleethook.tracing.otlp import OTLPTracing, start_otlp

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fleethook.asgi import INDEXES as REVIEW_INDEXES
+from fleethook.app import INDEXES as REVIEW_INDEXES
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.source import PartState

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import msgspec
 
-from fleethook.api.routes import ReviewRoute
 from fleethook.model.admission import AdmissionReview, Status
 from fleethook.model.karmada import InterpretReview
 from fleethook.model.kcp import CLUSTER_PATTERN
+from fleethook.routes import ReviewRoute
 
 _TEMPLATE: Final = "#/components/schemas/{name}"
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.asgi import Fleethook
+from fleethook.app import Fleethook
 from fleethook.cli.replay.replay import list_resources
 from fleethook.cluster.kubernetes.resources import DISPATCHING, INTERPRETING, KCP, RESOURCES
 from fleethook.settings import Settings

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from fleethook.asgi import create_app
+from fleethook.app import create_app
 from fleethook.cli.serve.server import GracefulServer
 from fleethook.cluster.registration.paths import INTERPRET
 from fleethook.settings import Settings

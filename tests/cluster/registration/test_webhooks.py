@@ -2,7 +2,7 @@
 
 import re
 
-from fleethook.asgi import create_app
+from fleethook.app import create_app
 from fleethook.cluster.registration.match_conditions import Selection, SubjectName
 from fleethook.cluster.registration.paths import VALIDATE_OVERRIDER
 from fleethook.cluster.registration.webhooks import (

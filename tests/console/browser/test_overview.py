@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.asgi import INDEXES
+from fleethook.app import INDEXES
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.console.pages.overview import count_objects

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from fleethook.asgi import INDEXES
+from fleethook.app import INDEXES
 from fleethook.cluster.store import Store
 from fleethook.console.application import create_console
 from fleethook.console.context import ConsoleContext

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from fleethook.asgi import INDEXES
+from fleethook.app import INDEXES
 from fleethook.cluster.store import Store
 from fleethook.console.reviews import replay_jobs
 from fleethook.console.reviews.replay_jobs import MAX_JOBS, ReplayJob, ReplayJobs, Start

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.asgi import INDEXES
+from fleethook.app import INDEXES
 from fleethook.cluster.store import Store
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.reviews.review_replay import ReviewReplay

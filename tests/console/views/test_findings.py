@@ -1,7 +1,7 @@
 import json
 from collections import Counter
 
-from fleethook.asgi import INDEXES
+from fleethook.app import INDEXES
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.console.views.findings import (

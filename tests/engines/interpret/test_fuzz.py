@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.engines.interpret.native import NATIVE
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import OPERATIONS, ConventionsMode

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload, mutate_workload_in_slices
 from fleethook.engines.overrider.plan import subject_plans

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from fleethook.asgi import Fleethook
+from fleethook.app import Fleethook
 from fleethook.recordings.read.reader import Entry, read_entries
 from fleethook.recordings.replay.replay import Replayed, Replayer, batch
 from fleethook.settings import Settings

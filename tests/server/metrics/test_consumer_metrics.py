@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.server.metrics.consumer_metrics import ConsumerMetrics
 from fleethook.server.metrics.label_limits import OTHER, ClusterNames
 from fleethook.server.metrics.metrics import Metrics

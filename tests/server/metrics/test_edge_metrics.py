@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from fleethook.asgi import create_app
+from fleethook.app import create_app
 from fleethook.server.protocol.body_memory import BodyCharge, OverBudgetError
 from fleethook.server.protocol.connections import Connections, Stage
 from fleethook.settings import Settings

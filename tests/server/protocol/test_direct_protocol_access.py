@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.asgi import Fleethook
+from fleethook.app import Fleethook
 from fleethook.cluster.connection import Connection
 from tests.engines.dispatch.raw_reviews import encode_review
 from tests.server.direct_connections import NOBODY, SOMEBODY, Certificate, Outcome, ask, encode

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.resources import DISPATCHING, INTERPRETING
 from fleethook.cluster.store.source import PartState

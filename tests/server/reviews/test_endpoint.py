@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fleethook.asgi import create_app
+from fleethook.app import create_app
 from fleethook.model.admission import allowed
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.protocol.body_limit import RequestError

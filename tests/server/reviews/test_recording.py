@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.engines.dispatch.call.call_trace import decode_failure, decode_response
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
 from fleethook.server.reviews.recording import RecordSettingError, choose_routes

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fleethook.asgi import create_app
+from fleethook.app import create_app
 from fleethook.engines.dispatch.dispatch_errors import denial, internal, too_many_requests
 from fleethook.engines.dispatch.review.dispatch_endpoint import refusal
 from fleethook.model.admission import Response, Status, allowed, denied, errored, invalid, patched

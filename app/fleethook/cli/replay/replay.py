@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from fleethook.asgi import Fleethook, Outside
+from fleethook.app import Fleethook, Outside
 from fleethook.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail, raise_at_interrupt
 from fleethook.cli.inputs.sources import ClusterOptions, read_source, select_dispatching
 from fleethook.cli.load_settings import load_settings
@@ -39,12 +39,12 @@ from fleethook.cluster.registration.paths import (
 from fleethook.interpret.python_interpreter import LoadError
 from fleethook.lifetime import settle_garbage_collector
 from fleethook.model.json import as_object
+from fleethook.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
 from fleethook.recordings.read.reader import Entry
 from fleethook.recordings.replay.decision_changes import DISPATCHING as DISPATCHED
 from fleethook.recordings.replay.offline import OFFLINE
 from fleethook.recordings.replay.replay import Replayed, Replayer, batch
 from fleethook.recordings.replay.report import Report
-from fleethook.records.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
 from fleethook.settings import Settings
 
 _INTERPRETED: Final = (EXPLORE, INTERPRET, VALIDATE_CONFIG_MAP, VALIDATE_CUSTOMIZATION, VALIDATE_HOOKS)

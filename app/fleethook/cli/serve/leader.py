@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.registry import Collector
 
-from fleethook.asgi import Fleethook
+from fleethook.app import Fleethook
 from fleethook.cluster.leader_metrics import ControllerCounts, ControllerMetrics, LeaderMetrics, LeaderState
 from fleethook.cluster.registration.exempt_namespaces import find_exempt_namespaces
 from fleethook.cluster.registration.match_conditions import SubjectName

@@ -17,7 +17,7 @@ from typing import Any, Final
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 
-from fleethook.asgi import Fleethook
+from fleethook.app import Fleethook
 from fleethook.cli.output.standard_output import OutputError
 from fleethook.cli.serve.acceptor import Acceptor, Transports
 from fleethook.lifetime import hide_cancelled_requests

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.cli.output.terminal import flush, write
 from fleethook.cli.serve.acceptor import bind
 from fleethook.cli.serve.leader import keep_selection, lead, lists_without_leader

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from fleethook.asgi import Fleethook, Outside
+from fleethook.app import Fleethook, Outside
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.cluster.store.partial import PARTIAL_KINDS
 from fleethook.cluster.store.store import Stored
+from fleethook.recorded_answers import RecordedHookLayer, answer_from_records
 from fleethook.recordings.read.reader import Entry
 from fleethook.recordings.replay.offline import OFFLINE
 from fleethook.recordings.replay.replay import Replayed, Replayer
-from fleethook.records.recorded_answers import RecordedHookLayer, answer_from_records
 from fleethook.settings import Settings
 
 # Reviews between two pauses for other requests; each takes 0.1 ms, or some milliseconds if a plan is compiled.
@@ -25,7 +25,7 @@ class ReviewReplay:
         """Prepare.
 
         Args:
-            store: The objects, with the indexes of `fleethook.asgi.INDEXES`. It is still empty: the engines follow its
+            store: The objects, with the indexes of `fleethook.app.INDEXES`. It is still empty: the engines follow its
                 changes.
         """
         outside = Outside(answer_from_records, RecordedHookLayer)

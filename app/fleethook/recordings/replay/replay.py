@@ -70,7 +70,7 @@ class Replayer:
         """Prepare.
 
         Args:
-            find_endpoint: Finds endpoints, as `fleethook.asgi.Fleethook.find_endpoint` does.
+            find_endpoint: Finds endpoints, as `fleethook.app.Fleethook.find_endpoint` does.
             calls_webhooks: Whether the endpoints call webhooks, so that several reviews may wait at the same time.
         """
         self._find_endpoint: Final = find_endpoint

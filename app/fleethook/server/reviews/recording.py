@@ -1,6 +1,6 @@
 """The facts about an answered review that a recording keeps.
 
-The endpoints pass them to an object that the caller of `fleethook.asgi.create_app` gives. They know nothing of
+The endpoints pass them to an object that the caller of `fleethook.app.create_app` gives. They know nothing of
 recordings.
 """
 

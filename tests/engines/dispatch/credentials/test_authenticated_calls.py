@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from aiohttp import web
 
-from fleethook.asgi import create_app
+from fleethook.app import create_app
 from fleethook.engines.dispatch.credentials.reloader import Credentials
 from fleethook.outbound.client import HookClient
 from fleethook.settings import Settings

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.cluster.api_errors import UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.engines.dispatch.review.access import is_open

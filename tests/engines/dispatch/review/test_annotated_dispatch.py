@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.patch import apply
 from fleethook.server.callers import EXTENSION, make_client_extension
 from fleethook.settings import Settings

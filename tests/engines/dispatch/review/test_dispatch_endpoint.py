@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.patch import apply
 from fleethook.server.callers import CONNECTION, EXTENSION
 from fleethook.server.protocol.connections import Connections

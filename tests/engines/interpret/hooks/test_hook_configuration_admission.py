@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.settings import Settings
 from tests.asgi_client import call

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.hook_server import Hook, run_hook

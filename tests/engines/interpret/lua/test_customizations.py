@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.cluster.store.store import key_of
 from fleethook.model.json import JSONObject
 from fleethook.settings import Settings

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.model.json import JSONObject
 from fleethook.settings import Settings
 from tests.asgi_client import call

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.model.karmada import OPERATIONS, Operation
 from fleethook.patch import apply
 from fleethook.settings import Settings

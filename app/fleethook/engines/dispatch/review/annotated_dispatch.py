@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 from starlette.types import Scope
 
-from fleethook.api.routes import ReviewRoute
 from fleethook.cluster.registration.paths import DISPATCH_MUTATE, DISPATCH_VALIDATE
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
@@ -24,6 +23,7 @@ from fleethook.engines.dispatch.review.dispatch_endpoint import (
     refusal,
 )
 from fleethook.model.admission import AdmissionRequest
+from fleethook.routes import ReviewRoute
 from fleethook.server.callers import NamedCallers
 from fleethook.server.protocol.body_limit import RequestError
 from fleethook.server.reviews.codec import encode_response

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.asgi import Fleethook, create_app
+from fleethook.app import Fleethook, create_app
 from fleethook.cluster.store.source import PartState
 from fleethook.settings import Settings
 from tests.asgi_client import call

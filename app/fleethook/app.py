@@ -14,7 +14,6 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fleethook import __version__
-from fleethook.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.paths import split_cluster_path
 from fleethook.cluster.store import Store
@@ -53,6 +52,7 @@ from fleethook.outbound.call_slots import Quotas
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.failure_log import log_loop_error
 from fleethook.outbound.hops import OUTGOING
+from fleethook.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
 from fleethook.server.callers import NamedCallers
 from fleethook.server.health import Check, health_routes
 from fleethook.server.logs.logs import LogSink, write_line

@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import pytest
 
-from fleethook.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
 from fleethook.cluster.registration import paths
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext
@@ -15,6 +14,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.admission import allowed
 from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
 from fleethook.server.logs.logs import LogSink
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
