@@ -18,6 +18,7 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.paths import split_cluster_path
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.source import PartState, Source
+from fleethook.engines.crds.routes import crds_routes
 from fleethook.engines.dispatch.credentials.reloader import Credentials
 from fleethook.engines.dispatch.dispatcher import Dependencies
 from fleethook.engines.dispatch.factory import build_dispatcher
@@ -28,6 +29,7 @@ from fleethook.engines.dispatch.review.access import ClusterAccess, is_open, log
 from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext
 from fleethook.engines.dispatch.review.tokens import Tokens
+from fleethook.engines.dispatch.routes import dispatch_routes
 from fleethook.engines.dispatch.validation.validator import ConfigurationValidator
 from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.conventions.layer import make_conventions_layer
@@ -37,11 +39,13 @@ from fleethook.engines.interpret.lua.customizations import Customizations
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.script_admission import validate_scripts_in_slices
 from fleethook.engines.interpret.lua.vm import ScriptLimits
+from fleethook.engines.interpret.routes import interpret_routes
 from fleethook.engines.overrider.openyurt.openyurt_conflicts import OpenYurtConflicts
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.plan_warmup import PlanWarmup
 from fleethook.engines.overrider.preview.manifest_report import ManifestReport
 from fleethook.engines.overrider.rollout.guard import GuardLimits
+from fleethook.engines.overrider.routes import overrider_routes
 from fleethook.engines.overrider.schema.fields import list_types
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.fairness.slots import Limits, Slots
@@ -52,7 +56,6 @@ from fleethook.outbound.call_slots import Quotas
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.failure_log import log_loop_error
 from fleethook.outbound.hops import OUTGOING
-from fleethook.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
 from fleethook.server.callers import NamedCallers
 from fleethook.server.health import Check, health_routes
 from fleethook.server.logs.logs import LogSink, write_line
@@ -66,6 +69,7 @@ from fleethook.server.protocol.connections import Connections
 from fleethook.server.protocol.sending import PacedApp, close_after_answer
 from fleethook.server.protocol.trimming import Trimmer, find_trim
 from fleethook.server.quota import RequestQuota
+from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.server.reviews.codec import encode_error
 from fleethook.server.reviews.endpoint import Endpoint, Gate
 from fleethook.server.reviews.recording import RecordReview, choose_routes

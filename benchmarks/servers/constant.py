@@ -14,11 +14,10 @@ from benchmarks.servers import EXPLORE, PATH
 from fleethook.app import Fleethook
 from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.review.codec import decode_review
-from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
+from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint, make_interpret_line
 from fleethook.model.admission import patched
 from fleethook.server.logs.log_lines import LogLines
 from fleethook.server.logs.logs import encode_line
-from fleethook.server.logs.review_lines import make_interpret_line
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Endpoint
 from fleethook.settings import Settings

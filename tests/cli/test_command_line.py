@@ -170,10 +170,10 @@ STORY = "examples/yurtappoverrider/story-2"
     [
         (["--version"], HEAVY | {"msgspec", "yaml"}, 75),
         (["--help"], HEAVY | {"msgspec", "yaml"}, 80),
-        (["render", "-f", STORY], HEAVY, 330),
-        (["lint", "-f", f"{STORY}/overrider.yaml"], HEAVY, 330),
-        (["crds", "--data-dir", "/nowhere", "cache", "ls"], HEAVY - {"urllib3", "cryptography", "asyncio"}, 480),
-        (["certs", "--help"], HEAVY - {"cryptography", "asyncio"}, 330),
+        (["render", "-f", STORY], HEAVY, 350),
+        (["lint", "-f", f"{STORY}/overrider.yaml"], HEAVY, 350),
+        (["crds", "--data-dir", "/nowhere", "cache", "ls"], HEAVY - {"urllib3", "cryptography", "asyncio"}, 530),
+        (["certs", "--help"], HEAVY - {"cryptography", "asyncio"}, 350),
     ],
 )
 def test_a_command_imports_only_the_libraries_that_it_needs(words: list[str], unneeded: set[str], most: int) -> None:

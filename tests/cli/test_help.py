@@ -71,7 +71,13 @@ _SOURCES = {
     "fleethook.cluster.connection.Connection": "cluster",
 }
 # The only modules through which commands reach a source; the others take objects and connections.
-_CALLERS = ("fleethook.cli", "fleethook.console.process", "fleethook.lifetime", "fleethook.app")
+_CALLERS = (
+    *(f"fleethook.engines.{one}.commands" for one in ("overrider", "dispatch", "interpret", "crds")),
+    "fleethook.cli",
+    "fleethook.console.process",
+    "fleethook.lifetime",
+    "fleethook.app",
+)
 
 
 def find_sources(command: Function) -> set[str]:

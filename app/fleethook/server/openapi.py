@@ -9,7 +9,7 @@ import msgspec
 from fleethook.model.admission import AdmissionReview, Status
 from fleethook.model.karmada import InterpretReview
 from fleethook.model.kcp import CLUSTER_PATTERN
-from fleethook.routes import ReviewRoute
+from fleethook.server.reviews.admission_endpoint import ReviewRoute
 
 _TEMPLATE: Final = "#/components/schemas/{name}"
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")

@@ -13,7 +13,7 @@ from tests.cli.commands import invoke
 from tests.engines.crds.tarballs import build, small
 from tests.model.formats.test_text import HOSTILE
 
-COMMANDS = Path(__file__).parents[3] / "app/fleethook/cli"
+PACKAGE = Path(__file__).parents[3] / "app/fleethook"
 
 
 CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -35,7 +35,8 @@ def test_no_command_writes_to_the_terminal_directly() -> None:
     direct = re.compile(r"sys\.std(out|err)\.(write|buffer)|\bStyled\(|\bprint\(")
     found = {
         f"{path.name}: {line.strip()}"
-        for path in COMMANDS.glob("*.py")
+        for folder in ("cli", "engines/*/commands")
+        for path in PACKAGE.glob(f"{folder}/**/*.py")
         for line in path.read_text().splitlines()
         if direct.search(line) and path.name != "terminal.py"
     }

@@ -7,12 +7,13 @@ import pytest
 
 from fleethook.engines.interpret.chain import Step
 from fleethook.engines.interpret.review.codec import decode_review as decode_question
+from fleethook.engines.interpret.review.interpret_endpoint import make_interpret_line
 from fleethook.interpret.question import Question
 from fleethook.model.admission import AdmissionRequest, denied, patched
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 from fleethook.server.logs.logs import MAX_LOGGED, Line, encode_line
-from fleethook.server.logs.review_lines import find_cluster, make_admission_line, make_interpret_line
+from fleethook.server.logs.review_lines import find_cluster, make_admission_line
 from fleethook.server.reviews import codec
 
 KIND = {"group": "apps", "version": "v1", "kind": "Deployment"}

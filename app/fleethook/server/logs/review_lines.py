@@ -4,13 +4,10 @@ from typing import Final
 
 import msgspec
 
-from fleethook.engines.interpret.chain import Step
-from fleethook.engines.interpret.review.codec import DecodedReview
-from fleethook.interpret.question import Question
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.json import JSON, as_object
 from fleethook.model.kcp import cluster_of
-from fleethook.server.logs.logs import InterpretLine, ReviewLine, cut_text, milliseconds, stamp
+from fleethook.server.logs.logs import ReviewLine, cut_text, milliseconds, stamp
 from fleethook.server.reviews.codec import Decoded
 
 # A member of a log line that is left out.
@@ -51,41 +48,4 @@ def make_admission_line(
     return ReviewLine(
         stamp(), "info", "review", path, cut_text(request_id), cut_text(review.uid), response.allowed,
         len(response.patch), milliseconds(seconds), cluster, gvk, namespace, name, operation, message,
-    )  # fmt: skip
-
-
-def make_interpret_line(
-    path: str,
-    review: DecodedReview,
-    question: Question | None,
-    *,
-    steps: tuple[Step, ...],
-    problem: str | None,
-    seconds: float,
-    request_id: str,
-) -> InterpretLine:
-    """Return the line about an answered interpreter review.
-
-    Args:
-        path: Of the route.
-        review: The review.
-        question: The question in it; None if it has none that can be answered.
-        steps: The layers that were asked.
-        problem: The reason why there is no answer; None if there is one.
-        seconds: From the review to its answer.
-        request_id: The id of the request.
-    """
-    gvk = operation = layer = hook = namespace = name = message = _UNSET
-    if question is not None:
-        gvk, operation = cut_text("/".join(question.kind)), question.operation.value
-    if steps and steps[-1].hook:
-        layer, hook = steps[-1].layer, steps[-1].hook
-    if (request := review.request) is not None:
-        namespace, name = cut_text(request.namespace), cut_text(request.name)
-    if problem is not None:
-        message = cut_text(problem)
-    # By position: members that are set one by one take a quarter more time.
-    return InterpretLine(
-        stamp(), "info", "interpret", path, cut_text(review.uid), problem is None,
-        gvk, operation, layer, hook, namespace, name, message, cut_text(request_id), milliseconds(seconds),
     )  # fmt: skip

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -12,7 +12,6 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from fleethook.cluster.store.source import PartState
-from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.model.gvk import GroupKind
 from fleethook.server.metrics.consumer_metrics import ConsumerMetrics
 from fleethook.server.metrics.label_limits import MAX_CLUSTERS, ClusterNames, WebhookNames, group_code
@@ -31,6 +30,22 @@ _SLOW_SECONDS: Final = 0.005
 # The labels of an exemplar may have 128 characters (OpenMetrics): two names, a trace id of 32, and this many. A longer
 # id from a client is cut, not an error.
 _MAX_REQUEST_ID: Final = 128 - len("trace_id") - 32 - len("request_id")
+
+
+class CalledWebhook(Protocol):
+    """The members of a webhook that the metrics of its calls name."""
+
+    @property
+    def cluster(self) -> str:
+        """The logical cluster of its configuration."""
+
+    @property
+    def uid(self) -> str:
+        """Its configuration and name."""
+
+    @property
+    def phase(self) -> str:
+        """Mutating or validating."""
 
 
 class Metrics:
@@ -103,7 +118,7 @@ class Metrics:
         """Count one call of an interpreter webhook."""
         self._calls.labels(self._hook_names.add_label("", hook)[1], outcome).observe(seconds)
 
-    def count_webhook_call(self, hook: Hook, *, outcome: str, code: int, seconds: float) -> None:
+    def count_webhook_call(self, hook: CalledWebhook, *, outcome: str, code: int, seconds: float) -> None:
         """Count one call of a webhook that a review was dispatched to."""
         key = (*self._webhook_names.add_label(hook.cluster, hook.uid), hook.phase, outcome, group_code(code))
         counter = self._webhook_counters.get(key)

@@ -5,19 +5,25 @@
 
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 from starlette.types import Scope
 
 from fleethook.cluster.store.stale import StaleError
-from fleethook.model.admission import AdmissionRequest, Response, cluster_conflict, errored
-from fleethook.server.logs.logs import ReviewLine
+from fleethook.model.admission import AdmissionRequest, AdmissionReview, Response, cluster_conflict, errored
+from fleethook.model.gvk import GroupKind
+from fleethook.server.logs.logs import LogSink, ReviewLine
 from fleethook.server.logs.review_lines import find_cluster, make_admission_line
+from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.protocol.body_limit import RequestError
+from fleethook.server.protocol.body_memory import BodyBudget
 from fleethook.server.reviews.codec import Decoded, decode_review, encode_response
-from fleethook.server.reviews.endpoint import MAX_ON_LOOP
+from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Endpoint
+from fleethook.server.reviews.recording import RecordReview
 from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
+from fleethook.tracing.spans import StartTrace
+from fleethook.work.fair_turns import Executor
 from fleethook.work.immediate_steps import Steps
 from fleethook.work.slice_runner import Slices, run_off_loop
 from fleethook.work.slices import Sliced
@@ -163,3 +169,48 @@ def find_outcome(response: Response) -> str:
     # A status comes from a webhook or from an apiserver's rules, which may give any code and reason.
     is_denial = response.code < 500 if response.status is not None else response.reason in ("Forbidden", "Invalid")
     return "denied" if is_denial else "errored"
+
+
+class Make(Protocol):
+    """Makes the endpoint of a route."""
+
+    def __call__(  # noqa: PLR0913 - one parameter for each part of the server that endpoints share
+        self,
+        path: str,
+        *,
+        metrics: Metrics,
+        body_limit: int,
+        log: LogSink | None,
+        known_clients_only: bool,
+        worker: Executor,
+        bodies: BodyBudget | None,
+        record: RecordReview | None,
+        trace: StartTrace | None,
+    ) -> Endpoint:
+        """Return the endpoint."""
+
+
+class ReviewRoute(NamedTuple):
+    """A route that takes reviews, for the server and for OpenAPI."""
+
+    path: str
+    summary: str
+    make: Make
+    review: type[Any] = AdmissionReview
+    needs: tuple[GroupKind, ...] = ()
+    """Kinds that every answer depends on. If the kinds depend on the review, the handler checks them itself."""
+    authorizes: bool = False
+    """Whether callers need the right to ask about a logical cluster."""
+    answer: type[Any] | None = None
+    """The type of the answer; None for that of the review."""
+
+
+def make_admission_route(
+    path: str, summary: str, handler: ReviewHandler, *, needs: tuple[GroupKind, ...] = (), **rest: Any
+) -> ReviewRoute:
+    """Return a route; ``rest`` is for `AdmissionEndpoint`."""
+    return ReviewRoute(path, summary, partial(_make_admission_endpoint, handler=handler, **rest), needs=needs)
+
+
+def _make_admission_endpoint(path: str, *, handler: ReviewHandler, **rest: Any) -> Endpoint:
+    return AdmissionEndpoint(path, handler, **rest)

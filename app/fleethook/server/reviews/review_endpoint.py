@@ -97,7 +97,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     max_on_loop: int = MAX_ON_LOOP
     """Bytes of the largest review on which all work runs on the event loop."""
 
-    def __init__(  # noqa: PLR0913 - as `Make` in app/fleethook/routes.py
+    def __init__(  # noqa: PLR0913 - as `Make` in admission_endpoint.py
         self,
         path: str,
         *,

@@ -71,7 +71,7 @@ def test_a_scale_is_sent_to_each_resource_with_that_subresource() -> None:
 
 
 def test_every_built_in_kind_has_its_resources_and_subresources() -> None:
-    table = json.loads(resources.files("fleethook.engines.dispatch").joinpath("builtins.json").read_bytes())
+    table = json.loads(resources.files("fleethook.engines.dispatch.match").joinpath("builtins.json").read_bytes())
     store, wanted = store_of(), dict[GroupVersionKind, set[str]]()
     for entry in table:
         for api_version, kinds in entry["served"].items():

@@ -23,9 +23,9 @@ from fleethook.engines.dispatch.review.dispatch_endpoint import (
     refusal,
 )
 from fleethook.model.admission import AdmissionRequest
-from fleethook.routes import ReviewRoute
 from fleethook.server.callers import NamedCallers
 from fleethook.server.protocol.body_limit import RequestError
+from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.server.reviews.codec import encode_response
 from fleethook.work.immediate_steps import Steps
 

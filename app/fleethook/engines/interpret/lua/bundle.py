@@ -37,7 +37,7 @@ from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.model.karmada import Operation
 
-_ROOT: Final = resources.files("fleethook.interpret").joinpath("bundle")
+_ROOT: Final = resources.files("fleethook.engines.interpret").joinpath("bundle")
 _CONVENTIONS: Final = "conventions.yaml"
 _FIXTURES: Final = "\nobjects:"
 """Begins the fixtures in ``conventions.yaml``, whose YAML takes most of the time to read."""

@@ -1,0 +1,20 @@
+"""The review routes of Karmada instances."""
+
+from fleethook.cluster.registration.paths import (
+    MUTATE_KARMADA,
+    VALIDATE_KARMADA,
+)
+from fleethook.engines.crds.instance.karmada_admission import mutate_karmada, validate_karmada
+from fleethook.server.reviews.admission_endpoint import (
+    ReviewRoute,
+    make_admission_route,
+)
+
+
+def crds_routes() -> list[ReviewRoute]:
+    """Return the routes of instances of Karmada."""
+    crds = "the CRD tarball of a Karmada"
+    return [
+        make_admission_route(MUTATE_KARMADA, f"Set the defaults of {crds}", mutate_karmada, pure=True),
+        make_admission_route(VALIDATE_KARMADA, f"Validate {crds}", validate_karmada, pure=True),
+    ]

@@ -1,1 +1,0 @@
-"""The sources that feed the store: manifests and Kubernetes."""
