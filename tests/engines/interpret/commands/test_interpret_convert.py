@@ -117,11 +117,11 @@ def test_the_documentation_lists_every_code_with_its_levels() -> None:
     )
     rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in section.splitlines() if line.startswith("| `")]
     listed = {code.strip("`"): set(levels.split(", ")) for codes, levels in rows for code in codes.split(", ")}
-    app = ROOT / "app"
+    app = ROOT / "app" / "fleethook" / "engines" / "interpret"
     files = [
-        *(app / "interpret" / "argocd").glob("*.py"),
-        app / "cli" / "argocd_files.py",
-        app / "cli" / "interpret_convert.py",
+        *(app / "argocd").glob("*.py"),
+        app / "commands" / "argocd_files.py",
+        app / "commands" / "interpret_convert.py",
     ]
     made: dict[str, set[str]] = {}
     for call in (

@@ -57,7 +57,7 @@ def test_values_are_replaced_by_items_and_patches_in_order() -> None:
 
 @pytest.mark.parametrize("path", [f"{SPEC}/nodeSelector/k", "/spec/template/metadata/labels/k"])
 def test_a_value_that_kube_apiserver_refuses_is_not_replaced(path: str) -> None:
-    for value, found in (("a b", []), ("a", ["a"]), ("in-{{nodepool}}", ["in-{{nodepool}}"])):
+    for value, found in (("a b", []), ("a", ["a"]), ("in-{{nodepool}}", [])):
         made: list[str | int] = []
         map_values(entry("a", patches=[patch("add", path, value)]), lambda one, made=made: made.append(one) or one)
         assert made == found

@@ -282,13 +282,36 @@ def set_topology(subject: Any, names: list[str]) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("items", "name"),
+    [
+        ([{"labels": {"a": "x/y"}}], "a"),
+        ([{"nodeSelector": {"a": "x/y"}}], "a"),
+        ([{"labels": {"a": "of {{nodepool}}"}}], "a"),
+        ([{"labels": {"a": "of-the-pool-{{nodepool}}"}}], "q" * 55),
+        ([{"labels": {"a": "{{nodepool}}-{{nodepool}}"}}], "q" * 32),
+        ([{"nodeSelector": {"a": "of-the-pool-{{nodepool}}"}}], "q" * 55),
+    ],
+)
+@pytest.mark.parametrize("pools", [["*"], None], ids=["all pools", "its own"])
+def test_a_shared_plan_refuses_the_labels_that_a_pool_would_refuse_alone(
+    items: list[Any], name: str, pools: list[str] | None
+) -> None:
+    subject = yurt_app_set()
+    set_topology(subject, ["b", name])
+    rule = overrider(entry(*(pools or [name]), items=items))
+    outcome = outcome_of(lambda: plan(PlanCache(), subject, rule, name))
+    assert isinstance(outcome, RenderError)
+    assert "is not valid" in str(outcome)
+
+
 @settings(max_examples=EXAMPLES)
 @given(
     SUBJECTS,
     OVERRIDERS,
     TOKENS,
     OWN_ENTRIES,
-    st.lists(st.sampled_from(["a", "b", "p2", "Ü", "1"]), min_size=1, unique=True),
+    st.lists(st.sampled_from(["a", "b", "p2", "Ü", "1", "b-", "q" * 55]), min_size=1, unique=True),
 )
 def test_a_shared_plan_is_the_one_that_a_pool_would_have_alone(
     subject: Any, rule: Any, patches: Any, own: Any, names: list[str]

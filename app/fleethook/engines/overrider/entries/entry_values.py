@@ -57,7 +57,7 @@ def _map_patch(patch: JSON, change: Change) -> JSON:
 
 
 def _is_label_value(value: JSON) -> bool:
-    return isinstance(value, str) and label_value_problem(value.replace(NODEPOOL_TOKEN, "x")) is None
+    return isinstance(value, str) and label_value_problem(value) is None
 
 
 def _map_image(value: JSON, change: Change) -> JSON:
@@ -87,8 +87,14 @@ def _map_args(value: JSON, change: Change) -> JSON:
     return {**value, "args": [_map_text(one, change) for one in args]} if isinstance(args, list) else value
 
 
-def _map_members(value: JSON, change: Change) -> JSON:
+def _map_annotations(value: JSON, change: Change) -> JSON:
     return {name: _map_text(one, change) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def _map_labels(value: JSON, change: Change) -> JSON:
+    if not isinstance(value, dict):
+        return value
+    return {name: _map_text(one, change) if _is_label_value(one) else one for name, one in value.items()}
 
 
 def _map_text(value: JSON, change: Change) -> JSON:
@@ -103,7 +109,7 @@ _MAPPED: Final[Mapping[str, Callable[[JSON, Change], JSON]]] = {
     "initialReplicas": _map_replicas,
     "env": _map_env,
     "args": _map_args,
-    "annotations": _map_members,
-    "labels": _map_members,
-    "nodeSelector": _map_members,
+    "annotations": _map_annotations,
+    "labels": _map_labels,
+    "nodeSelector": _map_labels,
 }

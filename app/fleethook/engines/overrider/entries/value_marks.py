@@ -23,7 +23,7 @@ REPLICAS_MARK: Final = 2_147_480_017
 _FIRST_NUMBER: Final = 2_147_480_100
 MAX_NUMBERS: Final = 100
 _NUMBERS: Final = re.compile(r"2147480017|21474801[0-9]{2}")
-_SAFE: Final = re.compile(r"[A-Za-z0-9._-]+")
+_SAFE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 def entry_mark(position: int) -> str:

@@ -25,7 +25,8 @@ from fleethook.engines.overrider.plan.plan_size import size_of
 from fleethook.engines.overrider.render.delta import leaves
 from fleethook.engines.overrider.render.fast_path import PrecompiledPatch
 from fleethook.engines.overrider.render.undo import Memory, hash_text
-from fleethook.model.json import JSON
+from fleethook.model.formats.names import MAX_LABEL, MAX_SUBDOMAIN
+from fleethook.model.json import JSON, as_object
 from fleethook.work.slices import Sliced
 
 # A render requests the same filled plan several times. All of them together take 3 MB at most.
@@ -53,7 +54,8 @@ class SharedPlan:
     """The plan of all pools of a subject that differ only by their `PoolValues`."""
 
     __slots__ = (
-        "__weakref__", "_changed_values", "_has_numbers", "_text", "is_marked", "key", "names", "plan", "pools", "size"
+        "__weakref__", "_changed_values", "_has_numbers", "_longest", "_text", "is_marked", "key", "names", "plan",
+        "pools", "size",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +69,7 @@ class SharedPlan:
         self.is_marked: Final = is_marked
         self.names: Final = names
         self.size: Final = size
+        self._longest: Final = _find_longest_name(plan.rendered) if is_marked else MAX_SUBDOMAIN
         self._text: Final = text
         self._has_numbers: Final = has_number_mark(text)
         self._changed_values: Filler | None = None
@@ -84,9 +87,12 @@ class SharedPlan:
         return len(self._text)
 
     def confuses(self, pool: str) -> bool:
-        """Return whether, in ``pool``, an element named after the pool has the same name as another element."""
+        """Return whether ``pool`` needs a plan of its own.
+
+        An element named after the pool has the same name as another element there, or a label gets too long.
+        """
         marked, others = self.names or _NO_NAMES
-        return any(name.replace(POOL_MARK, pool) in others for name in marked)
+        return len(pool) > self._longest or any(name.replace(POOL_MARK, pool) in others for name in marked)
 
     def digest(self, values: PoolValues) -> str:
         """Return the hash for a pool."""
@@ -270,6 +276,17 @@ class PoolPlan:
     def for_update(self) -> Plan:
         """The filled plan for updates. Callers must not read ``create``, ``rendered`` and ``fast``."""
         return self._filled.get(self, creating=False)
+
+
+def _find_longest_name(rendered: JSON) -> int:
+    """Return the length of the longest name of a pool with which each label of a rendered workload is valid."""
+    workload = as_object(rendered)
+    template = as_object(as_object(workload.get("spec")).get("template"))
+    labels = [as_object(as_object(one.get("metadata")).get("labels")) for one in (workload, template)]
+    labels.append(as_object(as_object(template.get("spec")).get("nodeSelector")))
+    values = [value for one in labels for value in one.values() if isinstance(value, str) and POOL_MARK in value]
+    room = [(MAX_LABEL - len(value.replace(POOL_MARK, ""))) // value.count(POOL_MARK) for value in values]
+    return min(room, default=MAX_SUBDOMAIN)
 
 
 def find_names(documents: tuple[JSON, ...]) -> _Names | None:
