@@ -5,7 +5,7 @@ import logging
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fleethook.app import Fleethook, create_app
@@ -106,8 +106,16 @@ def app() -> Fleethook:
     return app
 
 
+def _ask_replicas(api_version: str, kind: str, replicas: int) -> dict[str, Any]:
+    document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, "spec": {"replicas": replicas}}
+    request = {"uid": "u-1", "operation": "ExploreReplica", "object": document}
+    return {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ExploreReview", "request": request}
+
+
 @pytest.mark.parametrize("path", ["/explore", "/interpret"])
 @settings(max_examples=examples(300), suppress_health_check=list(HealthCheck))
+@example(review=_ask_replicas("example.com/v1", "Widget", -1))
+@example(review=_ask_replicas("apps.kruise.io/v1alpha1", "CloneSet", 2**31))
 @given(review=reviews())
 async def test_any_review_is_answered(app: Fleethook, caplog: pytest.LogCaptureFixture, path: str, review: Any) -> None:
     caplog.clear()

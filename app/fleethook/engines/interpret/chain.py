@@ -52,6 +52,9 @@ class IgnoredError(Exception):
     """A hook with ``failurePolicy: Ignore`` failed."""
 
 
+_OWN_LAYERS: Final = frozenset({"native", "bundle", "conventions"})
+
+
 class Layer(Protocol):
     """One source of interpreters."""
 
@@ -205,8 +208,8 @@ class Chain:
                     calls += _note_call(found, question, error=error)
                 continue
             except InterpretError as error:
-                if layer.name == NativeLayer.name:
-                    # A native interpreter only fails if the object is malformed.
+                if layer.name in _OWN_LAYERS and type(error) is InterpretError:
+                    # Our own interpreters only fail if the object is malformed, apart from errors of Lua.
                     error.code = 422
                 steps.append(Step(layer.name, found.hook, "failed", str(error)))
                 if self._traces:
