@@ -93,5 +93,8 @@ def test_explain_lists_called_and_skipped_webhooks_with_reasons(running: Running
     size, scale = found["validating"]
     assert (size["webhook"], size["decision"]) == ("size.widgets.example.org", "call")
     assert (scale["webhook"], scale["decision"], scale["stage"]) == ("scale.widgets.example.org", "skip", "rules")
-    assert scale["nearestMiss"] == "rules[0] would match if 'CREATE' were in operations ['UPDATE']"
+    assert (
+        scale["nearestMiss"]
+        == "rules[0] would match if 'CREATE' were in operations ['UPDATE'], but then matchConditions would fail"
+    )
     assert found["shadowed"] == ["validating: my-own-rules/mine.widgets.example.org/0"]

@@ -1,15 +1,16 @@
 """Explain agrees with dispatch."""
 
 import asyncio
+import re
 import time
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.engines.dispatch.call.call import Deadline
-from fleethook.engines.dispatch.explain import Explanation, explain
+from fleethook.engines.dispatch.explain import ExplainedHook, Explanation, explain
 from fleethook.engines.dispatch.request_limits import RequestLimits
 from tests.engines.dispatch.breaker import open_breaker, shared
 from tests.engines.dispatch.builders import (
@@ -28,6 +29,7 @@ from tests.engines.dispatch.builders import (
 from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Webhooks, allow, hook
 from tests.engines.dispatch.worlds import CLUSTERS, World, reviews, world_of, worlds
+from tests.engines.dispatch.worlds import hooks as webhooks
 from tests.hypothesis_profiles import examples
 from tests.waiting import NET
 
@@ -94,7 +96,10 @@ async def test_all_filters_are_reported_after_the_decision() -> None:
     (one,) = found.validating
     assert (one.decision, one.stage) == ("skip", "rules")
     assert one.reason == "no rule matches CREATE of example.org/v1 widgets in namespace default"
-    assert one.nearest_miss == "rules[0] would match if 'CREATE' were in operations ['UPDATE']"
+    assert one.nearest_miss == (
+        "rules[0] would match if 'CREATE' were in operations ['UPDATE'], "
+        "but then namespaceSelector and objectSelector and matchConditions would skip it"
+    )
     assert [(answer.stage, answer.ok, answer.reason) for answer in one.predicates[1:]] == [
         ("namespaceSelector", False, "does not select the labels tier=tin"),
         ("objectSelector", False, "does not select the labels none"),
@@ -112,11 +117,86 @@ async def test_the_nearest_miss_has_the_fewest_mismatches() -> None:
     )
 
 
-async def test_match_policy_exact_is_noted_if_an_equivalent_matches() -> None:
-    hook = webhook(rules=[{**WIDGETS, "apiVersions": ["v2"]}], matchPolicy="Exact")
+@pytest.mark.parametrize(
+    ("rule", "policy", "reason", "miss"),
+    [
+        ({}, "Exact", "; matchPolicy is Exact", "rules[0] would match if 'v1' were in apiVersions ['v2']"),
+        ({"operations": ["DELETE"]}, "Exact", "in namespace default",
+         "rules[0] would match if 'CREATE' were in operations ['DELETE'] and 'v1' were in apiVersions ['v2']"),
+        ({"operations": ["DELETE"]}, "Equivalent", "in namespace default",
+         "rules[0] would match example.org/v2 widgets, an equivalent resource, if 'CREATE' were in operations ['DELETE']"),
+    ],
+)  # fmt: skip
+async def test_mismatches_respect_the_match_policy(rule: dict[str, Any], policy: str, reason: str, miss: str) -> None:
+    hook = webhook(rules=[{**WIDGETS, "apiVersions": ["v2"], **rule}], matchPolicy=policy)
     made = world(definition("ws3", "widgets.example.org", "v1", "v2"), configuration("ws3", "validating", hook))
     (one,) = (await run_explain(made, review())).validating
-    assert one.reason.endswith("; matchPolicy is Exact")
+    assert one.reason.endswith(reason)
+    assert one.nearest_miss == miss
+
+
+MISS: Final = re.compile(
+    r"rules\[(\d+)\] would match(?: .*, an equivalent resource,)? if (.*?)(?:, but then (.*) would .*)?"
+)
+CHANGE: Final = re.compile(
+    r"its scope were '(?P<scope>.*?)' or .*|matchPolicy were (?P<policy>.*)|'(?P<name>.*?)' were in (?P<field>\w+) .*"
+)
+
+
+def apply_nearest_miss(hook: dict[str, Any], text: str) -> str:
+    """Make the changes that a text names, and return the filters that it says would still prevent a call."""
+    found = MISS.fullmatch(text)
+    assert found, text
+    rule = hook["rules"][int(found[1])]
+    for change in found[2].split(" and "):
+        named = CHANGE.fullmatch(change)
+        assert named, change
+        if named["scope"]:
+            rule["scope"] = named["scope"]
+        elif named["policy"]:
+            hook["matchPolicy"] = named["policy"]
+        else:
+            rule[named["field"]].append(named["name"])
+    return found[3] or ""
+
+
+REQUESTS: Final = (
+    review(),
+    review(old=widget(), document=widget(size=2), operation="UPDATE"),
+    review(subResource="status", old=widget(), document=widget(), operation="UPDATE"),
+    review({**widget(), "metadata": {"name": "b"}}, subResource="scale"),
+    review({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}, namespace="default"),
+    review({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"of": "a"}}},
+           namespace="default", subResource="status", operation="UPDATE"),
+    review({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}),
+    review({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}},
+           subResource="exec", operation="CONNECT", object={"kind": "PodExecOptions", "apiVersion": "v1"}),
+)  # fmt: skip
+
+
+@settings(max_examples=examples(200))
+@given(webhooks("ws3"), st.sampled_from(REQUESTS))
+def test_the_change_of_the_nearest_miss_makes_the_webhook_match(hook: dict[str, Any], made: dict[str, Any]) -> None:
+    others = (definition("ws3", "widgets.example.org", "v1", "v2"), namespace("ws3", of="a"))
+
+    def run() -> ExplainedHook:
+        found = run_explain(world(*others, configuration("ws3", "validating", hook)), made)
+        return asyncio.run(found).validating[0]
+
+    before = run()
+    assert bool(before.nearest_miss) is (before.stage == "rules")
+    if not before.nearest_miss:
+        return
+    remaining = apply_nearest_miss(hook, before.nearest_miss)
+    after = run()
+    assert after.nearest_miss == ""
+    assert after.predicates[0].ok
+    if remaining:
+        assert after.stage in remaining.split(" and ")
+    elif "an equivalent resource" in before.nearest_miss:
+        assert after.stage in ("", "matchConditions")
+    else:
+        assert after.decision == "call"
 
 
 async def test_the_kind_that_a_webhook_gets_is_reported() -> None:

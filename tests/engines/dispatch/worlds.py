@@ -48,7 +48,7 @@ rules = st.fixed_dictionaries(
         "operations": some("CREATE", "UPDATE", "*"),
         "apiGroups": some("example.org", "*", "apps"),
         "apiVersions": some("v1", "v2", "*"),
-        "resources": some("widgets", "widgets/status", "*", "*/*", "gadgets"),
+        "resources": some("widgets", "widgets/status", "widgets/*", "*", "*/*", "*/status", "gadgets"),
         "scope": st.sampled_from(["*", "Namespaced", "Cluster"]),
     }
 )
@@ -192,7 +192,8 @@ rule_attributes = st.builds(
         st.sampled_from(["v1", "v2"]),
         st.sampled_from(["widgets", "gadgets"]),
         st.sampled_from(["example.org", "apps"]),
-    ),
+    )
+    | st.just(resource(plural="namespaces", group="")),
     st.sampled_from(["", "status", "scale"]),
     st.booleans(),
 )

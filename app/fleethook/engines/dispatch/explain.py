@@ -24,7 +24,7 @@ from fleethook.engines.dispatch.match.match import (
     match_namespace,
     match_object,
 )
-from fleethook.engines.dispatch.match.rules import Invocation, find_nearest_miss
+from fleethook.engines.dispatch.match.rules import EquivalentIndex, Invocation, find_nearest_miss
 from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupVersionKind
@@ -146,7 +146,8 @@ async def _explain_phase(
     )
     silent = partial(dispatcher.is_silent, consumer=attributes.cluster)
     relevant = {one.hook.uid: one for one in target.relevant}
-    deciders = _Deciders(CallDecider(context), CallDecider(context), context.own)
+    equivalents = EquivalentIndex(target.equivalents)
+    deciders = _Deciders(CallDecider(context), CallDecider(context), context.own, equivalents)
     pauses = Pauses(_SLICE)
     found: list[ExplainedHook] = []
     for hook in hooks:
@@ -163,29 +164,28 @@ class _Deciders(NamedTuple):
     others: CallDecider
     own: OwnEndpoints
     """Recognizes webhooks that are this server itself."""
+    equivalents: EquivalentIndex
 
 
 async def _explain_hook(
     hook: Hook, relevant: RelevantHook | None, target: Target, deciders: _Deciders, is_silent: Callable[[Hook], bool]
 ) -> ExplainedHook:
     attributes, namespace = target.attributes, deciders.dispatched.namespace
+    own, nearest = _check_own_endpoint(hook, deciders.own), ""
     if relevant is None:
-        answers = _explain_mismatch(hook, target, namespace)
+        answers = _explain_mismatch(hook, target, namespace, deciders.equivalents)
         barrier: Verdict | None = answers[0]
         # Conditions are evaluated on the object as it is: the user may be about to change a rule.
         invocation = Invocation(attributes.resource, attributes.subresource, attributes.kind, -1)
-        answers += await _evaluate(RelevantHook(hook, invocation), attributes, deciders.others)
+        answers += (*await _evaluate(RelevantHook(hook, invocation), attributes, deciders.others), *own)
+        nearest = "" if target.exempt else _describe_nearest_miss(hook, attributes, answers[1:], deciders.equivalents)
     else:
         rest = check_filters(relevant, attributes, namespace)
         answers = (_explain_match(relevant, attributes), *rest)
         decider = deciders.dispatched if find_barrier(rest) is None else deciders.others
         conditions = await _evaluate(relevant, attributes, decider)
-        own = _check_own_endpoint(hook, deciders.own)
         barrier = find_barrier(rest) or find_barrier(conditions) or find_barrier(own)
         answers += (*conditions, *own)
-    nearest = (
-        None if relevant is not None or target.exempt else find_nearest_miss(hook, build_rule_attributes(attributes))
-    )
     return ExplainedHook(
         configuration=hook.configuration,
         webhook=hook.name,
@@ -196,7 +196,7 @@ async def _explain_hook(
         failure_policy="Ignore" if hook.fails_open else "Fail",
         timeout_seconds=hook.seconds,
         predicates=tuple(Predicate(one.stage, one.ok, one.reason) for one in answers),
-        nearest_miss="" if nearest is None else str(nearest),
+        nearest_miss=nearest,
         sent_as=_format_kind(relevant.invocation.kind) if relevant is not None else "",
         notes=tuple(_list_hook_notes(hook, attributes, relevant, silent=is_silent(hook))) if barrier is None else (),
     )
@@ -212,14 +212,34 @@ def _explain_match(relevant: RelevantHook, attributes: Attributes) -> Verdict:
     return Verdict(Stage.RULES, ok=True, reason=f"{rule} matches {other}, an equivalent resource")
 
 
-def _explain_mismatch(hook: Hook, target: Target, namespace: NamespaceLabels) -> tuple[Verdict, ...]:
+def _describe_nearest_miss(
+    hook: Hook, attributes: Attributes, answers: Sequence[Verdict], equivalents: EquivalentIndex
+) -> str:
+    """Return the smallest change after which the rules match, and the filters that would still prevent a call."""
+    nearest = find_nearest_miss(hook, build_rule_attributes(attributes), equivalents)
+    if nearest is None:
+        return ""
+    # Conditions may have another result on the object in the version of an equivalent resource.
+    known = [one for one in answers if nearest.equivalent is None or one.stage != Stage.CONDITIONS]
+    skipping = [one.stage for one in known if not one.ok and one.error is None]
+    failing = [one.stage for one in known if one.error is not None]
+    if not skipping and not failing:
+        return str(nearest)
+    return f"{nearest}, but then {' and '.join(skipping or failing)} would {'skip it' if skipping else 'fail'}"
+
+
+def _explain_mismatch(
+    hook: Hook, target: Target, namespace: NamespaceLabels, equivalents: EquivalentIndex
+) -> tuple[Verdict, ...]:
     attributes = target.attributes
     if target.exempt:
         reason = f"webhooks are never called for a {attributes.kind.kind}"
     elif not hook.rules:
         reason = "it has no rules"
     else:
-        also = "" if hook.matches_equivalents or len(target.equivalents) < 2 else "; matchPolicy is Exact"
+        known = build_rule_attributes(attributes)
+        is_equivalent = any(equivalents.find_first(rule, known) is not None for rule in hook.rules)
+        also = "; matchPolicy is Exact" if is_equivalent else ""
         reason = f"no rule matches {attributes.operation} of {_format_path(attributes)}{also}"
     return (
         Verdict(Stage.RULES, ok=False, reason=reason),

@@ -21,7 +21,7 @@ def test_text_shows_the_owner_then_the_webhooks_then_shadowed_webhooks() -> None
         "validating:",
         "  call   widgets/size.widgets.example.org/0  all filters match",
         "  skip   widgets/scale.widgets.example.org/0  rules: no rule matches CREATE of example.org/v1 widgets in namespace default",
-        "         nearest miss: rules[0] would match if 'CREATE' were in operations ['UPDATE']",
+        "         nearest miss: rules[0] would match if 'CREATE' were in operations ['UPDATE'], but then matchConditions would fail",
         "shadowed, because the schema is not the cluster's own:",
         "  validating: my-own-rules/mine.widgets.example.org/0",
     ]

@@ -68,8 +68,21 @@ def test_object_selectors_match_the_new_or_the_old_object() -> None:
     labelled["metadata"]["labels"] = {"of": "me"}
     assert find_hook_barrier(hook, review(widget(), old=labelled, operation="UPDATE")) is None
     assert find_hook_barrier(hook, review(labelled, old=widget(), operation="UPDATE")) is None
-    assert find_hook_barrier(hook, review(widget(), old=widget(), operation="UPDATE")).stage == "objectSelector"
+    other = widget()
+    other["metadata"]["labels"] = {"of": "you"}
+    for old, text in ((widget(), "the labels none"), (other, "the labels none, nor the old labels of=you")):
+        found = find_hook_barrier(hook, review(widget(), old=old, operation="UPDATE"))
+        assert (found.stage, found.reason) == ("objectSelector", f"does not select {text}")
     assert find_hook_barrier(hook, review(None, old=labelled, operation="DELETE")) is None
+
+
+def test_object_selectors_select_nothing_without_metadata() -> None:
+    """This is so even for a selector that selects an object without labels."""
+    unlabelled = {"matchExpressions": [{"key": "of", "operator": "DoesNotExist"}]}
+    hook = selecting(rules=[{**WIDGETS, "operations": ["*"]}], objectSelector=unlabelled)
+    found = find_hook_barrier(hook, review(widget(), operation="CONNECT", object={"kind": "WidgetOptions"}))
+    assert found.reason == "the object has no metadata, and no selector selects it"
+    assert find_hook_barrier(hook) is None
 
 
 def test_unknown_kinds_are_errors() -> None:

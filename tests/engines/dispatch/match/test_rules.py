@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given, settings
 
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
-from fleethook.engines.dispatch.match.rules import RuleAttributes, compare_fields, find_nearest_miss, matches_rule
+from fleethook.engines.dispatch.match.rules import (
+    EquivalentIndex,
+    RuleAttributes,
+    compare_fields,
+    find_nearest_miss,
+    match_rules,
+    matches_rule,
+)
 from tests.engines.dispatch.builders import WIDGETS, configuration, webhook
-from tests.engines.dispatch.worlds import hooks, resource, rule_attributes
+from tests.engines.dispatch.worlds import KIND, equivalents, hooks, resource, rule_attributes
 from tests.hypothesis_profiles import examples
 
 
@@ -21,25 +28,30 @@ def test_a_rule_matches_if_each_field_matches(made: Any, request: Any) -> None:
 
 
 @settings(max_examples=examples(300))
-@given(hooks("c"), rule_attributes)
-def test_a_rule_with_the_changes_of_the_nearest_miss_matches(made: Any, request: Any) -> None:
+@given(hooks("c"), rule_attributes, equivalents)
+def test_a_webhook_with_the_changes_of_the_nearest_miss_matches(made: Any, request: Any, others: Any) -> None:
     (hook,) = compile_hooks("validating", "c", configuration("c", "validating", made))
-    miss = find_nearest_miss(hook, request)
+    miss = find_nearest_miss(hook, request, EquivalentIndex(others))
+    found = match_rules(hook, request, KIND, others)
+    assert (miss is None) is (not hook.rules or found is not None)
     if miss is None:
-        assert not hook.rules or any(matches_rule(rule, request) for rule in hook.rules)
         return
     rule = hook.rules[miss.rule]
     for axis in miss.missed:
         assert axis.actual not in axis.listed
         if axis.name == "scope":
             rule = rule._replace(scope=axis.actual)
+        elif axis.name == "matchPolicy":
+            hook = hook._replace(matches_equivalents=True)
         elif axis.name == "resources":
             plural, _, subresource = axis.actual.partition("/")
             rule = rule._replace(resources=(*rule.resources, (plural, subresource)))
         else:
             field = {"apiGroups": "groups", "apiVersions": "versions"}.get(axis.name, axis.name)
             rule = rule._replace(**{field: {*axis.listed, axis.actual}})
-    assert matches_rule(rule, request)
+    changed = match_rules(hook._replace(rules=(rule,)), request, KIND, others)
+    assert changed is not None
+    assert changed.resource == (miss.equivalent or request.resource)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +78,7 @@ def test_the_nearest_miss_names_the_fields_to_change(
     (hook,) = compile_hooks("validating", "c", configuration("c", "validating", webhook(rules=[{**every, **rule}])))
     plural, subresource, namespaced = request_
     request = RuleAttributes("CREATE", resource(plural=plural, group=""), subresource, namespaced=namespaced)
-    miss = find_nearest_miss(hook, request)
+    miss = find_nearest_miss(hook, request, EquivalentIndex(()))
     assert (None if miss is None else str(miss)) == (None if text is None else f"rules[0] would match if {text}")
 
 

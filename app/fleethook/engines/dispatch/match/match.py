@@ -93,8 +93,11 @@ def match_namespace(hook: Hook, attributes: Attributes, namespace: NamespaceLabe
 
 
 def _build_verdict(stage: Stage, ok: bool, labels: Mapping[str, str]) -> Verdict:  # noqa: FBT001 - private
-    shown = ", ".join(f"{name}={value}" for name, value in sorted(labels.items())) or "none"
-    return Verdict(stage, ok, f"{'selects' if ok else 'does not select'} the labels {shown}")
+    return Verdict(stage, ok, f"{'selects' if ok else 'does not select'} the labels {_format_labels(labels)}")
+
+
+def _format_labels(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(labels.items())) or "none"
 
 
 def match_object(hook: Hook, attributes: Attributes) -> Verdict:
@@ -104,10 +107,17 @@ def match_object(hook: Hook, attributes: Attributes) -> Verdict:
         return Verdict(stage, ok=False, reason=selector.problem, error=internal(selector.problem))
     if selector.selects_everything:
         return Verdict(stage, ok=True, reason="it selects everything")
-    for document in (attributes.object, attributes.old_object):
-        if isinstance(as_object(document).get("metadata"), dict) and selector.selects(read_labels(document)):
-            return _build_verdict(stage, ok=True, labels=read_labels(document))
-    return _build_verdict(stage, ok=False, labels=read_labels(attributes.object or attributes.old_object))
+    documents = (attributes.object, attributes.old_object)
+    found = [read_labels(one) for one in documents if isinstance(as_object(one).get("metadata"), dict)]
+    for labels in found:
+        if selector.selects(labels):
+            return _build_verdict(stage, ok=True, labels=labels)
+    if not found:
+        return Verdict(stage, ok=False, reason="the object has no metadata, and no selector selects it")
+    verdict = _build_verdict(stage, ok=False, labels=found[0])
+    if found[-1] == found[0]:
+        return verdict
+    return verdict._replace(reason=f"{verdict.reason}, nor the old labels {_format_labels(found[-1])}")
 
 
 def read_labels(document: JSON) -> Mapping[str, str]:

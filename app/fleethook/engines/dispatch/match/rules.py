@@ -173,25 +173,45 @@ class NearMiss(NamedTuple):
 
     rule: int
     missed: tuple[FieldMatch, ...]
+    equivalent: GroupVersionResource | None = None
+    """The equivalent resource that the rule would match, None for the resource of the request."""
 
     def __str__(self) -> str:
-        return f"rules[{self.rule}] would match if {' and '.join(map(_describe_miss, self.missed))}"
+        other = f" {_format_equivalent(self.equivalent)}," if self.equivalent is not None else ""
+        return f"rules[{self.rule}] would match{other} if {' and '.join(map(_describe_miss, self.missed))}"
+
+
+def _format_equivalent(resource: GroupVersionResource) -> str:
+    return f"{resource.group or 'core'}/{resource.version} {resource.resource}, an equivalent resource"
 
 
 def _describe_miss(axis: FieldMatch) -> str:
     if axis.name == "scope":
         return f"its scope were {axis.actual!r} or '*' instead of {axis.listed[0]!r}"
+    if axis.name == "matchPolicy":
+        return "matchPolicy were Equivalent"
     text = f"{axis.actual!r} were in {axis.name} {list(axis.listed)}"
     if axis.name == "resources" and "/" in axis.actual and EVERY in axis.listed:
         return f"{text}, whose '*' includes no subresources"
     return text
 
 
-def find_nearest_miss(hook: Hook, attributes: RuleAttributes) -> NearMiss | None:
+def find_nearest_miss(hook: Hook, attributes: RuleAttributes, equivalents: EquivalentIndex) -> NearMiss | None:
     """Return the first rule with the fewest fields that do not match; None without rules, or if one of them matches."""
-    misses = [
-        NearMiss(number, tuple(axis for axis in compare_fields(rule, attributes) if not axis.ok))
-        for number, rule in enumerate(hook.rules)
-    ]
-    nearest = min(misses, key=lambda miss: len(miss.missed), default=None)
+    nearest = min(_list_misses(hook, attributes, equivalents), key=lambda miss: len(miss.missed), default=None)
     return nearest if nearest is not None and nearest.missed else None
+
+
+def _list_misses(hook: Hook, attributes: RuleAttributes, equivalents: EquivalentIndex) -> Iterator[NearMiss]:
+    policy = () if hook.matches_equivalents else (FieldMatch("matchPolicy", False, ("Exact",), "Equivalent"),)
+    for number, rule in enumerate(hook.rules):
+        yield NearMiss(number, _list_missed(rule, attributes))
+        # An equivalent is nearer only if the rule names it.
+        open_rule = rule._replace(operations=frozenset({EVERY}), scope=EVERY)
+        if (other := equivalents.find_first(open_rule, attributes)) is not None:
+            missed = _list_missed(rule, attributes._replace(resource=other.resource))
+            yield NearMiss(number, (*policy, *missed), other.resource)
+
+
+def _list_missed(rule: Rule, attributes: RuleAttributes) -> tuple[FieldMatch, ...]:
+    return tuple(axis for axis in compare_fields(rule, attributes) if not axis.ok)
