@@ -46,7 +46,6 @@ from fleethook.engines.overrider.plan.plan_warmup import PlanWarmup
 from fleethook.engines.overrider.preview.manifest_report import ManifestReport
 from fleethook.engines.overrider.rollout.guard import GuardLimits
 from fleethook.engines.overrider.routes import overrider_routes
-from fleethook.engines.overrider.schema.fields import list_types
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.fairness.slots import Limits, Slots
 from fleethook.interpret.python_interpreter import Interpreter, load
@@ -266,7 +265,6 @@ class Fleethook(FastAPI):
             own=OwnEndpoints(self._list_addresses),
             replace=self._outside.dependencies,
             traces=self._record is not None,
-            load_types=list_types,
         )
         unknown = max(2, self.capacity.connections // _UNKNOWN_SHARE)
         validate = ConfigurationValidator(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).review

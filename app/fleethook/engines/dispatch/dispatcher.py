@@ -12,7 +12,6 @@ from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.call.call_trace import CallTrace
 from fleethook.engines.dispatch.call.client_warnings import limit_warnings
 from fleethook.engines.dispatch.call.mutating_phase import MutatingPhase
-from fleethook.engines.dispatch.call.object_types import LoadTypes
 from fleethook.engines.dispatch.call.patching import Patcher
 from fleethook.engines.dispatch.call.validating_phase import run_validating_phase
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
@@ -100,8 +99,6 @@ class Dependencies(NamedTuple):
     is_silent: IsSilent = lambda _hook, _consumer: False
     own: OwnEndpoints = OwnEndpoints()
     """Recognizes webhooks that are this server itself; they are not called."""
-    load_types: LoadTypes = dict
-    """Returns the Go types of built-in kinds, which patched objects must fit."""
 
 
 class DispatchResult(NamedTuple):
@@ -358,7 +355,7 @@ class Dispatcher:
             convert=convert,
             authorize=None if ask is None else Authorizer(ask, attributes, limit=self._limits.access_reviews),
             evaluator=self._evaluator,
-            patching=Patcher(self.worker, attributes.cluster, dependencies.load_types),
+            patching=Patcher(self.worker, attributes.cluster),
             turns=self.turns,
             audit=audit,
             warnings=warnings,

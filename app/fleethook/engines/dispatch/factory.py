@@ -8,7 +8,6 @@ from fleethook.cluster.store import Store, StoreView
 from fleethook.engines.dispatch.call.call import Deadline, FindCredential, Observe, WebhookCaller
 from fleethook.engines.dispatch.call.call_trace import CallTrace
 from fleethook.engines.dispatch.call.live_lookups import LiveSource, Post, authorize, read_namespace
-from fleethook.engines.dispatch.call.object_types import LoadTypes
 from fleethook.engines.dispatch.convert.conversion_rules import ConversionError, convert
 from fleethook.engines.dispatch.convert.converter import ObjectConverter
 from fleethook.engines.dispatch.dispatch_errors import internal
@@ -39,7 +38,6 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
     find_credential: FindCredential | None = None,
     own: OwnEndpoints | None = None,
     traces: bool = False,
-    load_types: LoadTypes = dict,
     replace: Callable[[Store, Dependencies], Dependencies] | None = None,
 ) -> Dispatcher:
     """Build a dispatcher.
@@ -57,7 +55,6 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
             without credentials.
         own: Recognizes this server among the webhooks.
         traces: As for `Dispatcher`.
-        load_types: As for `Dependencies`.
         replace: Returns the dependencies to use in place of those that leave the process, for replays.
     """
     caller = WebhookCaller(client, observe=observe, find_credential=find_credential)
@@ -71,7 +68,6 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
         read_namespace=partial(read_namespace, live=live) if live is not None else None,
         is_silent=caller.is_silent,
         own=own or OwnEndpoints(),
-        load_types=load_types,
     )
     if replace is not None:
         dependencies = replace(store, dependencies)

@@ -1,8 +1,9 @@
-// Command workloads prints facts about the Go types of Deployment and StatefulSet, for the generators in schemas/.
+// Command workloads prints facts about the Go types of the API, for the generators in schemas/.
 //
 // Usage:
 //
-//	workloads fields      print the fields of every struct that the two kinds reach, as JSON
+//	workloads fields      print the fields of every struct that Deployment and StatefulSet reach, as JSON
+//	workloads types       read one kind per line from stdin, print the types of the members of all structs, as JSON
 //	workloads quantities  read one quantity per line from stdin, print its stored forms as JSON lines
 package main
 
@@ -23,13 +24,15 @@ import (
 )
 
 func main() {
-	commands := map[string]func() error{"fields": printFields, "quantities": printQuantities}
+	commands := map[string]func() error{
+		"fields": printFields, "quantities": printQuantities, "types": printTypes,
+	}
 	var command func() error
 	if len(os.Args) == 2 {
 		command = commands[os.Args[1]]
 	}
 	if command == nil {
-		fmt.Fprintln(os.Stderr, "usage: workloads fields | workloads quantities <texts")
+		fmt.Fprintln(os.Stderr, "usage: workloads fields | workloads quantities <texts | workloads types <kinds")
 		os.Exit(2)
 	}
 	if err := command(); err != nil {

@@ -4,16 +4,22 @@ kube-apiserver decodes the object after each patch (k8s.io/apiserver v0.36
 pkg/admission/plugin/webhook/mutating/dispatcher.go). The texts are those of Go's ``encoding/json``.
 """
 
+import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, decode_bytes
 
 Types = Mapping[str, Mapping[str, str]]
-"""Go structs by names such as ``core.v1.PodSpec``, with the types of their members, such as ``[]core.v1.Container``."""
-LoadTypes = Callable[[], Types]
+"""Go structs by names such as ``apps/v1.DeploymentSpec``, with the types of their members, such as ``[]v1.Container``.
+
+A name that is not that of a struct, such as ``v1.Protocol``, is a string.
+"""
 
 # RFC 3339 with a colon in the zone, as Go's time.Parse reads it.
 _SECOND, _ZONE = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", r"(?:Z|[+-]\d\d:\d\d)"
@@ -22,95 +28,8 @@ _TIMES: Final = {
     "MicroTime": (re.compile(rf"{_SECOND}[.,]\d{{6}}{_ZONE}", re.ASCII), "2006-01-02T15:04:05.000000Z07:00"),
 }
 _QUANTITY: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
-_STRING, _BOOL, _TIMESTAMP, _MAP = "string", "bool", "Time", "map[string]"
-_METADATA: Final = "meta.v1.ObjectMeta"
-_META_TYPES: Final[Types] = {
-    _METADATA: {
-        "name": _STRING, "generateName": _STRING, "namespace": _STRING, "selfLink": _STRING, "uid": "types.UID",
-        "resourceVersion": _STRING, "generation": "int64", "creationTimestamp": _TIMESTAMP,
-        "deletionTimestamp": _TIMESTAMP, "deletionGracePeriodSeconds": "int64", "labels": "map[string]string",
-        "annotations": "map[string]string", "finalizers": "[]string", "ownerReferences": "[]meta.v1.OwnerReference",
-        "managedFields": "[]meta.v1.ManagedFieldsEntry",
-    },
-    "meta.v1.OwnerReference": {
-        "apiVersion": _STRING, "kind": _STRING, "name": _STRING, "uid": "types.UID", "controller": _BOOL,
-        "blockOwnerDeletion": _BOOL,
-    },
-    "meta.v1.ManagedFieldsEntry": {
-        "manager": _STRING, "operation": "v1.ManagedFieldsOperationType", "apiVersion": _STRING, "time": _TIMESTAMP,
-        "fieldsType": _STRING, "subresource": _STRING,
-    },
-}  # fmt: skip
-_STRINGS: Final = "[]string"
-# Kinds that kcp serves in each workspace; no other part of fleethook has their types.
-_OTHER_TYPES: Final[Types] = {
-    "v1.PolicyRule": dict.fromkeys(("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs"), _STRINGS),
-    "v1.Subject": dict.fromkeys(("kind", "apiGroup", "name", "namespace"), _STRING),
-    "v1.RoleRef": dict.fromkeys(("apiGroup", "kind", "name"), _STRING),
-    "v1.NamespaceSpec": {"finalizers": "[]v1.FinalizerName"},
-    "v1.ObjectReference": {
-        **dict.fromkeys(("kind", "namespace", "name", "apiVersion", "resourceVersion", "fieldPath"), _STRING),
-        "uid": "types.UID",
-    },
-    "v1.LocalObjectReference": {"name": _STRING},
-    "v1.LeaseSpec": {
-        **dict.fromkeys(("leaseDurationSeconds", "leaseTransitions"), "int32"), "holderIdentity": _STRING,
-        **dict.fromkeys(("acquireTime", "renewTime"), "MicroTime"),
-    },
-    "v1.ServiceSpec": {
-        **dict.fromkeys(("clusterIPs", "externalIPs", "loadBalancerSourceRanges"), _STRINGS),
-        **dict.fromkeys(("clusterIP", "loadBalancerIP", "externalName", "loadBalancerClass"), _STRING),
-        **dict.fromkeys(("publishNotReadyAddresses", "allocateLoadBalancerNodePorts"), _BOOL),
-        "ports": "[]v1.ServicePort", "selector": "map[string]string", "type": "v1.ServiceType",
-        "healthCheckNodePort": "int32",
-    },
-    "v1.ServicePort": {
-        "name": _STRING, "protocol": "v1.Protocol", "appProtocol": _STRING, "port": "int32",
-        "targetPort": "IntOrString", "nodePort": "int32",
-    },
-}  # fmt: skip
-_RULES: Final = ("rules", "[]v1.PolicyRule")
-_BINDING: Final = (("subjects", "[]v1.Subject"), ("roleRef", "v1.RoleRef"))
-_RBAC: Final = "rbac.authorization.k8s.io/v1"
-_BYTES: Final = "[]uint8"
-_SELECTOR, _TEMPLATE = ("spec.selector", "meta.v1.LabelSelector"), ("spec.template", "core.v1.PodTemplateSpec")
-# The members of built-in kinds whose types are known, by their paths (k8s.io/api v0.36).
-_MEMBERS: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
-    ("apps/v1", "Deployment"): (("spec", "apps.v1.DeploymentSpec"), ("status", "apps.v1.DeploymentStatus")),
-    ("apps/v1", "StatefulSet"): (("spec", "apps.v1.StatefulSetSpec"), ("status", "apps.v1.StatefulSetStatus")),
-    ("apps/v1", "DaemonSet"): (_SELECTOR, _TEMPLATE, ("spec.minReadySeconds", "int32")),
-    ("apps/v1", "ReplicaSet"): (_SELECTOR, _TEMPLATE, ("spec.replicas", "int32"), ("spec.minReadySeconds", "int32")),
-    ("batch/v1", "Job"): (
-        _SELECTOR, _TEMPLATE, ("spec.parallelism", "int32"), ("spec.completions", "int32"),
-        ("spec.backoffLimit", "int32"), ("spec.activeDeadlineSeconds", "int64"), ("spec.suspend", _BOOL),
-    ),
-    ("batch/v1", "CronJob"): (
-        ("spec.jobTemplate.metadata", _METADATA), ("spec.jobTemplate.spec.template", "core.v1.PodTemplateSpec"),
-        ("spec.schedule", _STRING), ("spec.suspend", _BOOL),
-    ),
-    ("v1", "Pod"): (("spec", "core.v1.PodSpec"),),
-    ("v1", "PodTemplate"): (("template", "core.v1.PodTemplateSpec"),),
-    ("v1", "ReplicationController"): (_TEMPLATE, ("spec.selector", "map[string]string"), ("spec.replicas", "int32")),
-    ("v1", "PersistentVolumeClaim"): (
-        ("spec", "core.v1.PersistentVolumeClaimSpec"), ("status", "core.v1.PersistentVolumeClaimStatus"),
-    ),
-    ("v1", "ConfigMap"): (("data", "map[string]string"), ("binaryData", f"{_MAP}{_BYTES}"), ("immutable", _BOOL)),
-    ("v1", "Secret"): (
-        ("data", f"{_MAP}{_BYTES}"), ("stringData", "map[string]string"), ("immutable", _BOOL),
-        ("type", "v1.SecretType"),
-    ),
-    (_RBAC, "Role"): (_RULES,),
-    (_RBAC, "ClusterRole"): (_RULES,),
-    (_RBAC, "RoleBinding"): _BINDING,
-    (_RBAC, "ClusterRoleBinding"): _BINDING,
-    ("v1", "Namespace"): (("spec", "v1.NamespaceSpec"),),
-    ("v1", "Service"): (("spec", "v1.ServiceSpec"),),
-    ("v1", "ServiceAccount"): (
-        ("secrets", "[]v1.ObjectReference"), ("imagePullSecrets", "[]v1.LocalObjectReference"),
-        ("automountServiceAccountToken", _BOOL),
-    ),
-    ("coordination.k8s.io/v1", "Lease"): (("spec", "v1.LeaseSpec"),),
-}  # fmt: skip
+_STRING, _BOOL, _MAP, _BYTES = "string", "bool", "map[string]", "[]uint8"
+_METADATA: Final = "meta/v1.ObjectMeta"
 _NAMES: Final = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
 _INTEGERS: Final = {
     **{name: range(-(2 ** (bits - 1)), 2 ** (bits - 1)) for name, bits in (("int32", 32), ("int64", 64))},
@@ -147,48 +66,44 @@ def explain_wrong_metadata(document: JSONObject) -> str:
     metadata = document.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         return _describe(metadata, "v1.ObjectMeta", ".metadata")
-    return next(_check(metadata, _METADATA, "metadata", _META_TYPES, ""), "")
+    return next(_check(metadata, _METADATA, "metadata", _load_types(), ""), "")
 
 
-def explain_wrong_member(document: JSONObject, api_version: str, kind: str, load_types: LoadTypes) -> str:
-    """Return the first member of an object of a built-in kind that does not fit its type, ``""`` if none is known.
+def explain_wrong_member(document: JSONObject, api_version: str, kind: str) -> str:
+    """Return the first member of an object of a built-in kind that does not fit its type, ``""`` if all do.
 
     Args:
         document: The object.
         api_version: Its version before the patch.
         kind: Its kind before the patch.
-        load_types: Returns the Go types of built-in kinds.
     """
-    members = _MEMBERS.get((api_version, kind), ())
-    loaded = load_types() if members else {}
-    types = {**loaded, **_META_TYPES, **_OTHER_TYPES}
-    for path, type_ in members if loaded else ():
-        value: JSON = document
-        names = path.split(".")
-        for depth, name in enumerate(names):
-            if value is None:
-                break
-            if not isinstance(value, dict):
-                where = f"{_name_struct(kind, names[: depth - 1])}.{'.'.join(names[:depth])}"
-                return _describe(value, f"v1.{_name_struct(kind, names[:depth])}", where)
-            value = value.get(name)
-        if problem := next(_check(value, type_, path, types, _name_struct(kind, names[:-1])), ""):
-            return problem
-    return ""
+    types = _load_types()
+    members = types.get(f"{api_version}.{kind}", {})
+    found = (
+        problem
+        for name, value in document.items()
+        if name in members
+        for problem in _check(value, members[name], name, types, kind)
+    )
+    return next(found, "")
 
 
-def _name_struct(kind: str, names: Sequence[str]) -> str:
-    """Return the Go struct at a path that leads to a member of `_MEMBERS`."""
-    if not names:
-        return kind
-    if names[-1] == "jobTemplate":
-        return "JobTemplateSpec"
-    return f"{kind}Spec" if len(names) == 1 else "JobSpec"
+# msgspec describes a type at its first use. In two threads at once, this crashes the process.
+_decode_types: Final = msgspec.json.Decoder(dict[str, dict[str, str]]).decode
+
+
+@functools.cache
+def _load_types() -> Types:
+    """Return all structs of built-in kinds from ``api_types.json``, which has the members by their type."""
+    text = Path(__file__).with_name("api_types.json").read_bytes()
+    return {
+        struct: {member: type_ for type_, members in types.items() for member in members.split()}
+        for struct, types in _decode_types(text).items()
+    }
 
 
 def _check(value: JSON, type_: str, path: str, types: Types, struct: str) -> Iterator[str]:
     """Yield the values that do not fit a type. Null is the zero value, and unknown members are dropped."""
-    type_ = type_.removeprefix("*")
     where = f"{struct}.{path}"
     if value is None:
         return
@@ -226,8 +141,9 @@ def _explain_scalar(value: JSON, type_: str, where: str) -> str | None:
     if type_ in _INTEGERS:
         fits = isinstance(value, int) and not isinstance(value, bool) and value in _INTEGERS[type_]
         return None if fits else _describe(value, type_, where)
-    if type_ == _BOOL:
-        return None if isinstance(value, bool) else _describe(value, type_, where)
+    if type_ in (_BOOL, "float64"):
+        fits = isinstance(value, bool) if type_ == _BOOL else _NAMES[type(value)] == "number"
+        return None if fits else _describe(value, type_, where)
     if type_ in ("Quantity", _BYTES):
         return _explain_quantity(value) if type_ == "Quantity" else _explain_base64(value)
     if type_ == "IntOrString" and not isinstance(value, str):
@@ -249,16 +165,16 @@ def _explain_base64(text: JSON) -> str | None:
 
 
 def _explain_quantity(value: JSON) -> str | None:
-    if isinstance(value, str | int | float) and not isinstance(value, bool) and _QUANTITY.fullmatch(str(value) or "0"):
+    if isinstance(value, str | int | float) and not isinstance(value, bool) and _QUANTITY.fullmatch(str(value)):
         return None
     return "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
 def _describe(value: JSON, type_: str, where: str) -> str:
     name = _NAMES[type(value)]
-    shown = f"{name} {value}" if name == "number" and (isinstance(value, float) or abs(value) >= 2**31) else name
+    shown = f"{name} {value}" if name == "number" and type_ in _INTEGERS else name
     # Go names a type by its package, which is the version.
     prefix, _, struct = type_.rpartition("]")
-    named = ".".join(struct.split(".")[-2:])
+    named = struct.rpartition("/")[2]
     text = f"{prefix}]{named}" if prefix else named
     return f"json: cannot unmarshal {shown} into Go struct field {where} of type {text}"

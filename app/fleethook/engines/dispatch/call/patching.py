@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from fleethook.engines.dispatch.call.admission_review import WebhookResponse, check_patch_type, decode_patch
 from fleethook.engines.dispatch.call.object_types import (
-    LoadTypes,
     explain_wrong_kind,
     explain_wrong_member,
     explain_wrong_metadata,
@@ -43,13 +42,12 @@ class PatchedObject(NamedTuple):
     """The member that does not fit its type after the patch, ``""`` if all of the metadata and of built-in kinds do."""
 
 
-def patch_object(document: JSON, answer: WebhookResponse, load_types: LoadTypes = dict) -> PatchedObject:
+def patch_object(document: JSON, answer: WebhookResponse) -> PatchedObject:
     """Apply a webhook's patch to an object.
 
     Args:
         document: The object.
         answer: The webhook's answer.
-        load_types: Returns the Go types of built-in kinds.
 
     Raises:
         ReviewError: The patch cannot be decoded, or its type is unknown.
@@ -62,10 +60,10 @@ def patch_object(document: JSON, answer: WebhookResponse, load_types: LoadTypes 
         return PatchedObject(document, operations, changed=False)
     check_patch_type(answer)
     patched = apply(document, operations, dialect="kubernetes", limits=LIMITS)
-    misfit = explain_wrong_metadata(patched) if isinstance(patched, dict) else ""
-    if isinstance(patched, dict) and isinstance(document, dict) and not misfit:
+    misfit = ""
+    if isinstance(patched, dict) and isinstance(document, dict):
         api_version, kind = str(document.get("apiVersion")), str(document.get("kind"))
-        misfit = explain_wrong_member(patched, api_version, kind, load_types)
+        misfit = explain_wrong_member(patched, api_version, kind) or explain_wrong_metadata(patched)
     return PatchedObject(patched, operations, changed=not identical(patched, document), misfit=misfit)
 
 
@@ -109,15 +107,13 @@ def diff_response(sent: JSON, patched: JSON) -> list[JSONObject]:
 class Patcher:
     """Patches and compares the objects of one request."""
 
-    def __init__(self, worker: Worker, cluster: str, load_types: LoadTypes = dict) -> None:
+    def __init__(self, worker: Worker, cluster: str) -> None:
         """Initialize the patcher.
 
         Args:
             worker: Runs long work in a thread.
             cluster: The cluster of the request, for fair scheduling.
-            load_types: Returns the Go types of built-in kinds.
         """
-        self._load_types: Final = load_types
         self._worker: Final = worker
         self._cluster: Final = cluster
 
@@ -125,7 +121,7 @@ class Patcher:
         """Apply a webhook's patch to an object; raises as `patch_object` does."""
         if not answer.patch:
             return PatchedObject(document, [], changed=False)
-        return await self._run(document, len(answer.patch), patch_object, document, answer, self._load_types)
+        return await self._run(document, len(answer.patch), patch_object, document, answer)
 
     async def differ(self, one: JSON, other: JSON) -> bool:
         """Return whether two objects differ."""

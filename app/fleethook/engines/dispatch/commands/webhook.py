@@ -62,7 +62,6 @@ from fleethook.engines.dispatch.review.request_plan import (
 )
 from fleethook.engines.dispatch.trial import Trial, try_webhooks
 from fleethook.engines.dispatch.validation.configuration import configuration_problems
-from fleethook.engines.overrider.schema.fields import list_types
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.outbound.client import HookClient
@@ -391,7 +390,7 @@ async def _try_all(store: Store, requests: Sequence[PlannedRequest]) -> list[Tri
 
     try:
         async with HookClient(allow_private=True) as client:
-            dispatcher = build_dispatcher(store, client, observe=lambda *_, **__: None, load_types=list_types)
+            dispatcher = build_dispatcher(store, client, observe=lambda *_, **__: None)
             return [one for found in await asyncio.gather(*(run(one, dispatcher) for one in requests)) for one in found]
     finally:
         line.clear()

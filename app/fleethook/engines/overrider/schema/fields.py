@@ -49,12 +49,6 @@ def load_structs() -> Mapping[str, Struct]:
     return _decode_structs(text)
 
 
-@cache
-def list_types() -> Mapping[str, Mapping[str, str]]:
-    """Return the type expressions of all structs' members."""
-    return {name: {member: field.type for member, field in struct.items()} for name, struct in load_structs().items()}
-
-
 def root_name(kind: Kind) -> str:
     """Return the name of the struct of a kind."""
     return f"apps.v1.{kind}"
