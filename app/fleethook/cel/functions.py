@@ -7,7 +7,10 @@ as cel-go does.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from fleethook.cel.values.values import NO_SUCH_OVERLOAD, get_kind
+from fleethook.cel.values.values import NO_SUCH_OVERLOAD, get_kind, get_type
+
+# cel-go's traits of values refuse these without a name, as they do operators.
+_UNNAMED: Final = frozenset({"contains", "endsWith", "matches", "startsWith"})
 
 
 class Function(NamedTuple):
@@ -32,15 +35,19 @@ class OverloadResolver:
         types = tuple(map(type, arguments))
         code = self._found.get(types)
         if code is None:
-            code = self._found[types] = self._find(types)
+            code = self._found[types] = self._find(arguments)
         return code(*arguments)
 
-    def _find(self, types: tuple[type, ...]) -> Callable[..., Any]:
-        kinds = tuple(map(get_kind, types))
+    def _find(self, arguments: Sequence[Any]) -> Callable[..., Any]:
+        kinds = [get_kind(type(argument)) for argument in arguments]
         for function in self._functions:
             if len(function.types) == len(kinds) and all(map(_accepts, function.types, kinds)):
                 return function.code
-        raise TypeError(NO_SUCH_OVERLOAD)
+        name = self._functions[0].name
+        if name in _UNNAMED or "_" in name:
+            raise TypeError(NO_SUCH_OVERLOAD)
+        shown = ", ".join(get_type(argument).name for argument in arguments)
+        raise TypeError(f"{NO_SUCH_OVERLOAD}: {name}" if name == "size" else f"{NO_SUCH_OVERLOAD}: {name}({shown})")
 
 
 def _accepts(parameter: str, kind: str) -> bool:

@@ -28,7 +28,9 @@ def test_quantities_compare_by_amount(expression: str) -> None:
     ("expression", "cause"),
     [
         ("quantity('1.5').asInteger() == 1", "cannot convert value to integer"),
-        ("dyn(ip('::1')).asInteger() == 1", "no such overload"),
+        ("dyn(ip('::1')).asInteger() == 1", "no such overload: asInteger(net.IP)"),
+        ("dyn([1]).startsWith('a')", "no such overload"),
+        ("size(dyn(1)) == 1", "no such overload: size"),
     ],
 )  # fmt: skip
 def test_an_impossible_conversion_is_an_error(expression: str, cause: str) -> None:

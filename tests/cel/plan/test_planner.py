@@ -45,6 +45,8 @@ def test_constant_parts_are_evaluated_once(expression: str) -> None:
     [
         ("bool('maybe')", "type conversion error from 'string' to 'bool'"),
         ("true || int('x') == 1", "type conversion error from 'string' to 'int'"),
+        ("string(null) == 'a'", "no such overload: string(null_type)"),
+        ("int(dyn([1])) == 1", "no such overload: int(list)"),
         ("object.a.find('(') == ''", "error parsing regexp: missing closing ): `(`"),
         ("type(timestamp(0)) == timestamp", "reference to undefined type: timestamp"),
     ],
