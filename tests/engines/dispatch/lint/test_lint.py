@@ -111,8 +111,11 @@ BAD: list[tuple[str, Documents, str, str]] = [
     ("condition-operation", [WIDGET, validating(condition("request.operation == 'Create'"))], "w.example.org", "matchConditions a: it requires Create, but the rules have CREATE, UPDATE: write operations in upper case"),
     *(
         ("condition-false", [WIDGET, validating(condition(text))], "w.example.org", "matchConditions a: it is false for each operation and resource of the rules: correct the condition, or the rules")
-        for text in ("request.resource.resource == 'secrets'", "request.operation in ['DELETE'] || false", "object.a == 1 && !(request.resource.resource != 'secrets')")
+        for text in ("request.resource.resource == 'secrets'", "request.operation in ['DELETE'] || false", "request.kind.kind == 'Secret'", "2 < 1", "object.a == 1 && !(request.resource.resource != 'secrets')")
     ),
+    ("condition-false", [WIDGET, validating(webhook(matchConditions=[{"name": name, "expression": text} for name, text in (("a", "request.operation == 'CREATE'"), ("b", "object.a == 1"), ("c", "request.operation in ['UPDATE'] && object.b == 1"))]))], "w.example.org", "matchConditions a, c: for each operation and resource of the rules, one is false, so no request is sent to the webhook: "),
+    ("condition-false", [validating(webhook(rules=[{**PODS, "resources": ["pods", "pods/status"]}], matchConditions=[{"name": "a", "expression": "request.kind.kind == 'Secret'"}]))], "w.example.org", "matchConditions a: it is false for each operation and resource of the rules: "),
+    ("condition-error", [WIDGET, validating(condition("1/0 == 1"))], "w.example.org", "matchConditions a: it always has an error for CREATE and UPDATE, because its constants have it, so these requests are refused (failurePolicy Fail): correct it"),
     ("condition-operation", [WIDGET, validating(condition("request.operation == 'DELETE'"))], "w.example.org", "matchConditions a: it requires DELETE, but the rules have CREATE, UPDATE: add it to them"),
     ("condition-operation", [WIDGET, validating(condition("request.operation == 'DELETE' && object.spec.size > 1"))], "w.example.org", "matchConditions a: it requires DELETE, but the rules have CREATE, UPDATE: add it to them"),
     ("shadowed", [binding("c", "p", "widgets.example.org"), export("p", "widgets.example.org"), validating(webhook())], "w.example.org", "rules[0]: APIBinding widgets binds widgets.example.org of p, whose webhooks are called instead: register the webhook in p"),
@@ -182,6 +185,9 @@ FINE: list[tuple[str, Documents]] = [
     ("connections", [validating(webhook(rules=[{**PODS, "resources": ["*/*"], "operations": ["CONNECT"]}]))]),
     ("a selector with a value left", [WIDGET, validating(selecting(matchLabels={"a": "b"}, matchExpressions=[{"key": "a", "operator": "NotIn", "values": ["c"]}, {"key": "a", "operator": "Exists"}]))]),
     ("a condition for an operation of the rules", [WIDGET, validating(condition("request.operation == 'UPDATE'"))]),
+    ("conditions that one operation meets", [WIDGET, validating(webhook(matchConditions=[{"name": name, "expression": f"request.operation != '{name.upper()}'"} for name in ("create", "delete")]))]),
+    ("conditions on the kind", [WIDGET, validating(condition("request.kind.kind == 'Widget' && 1/1 == 1"))]),
+    ("a condition on one of two kinds", [validating(webhook(rules=[{**PODS, "resources": ["pods", "nodes", "pods/eviction", "*/scale"], "operations": ["UPDATE", "CREATE"]}], matchConditions=[{"name": "a", "expression": "request.kind.kind == 'Eviction'"}]))]),
     ("a condition for any operation", [WIDGET, validating(condition("request.operation == 'DELETE'", ("*",)))]),
     ("a condition with an alternative", [WIDGET, validating(condition("request.operation == 'DELETE' || true"))]),
     ("a condition with an alternative at the end", [WIDGET, validating(condition("request.operation == 'DELETE' && true || true"))]),

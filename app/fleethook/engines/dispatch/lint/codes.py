@@ -58,10 +58,10 @@ MEANINGS: Final[dict[str, str]] = {
     "no-connect": "A rule has the operation CONNECT for resources that do not support it.",
     "selector-contradiction": "The requirements of a selector contradict each other, so it matches no object.",
     "selector-operation": "A rule has CONNECT, whose requests have no object with labels for the objectSelector.",
-    "condition-false": "A match condition is always false, so no request is sent to the webhook.",
+    "condition-false": "A match condition is always false, or one of several is, so no request is sent to the webhook.",
     "condition-operation": "A match condition requires an operation that no rule has.",
     "condition-error": "A match condition has an error for each request of an operation: `object` is null for DELETE, "
-    "`oldObject` for CREATE, and `namespaceObject` always.",
+    "`oldObject` for CREATE, and `namespaceObject` always. Or its constants have one, such as `1/0 == 1`.",
     "unsupported-operation": "A rule has no operation that its resources support, such as CREATE for `pods/status`.",
     "expired-authority": "All certificates of the caBundle have expired, or are not valid yet, so every call fails.",
     "untrusted-certificate": "The caBundle accepts no certificate that a Secret of the files has for the host.",

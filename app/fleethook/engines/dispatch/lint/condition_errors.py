@@ -1,22 +1,33 @@
 """Finds match conditions that are false, or have an error, for each request of the rules.
 
-The expression is evaluated with the operation, the nulls and the resource alone. Parts whose value depends on more are
-unknown.
+The expression is evaluated with the operation, the nulls, the resource and its kind alone. Parts whose value depends on
+more are unknown.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from itertools import islice, product
 from typing import Final, NamedTuple
 
+from fleethook.cel.activation import Activation
+from fleethook.cel.cel_errors import EvaluationError, ExpressionError
 from fleethook.cel.parse.parser import parse
 from fleethook.cel.parse.source_errors import SourceErrors
 from fleethook.cel.parse.syntax import Call, Comprehension, Ident, ListLiteral, Literal, Node, Select
+from fleethook.cel.program import compile_condition
+from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.hooks.hooks import EVERY, Hook
 from fleethook.engines.dispatch.lint.codes import Issue
+from fleethook.engines.dispatch.match.equivalent_resources import find_equivalents
+from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 
 _MAX_EXPRESSION: Final = 20_000
-_MAX_REQUESTS: Final = 100
+_MAX_REQUESTS: Final = 400
+# A condition without these words is constant, and evaluated quickly.
+_VARIES: Final = re.compile(
+    r"\b(object|oldObject|request|namespaceObject|authorizer|all|exists|map|filter|\w*[A-Z_]\w*)\b"
+)
 _OPERATIONS: Final = ("CONNECT", "CREATE", "DELETE", "UPDATE")
 # kube-apiserver gives matchConditions of webhooks no namespaceObject (k8s.io/apiserver v0.36
 # pkg/admission/plugin/webhook/matchconditions/matcher.go passes nil).
@@ -45,29 +56,56 @@ class _Known(NamedTuple):
     """``""`` if it is unknown."""
     resource: Mapping[str, str]
     """The known members of ``request.resource``."""
+    kind: str = ""
+    """``request.kind.kind``, ``""`` if it is unknown."""
 
 
-def find_false(hook: Hook) -> Iterator[str]:
-    """Yield the names of conditions that are false for each request of the rules."""
-    requests = list(islice(_list_requests(hook), _MAX_REQUESTS + 1))
+def find_false(hook: Hook, store: StoreView) -> Iterator[tuple[str, ...]]:
+    """Yield the names of conditions that are false for each request of the rules.
+
+    Several names are those of conditions that are false only together: for each request, one of them.
+    """
+    requests = list(islice(_list_requests(hook, store), _MAX_REQUESTS + 1))
     if not requests or len(requests) > _MAX_REQUESTS:
         return
+    left, names, alone = set(range(len(requests))), list[str](), False
     for condition in hook.conditions:
         tree = _parse(condition.expression)
-        if tree is not None and all(_evaluate(tree, one) is False for one in requests):
-            yield condition.name
+        never = {number for number, one in enumerate(requests) if tree is not None and _evaluate(tree, one) is False}
+        if len(never) == len(requests):
+            alone = True
+            yield (condition.name,)
+        elif never & left:
+            left -= never
+            names.append(condition.name)
+    if not left and not alone:
+        yield tuple(names)
 
 
-def _list_requests(hook: Hook) -> Iterator[_Known]:
+def _list_requests(hook: Hook, store: StoreView) -> Iterator[_Known]:
     """Yield the facts that the rules fix."""
     for rule in hook.rules:
-        names = {resource for resource, _ in rule.resources}
-        # Conditions see the resource of the request, not the equivalent one that the rule names.
-        exact = (rule.groups, rule.versions) if not hook.matches_equivalents else ({EVERY}, {EVERY})
-        for operation, *found in product(rule.operations, *exact, names):
-            resource = zip(("group", "version", "resource"), found, strict=True)
+        operations = _OPERATIONS if EVERY in rule.operations else sorted(rule.operations)
+        for operation, group, version, path in product(operations, rule.groups, rule.versions, rule.resources):
+            # Conditions see the resource of the request, not the equivalent one that the rule names.
+            exact = ("*", "*") if hook.matches_equivalents else (group, version)
+            resource = zip(("group", "version", "resource"), (*exact, path[0]), strict=True)
             known = {member: name for member, name in resource if name != EVERY}
-            yield _Known("" if operation == EVERY else operation, known)
+            kind = "" if EVERY in (group, *path) else _find_kind(hook, store, (group, version, path[0]), path[1])
+            yield _Known(operation, known, kind)
+
+
+def _find_kind(hook: Hook, store: StoreView, resource: tuple[str, str, str], subresource: str) -> str:
+    """Return the kind of a resource in all its versions, ``""`` if it is unknown."""
+    found = find_equivalents(
+        store,
+        cluster=hook.cluster,
+        resource=GroupVersionResource(*resource),
+        subresource=subresource,
+        kind=GroupVersionKind("", "", ""),
+    )
+    kinds = {one.kind.kind for one in found if one.kind is not None and one.kind.kind}
+    return kinds.pop() if len(kinds) == 1 else ""
 
 
 def error_findings(hook: Hook) -> Iterator[Issue]:
@@ -89,26 +127,39 @@ def error_findings(hook: Hook) -> Iterator[Issue]:
         effect = "these requests are refused (failurePolicy Fail)"
     for name, operations in failing.items():
         used = {one for operation in operations for one in _NULLS[operation] if one in expressions[name]}
-        why = f"{' or '.join(sorted(used))} is null there"
+        why, remedy = "its constants have it", "correct it"
+        if used:
+            why = f"{' or '.join(sorted(used))} is null there"
+            remedy = "compare with null first, or remove the operation from the rules"
         yield Issue(
             "condition-error",
             f"matchConditions {name}: it always has an error for {' and '.join(operations)}, because {why}, so "
-            f"{effect}: compare with null first, or remove the operation from the rules",
+            f"{effect}: {remedy}",
         )
 
 
-def _parse(expression: str) -> Node | None:
+def _parse(expression: str) -> Node | _Value | None:
+    """Return the tree of an expression, or its value if it is constant; None if it cannot be parsed."""
     if len(expression) > _MAX_EXPRESSION:
         return None
+    if not _VARIES.search(expression):
+        try:
+            return compile_condition(expression).evaluate(Activation(object_=None, old_object=None, request={}))
+        except EvaluationError:
+            return _ERROR
+        except (ExpressionError, RecursionError):
+            return None
     try:
         return parse(expression.strip(), SourceErrors(expression))
     except RecursionError:
         return None
 
 
-def _evaluate(node: Node, known: _Known) -> _Value:
+def _evaluate(tree: Node | _Value, known: _Known) -> _Value:
+    if not isinstance(tree, Node):
+        return tree
     try:
-        return _fold(node, known)
+        return _fold(tree, known)
     except RecursionError:
         return _UNKNOWN
 
@@ -124,6 +175,8 @@ def _fold(node: Node, known: _Known) -> _Value:
             value = True if node.tested else known.operation or _UNKNOWN
         case Select(operand=Select(operand=Ident(name="request"), field="resource"), field=field) if not node.tested:
             value = known.resource.get(field, _UNKNOWN)
+        case Select(operand=Select(operand=Ident(name="request"), field="kind"), field="kind") if not node.tested:
+            value = known.kind or _UNKNOWN
         case Select(operand=inner) | Comprehension(range=inner):
             value = _ERROR if _is_error_or_null(_fold(inner, known)) else _UNKNOWN
         case ListLiteral():

@@ -37,7 +37,7 @@ def filter_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView) -
             )
             yield Issue("selector-operation", text)
     yield from error_findings(hook)
-    never = set(find_false(hook))
+    never = list(find_false(hook, store))
     for condition in hook.conditions:
         if _FALSE.fullmatch(condition.expression):
             text = f"matchConditions {condition.name}: it is always false: remove the webhook, or the condition"
@@ -48,9 +48,13 @@ def filter_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView) -
             remedy = "write operations in upper case" if wanted.upper() in operations else "add it to them"
             text = f"matchConditions {condition.name}: it requires {wanted}, but the rules have {listed}: {remedy}"
             yield Issue("condition-operation", text)
-        elif condition.name in never and not _FALSE.fullmatch(condition.expression):
+        elif (condition.name,) in never and not _FALSE.fullmatch(condition.expression):
             text = f"matchConditions {condition.name}: it is false for each operation and resource of the rules"
             yield Issue("condition-false", f"{text}: correct the condition, or the rules")
+    for names in never:
+        if len(names) > 1:
+            text = f"matchConditions {', '.join(names)}: for each operation and resource of the rules, one is false"
+            yield Issue("condition-false", f"{text}, so no request is sent to the webhook: correct them, or the rules")
 
 
 def _namespace_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView) -> Iterator[Issue]:
