@@ -269,7 +269,7 @@ def test_a_server_under_the_charts_roles_uses_every_right_and_needs_no_more(
 
         for subject in (deployments, stateful):
             edited_behind_its_back(admin, subject)
-        daemon_reviewed(server)
+        daemon_reviewed(admin, server)
         # The server replaces a Secret whose key does not match.
         admin.merge(
             f"/api/v1/namespaces/{namespace}/secrets/fleethook-certs",
@@ -301,12 +301,18 @@ def edited_behind_its_back(admin: Api, subject: Subject) -> None:
     wait_for(lambda: subject.images()["hangzhou"] == "nginx:2.0")
 
 
-def daemon_reviewed(server: Server) -> None:
-    """Send the review of a workload whose YurtAppDaemon is not in the store yet, which needs a live read."""
-    reference = {"apiVersion": "apps.openyurt.io/v1alpha1", "kind": "YurtAppDaemon", "name": "new", "uid": "u"}
+def daemon_reviewed(admin: Api, server: Server) -> None:
+    """Send the review of a workload whose YurtAppDaemon and NodePool are not in the store, which needs live reads."""
+    subject = {"apiVersion": "apps.openyurt.io/v1alpha1", "kind": "YurtAppDaemon", "name": "new"}
+    rule = {
+        "apiVersion": "apps.openyurt.io/v1alpha1", "kind": "YurtAppOverrider",
+        "metadata": {"name": "new", "namespace": "default"}, "subject": subject,
+        "entries": [{"poolSelector": {"matchLabels": {"region": "east"}}, "items": TO_2}],
+    }  # fmt: skip
+    admin.create("/apis/apps.openyurt.io/v1alpha1/namespaces/default/yurtappoverriders", rule)
     metadata = {
-        "name": "w", "namespace": "default", "labels": {"apps.openyurt.io/pool-name": "hangzhou"},
-        "ownerReferences": [{**reference, "controller": True}],
+        "name": "w", "namespace": "default", "labels": {"apps.openyurt.io/pool-name": "unknown"},
+        "ownerReferences": [{**subject, "uid": "u", "controller": True}],
     }  # fmt: skip
     request = {
         "uid": "u", "operation": "CREATE", "namespace": "default",
@@ -315,6 +321,7 @@ def daemon_reviewed(server: Server) -> None:
     }  # fmt: skip
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     assert server.request("POST", MUTATE, json.dumps(review).encode())[0] == 200
+    admin.delete("/apis/apps.openyurt.io/v1alpha1/namespaces/default/yurtappoverriders/new")
 
 
 def owned_by_fleethook(admin: Api) -> set[str]:

@@ -132,7 +132,10 @@ def test_crds_are_applied_patched_and_served_and_once_more_nothing_changes(
         assert stored["spec"]["conversion"] == wanted
     before = [admin[f"{CRDS}/{name}"]["metadata"]["resourceVersion"] for name in karmada.names]
     again = run("apply", karmada.members(), "--output", "json")
-    told = [{"name": name, "result": "unchanged", "patched": name in karmada.patched} for name in karmada.names]
+    told = [
+        {"name": name, "result": "unchanged", "patched": name in karmada.patched, "warning": ""}
+        for name in karmada.names
+    ]
     assert json.loads(again.stdout) == told
     assert [admin[f"{CRDS}/{name}"]["metadata"]["resourceVersion"] for name in karmada.names] == before
 
