@@ -2,7 +2,7 @@
 
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.resources import KARMADAS
-from fleethook.engines.crds.apply.api_requests import request_object
+from fleethook.engines.crds.apply.crd_client import request_object
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.model.formats.names import is_dns1123_label, is_dns1123_subdomain
 from fleethook.model.json import JSONObject, as_object

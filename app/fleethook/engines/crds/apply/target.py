@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.rest_config import MAX_RESPONSE_BYTES, RestConfig
-from fleethook.engines.crds.apply.api_requests import read_namespaced
+from fleethook.engines.crds.apply.crd_client import read_namespaced
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.kubeconfig import read_kubeconfig
 from fleethook.engines.crds.instance.naming import admin_config_secret_name, cert_secret_name
