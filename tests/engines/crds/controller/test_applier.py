@@ -11,7 +11,7 @@ import pytest
 from fleethook.cluster.certificates.authority import new_authority
 from fleethook.cluster.rest_config import RestConfig
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.crds.apply.plan import StoredVersionsError
+from fleethook.engines.crds.apply.apply import StoredVersionsError
 from fleethook.engines.crds.apply.target import Target
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.controller import applier as applier_module

@@ -15,8 +15,7 @@ from prometheus_client import CollectorRegistry
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.conditions import Condition
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.crds.apply.apply import Applied
-from fleethook.engines.crds.apply.plan import StoredVersionsError
+from fleethook.engines.crds.apply.apply import Applied, StoredVersionsError
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.controller.controller import (
     APPLIED,

@@ -145,8 +145,11 @@ def apply(
 
 async def _apply(target: Target, options: ApplyOptions, tree: Tree, patches: list[Patch]) -> None:
     from fleethook.engines.crds.apply.apply import apply as apply_crds  # noqa: PLC0415 - see app.kube
-    from fleethook.engines.crds.apply.established import wait_established  # noqa: PLC0415 - as above
-    from fleethook.engines.crds.apply.plan import check_lost_versions, plan  # noqa: PLC0415 - as above
+    from fleethook.engines.crds.apply.apply import (  # noqa: PLC0415 - as above
+        check_lost_versions,
+        plan,
+        wait_established,
+    )
 
     async with contextlib.AsyncExitStack() as stack:
         connection = await connect(stack, target)

@@ -70,7 +70,7 @@ def _read_directory(directory: Path) -> dict[str, bytes]:
 
 
 async def _compare_with_server(target: Target, tree: Tree, patches: list[Patch]) -> list[CRDChange]:
-    from fleethook.engines.crds.apply.plan import plan  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.crds.apply.apply import plan  # noqa: PLC0415 - see app.kube
 
     async with contextlib.AsyncExitStack() as stack:
         return await plan(await connect(stack, target), tree.crds, patches)

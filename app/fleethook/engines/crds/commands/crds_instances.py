@@ -206,9 +206,12 @@ async def _apply_one(work: _InstanceWork, options: ApplyOptions, slots: asyncio.
 
 
 async def _apply_work(work: _InstanceWork, options: ApplyOptions) -> "Sequence[Applied]":
-    from fleethook.engines.crds.apply.apply import apply  # noqa: PLC0415 - see app.kube
-    from fleethook.engines.crds.apply.established import wait_established  # noqa: PLC0415 - as above
-    from fleethook.engines.crds.apply.plan import check_lost_versions, plan  # noqa: PLC0415 - as above
+    from fleethook.engines.crds.apply.apply import (  # noqa: PLC0415 - as above
+        apply,
+        check_lost_versions,
+        plan,
+        wait_established,
+    )
 
     assert work.tree is not None
     assert work.patches is not None

@@ -14,11 +14,9 @@ import msgspec
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.crds.apply.apply import Applied, apply
-from fleethook.engines.crds.apply.established import wait_established
+from fleethook.engines.crds.apply.apply import Applied, apply, check_stored_versions, wait_established
 from fleethook.engines.crds.apply.patches import find_foreign_webhooks
 from fleethook.engines.crds.apply.placeholders import build_values
-from fleethook.engines.crds.apply.plan import check_stored_versions
 from fleethook.engines.crds.apply.target import read_target
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.controller.verifier import Verifier

@@ -24,8 +24,7 @@ from fleethook.cluster.events import Recorder, Reference
 from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.engines.crds.apply.apply import Applied, summarize
-from fleethook.engines.crds.apply.plan import StoredVersionsError
+from fleethook.engines.crds.apply.apply import Applied, StoredVersionsError, summarize
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.controller.applier import Applier
 from fleethook.engines.crds.controller.fetch_outcome import (
