@@ -7,8 +7,7 @@ import pytest
 import yaml
 
 from fleethook.engines.crds.apply.documents import Tree, read_first_document
-from fleethook.engines.crds.apply.patches import build_patches
-from fleethook.engines.crds.apply.placeholders import build_values, substitute
+from fleethook.engines.crds.apply.patches import build_patches, build_values, substitute
 from fleethook.engines.crds.archive.limits import YAMLBudget
 from fleethook.engines.crds.crds_errors import CRDsError
 from fleethook.engines.crds.instance.naming import webhook_name

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.engines.crds.apply.documents import read_files
-from fleethook.engines.crds.apply.patches import build_patches, render_crds
-from fleethook.engines.crds.apply.placeholders import CA_BUNDLE, NAME, NAMESPACE
+from fleethook.engines.crds.apply.patches import CA_BUNDLE, NAME, NAMESPACE, build_patches, render_crds
 from fleethook.engines.crds.apply.trial import render_trial
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.crds_errors import CRDsError, Exit

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from fleethook.cluster.certificates.authority import new_authority
-from fleethook.engines.crds.apply.placeholders import build_values
+from fleethook.engines.crds.apply.patches import build_values
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.limits import LIMITS
 from fleethook.engines.crds.controller import verifier_process

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fleethook.engines.crds.apply.documents import Tree, read_files
-from fleethook.engines.crds.apply.patches import build_patches, render_crds
-from fleethook.engines.crds.apply.placeholders import CA_BUNDLE, NAME, NAMESPACE
+from fleethook.engines.crds.apply.patches import CA_BUNDLE, NAME, NAMESPACE, build_patches, render_crds
 from fleethook.model.json import JSONObject
 
 # Values of the form that `build_values` returns.

@@ -8,8 +8,7 @@ from fleethook.cli.inputs.manifests import read_objects
 from fleethook.cli.output.progress import Style, show_download
 from fleethook.cli.parameters import Option
 from fleethook.engines.crds.apply.documents import Tree, read_files
-from fleethook.engines.crds.apply.patches import Patch, build_patches, find_foreign_webhooks
-from fleethook.engines.crds.apply.placeholders import build_values
+from fleethook.engines.crds.apply.patches import Patch, build_patches, build_values, find_foreign_webhooks
 from fleethook.engines.crds.apply.releases import parse_entry
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.cache.cache import Cache

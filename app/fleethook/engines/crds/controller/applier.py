@@ -15,8 +15,7 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.apply.apply import Applied, apply, check_stored_versions, wait_established
-from fleethook.engines.crds.apply.patches import find_foreign_webhooks
-from fleethook.engines.crds.apply.placeholders import build_values
+from fleethook.engines.crds.apply.patches import build_values, find_foreign_webhooks
 from fleethook.engines.crds.apply.target import read_target
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.controller.verifier import Verifier

@@ -94,7 +94,7 @@ class Verifier:
 
         Args:
             load: Returns the bytes of the tarball.
-            values: Values of the placeholders in patches (`fleethook.engines.crds.apply.placeholders.build_values`).
+            values: Values of the placeholders in patches (`fleethook.engines.crds.apply.patches.build_values`).
             lane: Namespace of the instance; namespaces take turns.
             whole: Apply the full limits, not those of a first try.
 
