@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from cryptography import x509
 
-from fleethook.engines.crds.apply.documents import Tree, read_first_document
+from fleethook.engines.crds.apply.documents import Tree, read_files, read_first_document
 from fleethook.engines.crds.archive.content import name_patched_crd
 from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits, YAMLBudget
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
@@ -188,3 +188,28 @@ def _drop_name(body: JSONObject) -> JSONObject:
     metadata = {name: value for name, value in as_object(body.get("metadata")).items() if name != "name"}
     rest = {name: value for name, value in body.items() if name != "metadata" or not isinstance(value, dict)}
     return {**rest, "metadata": metadata} if metadata else rest
+
+
+# Values of the form that `build_values` returns.
+_VALUES: Final[Mapping[str, str]] = {
+    NAME: "trial-karmada-webhook",
+    NAMESPACE: "karmada-system",
+    CA_BUNDLE: base64.b64encode(b"-----BEGIN CERTIFICATE-----\n").decode(),
+}
+
+
+def render_trial(files: Mapping[str, bytes]) -> dict[str, JSONObject]:
+    """Return the CRDs of a verified tarball, patched for an imaginary instance.
+
+    Args:
+        files: The tarball's files by path.
+
+    Raises:
+        CRDsError: ARCHIVE if a patch is not YAML, has an unknown placeholder or cannot be merged.
+    """
+    return render_tree(read_files(files))
+
+
+def render_tree(tree: Tree) -> dict[str, JSONObject]:
+    """Return the CRDs of a tree, patched for an imaginary instance; raises as `render_trial`."""
+    return render_crds(tree.crds, build_patches(tree, _VALUES))

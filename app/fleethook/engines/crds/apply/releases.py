@@ -2,7 +2,7 @@
 
 from fleethook.engines.crds.apply.diff import CRDChange, compare
 from fleethook.engines.crds.apply.documents import Tree, read_files
-from fleethook.engines.crds.apply.trial import render_tree
+from fleethook.engines.crds.apply.patches import render_tree
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.cache.cache import Entry
 

@@ -8,7 +8,7 @@ from fleethook.cli.command_line import CommandSpec, Group
 from fleethook.cli.output.progress import Style, show_download
 from fleethook.cli.output.terminal import write_error
 from fleethook.cli.parameters import Argument, Option
-from fleethook.engines.crds.apply.trial import render_trial
+from fleethook.engines.crds.apply.patches import render_trial
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.layouts import describe
 from fleethook.engines.crds.archive.manifest import Manifest
