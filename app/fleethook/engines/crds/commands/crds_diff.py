@@ -8,10 +8,9 @@ from typing import Annotated, Final
 from fleethook.cli.exit_codes import CHECK_FAILED
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.parameters import Option
-from fleethook.engines.crds.apply.diff import CRDChange
+from fleethook.engines.crds.apply.diff import CRDChange, compare_releases
 from fleethook.engines.crds.apply.documents import Tree, read_files
 from fleethook.engines.crds.apply.patches import Patch
-from fleethook.engines.crds.apply.releases import compare_releases
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show

@@ -7,9 +7,9 @@ from typing import Annotated, Any, NamedTuple, Self
 from fleethook.cli.inputs.manifests import read_objects
 from fleethook.cli.output.progress import Style, show_download
 from fleethook.cli.parameters import Option
+from fleethook.engines.crds.apply.diff import parse_entry
 from fleethook.engines.crds.apply.documents import Tree, read_files
 from fleethook.engines.crds.apply.patches import Patch, build_patches, build_values, find_foreign_webhooks
-from fleethook.engines.crds.apply.releases import parse_entry
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.commands import crds_options as option

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from fleethook.console.views.paging import take_page
-from fleethook.engines.crds.apply.diff import CRDChange
+from fleethook.engines.crds.apply.diff import CRDChange, compare_releases, parse_entry
 from fleethook.engines.crds.apply.documents import Tree
-from fleethook.engines.crds.apply.releases import compare_releases, parse_entry
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.manifest import Manifest
 from fleethook.engines.crds.cache.cache import Cache
