@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from fleethook.engines.crds.apply.target import read_kubeconfig
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.instance.kubeconfig import read_kubeconfig
 from tests.e2e.pki import Authority
 
 SECRET = "s3cr3t-t0ken"

@@ -106,7 +106,7 @@ def apply_to_instances(
 
 
 async def _read_all(cluster: HostCluster, names: list[str], ca_pem: bytes | None) -> list[Instance]:
-    from fleethook.engines.crds.apply.instances import find_instance, list_instances  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.crds.apply.target import find_instance, list_instances  # noqa: PLC0415 - see app.kube
 
     slots = asyncio.Semaphore(AT_ONCE)
     async with contextlib.AsyncExitStack() as stack:
