@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.archive.manifest import FileDigest
-from fleethook.engines.crds.archive.tree import Written, find_differences, write_tree
+from fleethook.engines.crds.archive.tree import FileDigest, Written, find_differences, write_tree
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import FILE_MODE, open_directory_at
 

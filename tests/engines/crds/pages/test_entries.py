@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fleethook.engines.crds.archive.manifest import FileDigest, Manifest
+from fleethook.engines.crds.archive.tree import FileDigest, Manifest
 from fleethook.engines.crds.cache.listing import Listed
 from fleethook.engines.crds.cache.metadata import RECORD
 from fleethook.engines.crds.pages.entries import describe_entry, list_files, select_choices

@@ -7,7 +7,6 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from fleethook.engines.crds.archive.manifest import FileDigest
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import (
     DIRECTORY,
@@ -22,6 +21,28 @@ from fleethook.engines.crds.descriptors import (
     open_parent,
     write_all,
 )
+
+
+class FileDigest(NamedTuple):
+    """One regular file."""
+
+    size: int
+    sha256: str
+
+
+class Manifest(NamedTuple):
+    """A tarball, and the files in it."""
+
+    sha256: str
+    """Digest of the tarball as downloaded, hexadecimal."""
+    size: int
+    """Size of the tarball in bytes."""
+    files: Mapping[str, FileDigest]
+    """Files by path below the cache entry, such as ``crds/bases/…``."""
+    warnings: tuple[str, ...] = ()
+    operator_problems: tuple[str, ...] = ()
+    """Reasons why Karmada's operator cannot use the tarball."""
+
 
 _PIECE: Final = 64 * 1024
 

@@ -11,7 +11,7 @@ from fleethook.cli.parameters import Argument, Option
 from fleethook.engines.crds.apply.patches import render_trial
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.layouts import describe
-from fleethook.engines.crds.archive.manifest import Manifest
+from fleethook.engines.crds.archive.tree import Manifest
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_arguments import check_reach, open_cache, read_file, select_sources
 from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show, warn

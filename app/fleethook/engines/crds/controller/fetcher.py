@@ -9,7 +9,7 @@ from typing import Final
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.apply.crd_client import read_namespaced
-from fleethook.engines.crds.archive.manifest import Manifest
+from fleethook.engines.crds.archive.tree import Manifest
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.controller.metrics import FetchMetrics
 from fleethook.engines.crds.controller.options import Options

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from fleethook.engines.crds.apply.patches import Patch
-from fleethook.engines.crds.archive.manifest import Manifest
+from fleethook.engines.crds.archive.tree import Manifest
 from fleethook.engines.crds.controller.verifier_process import MODULE, Answer, Question
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.fairness.slots import Limits, Slots

@@ -18,7 +18,7 @@ from fleethook.engines.crds.apply.documents import read_files
 from fleethook.engines.crds.apply.patches import build_patches, render_crds
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits
-from fleethook.engines.crds.archive.manifest import FileDigest, Manifest
+from fleethook.engines.crds.archive.tree import FileDigest, Manifest
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.model.json import JSON
 from fleethook.work.child_process import answer_questions

@@ -11,7 +11,7 @@ from fleethook.console.views.paging import take_page
 from fleethook.engines.crds.apply.diff import CRDChange, compare_releases, parse_entry
 from fleethook.engines.crds.apply.documents import Tree
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.manifest import Manifest
+from fleethook.engines.crds.archive.tree import Manifest
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.cache.listing import Listed
 from fleethook.engines.crds.cache.permissions import translate_os_errors

@@ -6,7 +6,7 @@ The record of an entry whose bytes differ from it is not trusted: pages show its
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.crds.archive.manifest import Manifest
+from fleethook.engines.crds.archive.tree import Manifest
 from fleethook.engines.crds.cache.listing import Listed, State
 from fleethook.engines.crds.url_redaction import redact
 from fleethook.model.formats.text import escape
