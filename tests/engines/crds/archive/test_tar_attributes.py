@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleethook.engines.crds.archive.tar_attributes import Attributes, check_global, read_records
+from fleethook.engines.crds.archive.tar import Attributes, check_global, read_records
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.archive.tar_header import BLOCK, parse_header
+from fleethook.engines.crds.archive.tar import BLOCK, parse_header
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 
 

@@ -8,13 +8,209 @@ archive/tar: an entry that Go would name, type or size differently is an error
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from fleethook.engines.crds.archive.limits import ArchiveLimits
-from fleethook.engines.crds.archive.tar_attributes import Attributes, check_global
-from fleethook.engines.crds.archive.tar_header import BLOCK, Header, distrust, parse_header
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
+
+BLOCK: Final = 512
+_OCTAL: Final = re.compile(rb"[ \0]*([0-7]*)[ \0]*")
+_SIZE: Final = slice(124, 136)
+_MTIME: Final = slice(136, 148)
+_CHECKSUM: Final = slice(148, 156)
+_MAGIC: Final = slice(257, 263)
+_USTAR: Final = b"ustar\0"
+_GNU: Final = b"ustar  \0"  # magic and version together
+_STAR_TRAILER: Final = b"tar\0"
+_MAX_INT64: Final = 2**63 - 1
+_NUMBERS: Final = {"mode": slice(100, 108), "uid": slice(108, 116), "gid": slice(116, 124)}
+_DEVICE: Final = {"major device": slice(329, 337), "minor device": slice(337, 345)}
+_GNU_TIMES: Final = {"access time": slice(345, 357), "change time": slice(357, 369)}
+
+
+class Header(NamedTuple):
+    """A header block."""
+
+    name: bytes
+    kind: int
+    """The type flag, as a number."""
+    size: int
+    mtime: int
+    """Seconds since 1970; may be negative."""
+    link: bytes
+    """The target; empty for other entries than links."""
+
+
+def parse_header(block: bytes) -> Header:
+    """Read a block of 512 bytes.
+
+    Raises:
+        CRDsError: ARCHIVE for a wrong checksum, a malformed number, or fields that readers understand differently.
+    """
+    # The checksum counts itself as eight spaces.
+    if _parse_octal(block[_CHECKSUM]) != sum(block) - sum(block[_CHECKSUM]) + 8 * 32:
+        raise distrust("a header with a wrong checksum")
+    size, mtime = _parse_number(block[_SIZE]), _parse_number(block[_MTIME])
+    if size is None or size < 0:
+        raise distrust("a header without a size")
+    if mtime is None:
+        raise distrust("a header with a malformed mtime")
+    _check_numbers(block, _NUMBERS)
+    name = _cut_at_nul(block[:100])
+    prefix = _parse_prefix(block)
+    return Header(prefix + b"/" + name if prefix else name, block[156], size, mtime, _cut_at_nul(block[157:257]))
+
+
+def distrust(reason: str) -> CRDsError:
+    """Return the error for a tar that is malformed, or that readers could understand differently."""
+    return CRDsError(Exit.ARCHIVE, f"not a tar that can be trusted: {reason}")
+
+
+def _parse_prefix(block: bytes) -> bytes:
+    if block[_MAGIC] == _USTAR:
+        if block[508:] == _STAR_TRAILER:
+            raise distrust("a header of star, whose prefix is shorter than that of ustar")
+        _check_numbers(block, _DEVICE)
+        return _cut_at_nul(block[345:500])
+    if block[257:265] == _GNU:
+        _check_numbers(block, _DEVICE)
+        # Go takes a text other than a time for a prefix. An empty field has no time.
+        _check_numbers(block, {name: field for name, field in _GNU_TIMES.items() if block[field.start]})
+    return b""
+
+
+def _check_numbers(block: bytes, fields: dict[str, slice]) -> None:
+    for name, field in fields.items():
+        if _parse_number(block[field]) is None:
+            raise distrust(f"a header with a malformed {name}")
+
+
+def _parse_number(field: bytes) -> int | None:
+    """Parse octal digits, or GNU's base 256 if the first bit is set: two's complement without that bit."""
+    if not field[0] & 0x80:
+        return _parse_octal(field)
+    bits = 8 * len(field) - 1
+    value = int.from_bytes(field) - (1 << bits)
+    if field[0] & 0x40:
+        value -= 1 << bits
+    return value if -_MAX_INT64 - 1 <= value <= _MAX_INT64 else None
+
+
+def _parse_octal(field: bytes) -> int | None:
+    digits = _OCTAL.fullmatch(field)
+    return int(digits[1] or b"0", 8) if digits else None
+
+
+def _cut_at_nul(field: bytes) -> bytes:
+    return field.partition(b"\0")[0]
+
+
+_RECORD: Final = re.compile(rb"([1-9][0-9]{0,5}) ")
+_SPARSE: Final = b"GNU.sparse."
+_INTEGER: Final = re.compile(rb"-?[0-9]{1,18}")
+_SECONDS: Final = re.compile(rb"-?[0-9]{1,18}(?:\.[0-9]*)?")
+_VALUES: Final = {
+    b"size": re.compile(rb"[0-9]{1,18}"), b"uid": _INTEGER, b"gid": _INTEGER, b"mtime": _SECONDS, b"atime": _SECONDS,
+    b"ctime": _SECONDS,
+}  # fmt: skip
+_STRINGS: Final = (b"path", b"linkpath", b"uname", b"gname")
+
+
+class Attributes(NamedTuple):
+    """Attributes of the next entry; None without a header of that kind."""
+
+    pax: Mapping[bytes, bytes] | None = None
+    gnu_name: bytes | None = None
+    gnu_link: bytes | None = None
+
+    @property
+    def name(self) -> bytes:
+        """The entry's name; empty if its own header has the name."""
+        return self.gnu_name or (self.pax or {}).get(b"path", b"")
+
+    @property
+    def link(self) -> bytes:
+        """The entry's link target; empty if its own header has the target."""
+        return self.gnu_link or (self.pax or {}).get(b"linkpath", b"")
+
+    @property
+    def size(self) -> int | None:
+        """The entry's size; None if its own header has the size."""
+        size = (self.pax or {}).get(b"size")
+        return int(size) if size else None
+
+    def with_pax(self, body: bytes) -> "Attributes":
+        """Add the body of a pax header; raises CRDsError ARCHIVE for a second one, or one beside a GNU header."""
+        if self != Attributes():
+            raise distrust("several headers that name one entry")
+        records = read_records(body)
+        for key, value in records.items():
+            _check_record(key, value)
+        return Attributes(pax=records)
+
+    def with_gnu_name(self, body: bytes) -> "Attributes":
+        """Add the body of a GNU long name; raises CRDsError ARCHIVE as `with_pax`."""
+        if self.pax is not None or self.gnu_name is not None:
+            raise distrust("several headers that name one entry")
+        return self._replace(gnu_name=_parse_gnu_text(body))
+
+    def with_gnu_link(self, body: bytes) -> "Attributes":
+        """Add the body of a GNU long link target; raises CRDsError ARCHIVE as `with_pax`."""
+        if self.pax is not None or self.gnu_link is not None:
+            raise distrust("several headers that name one entry")
+        return self._replace(gnu_link=_parse_gnu_text(body))
+
+
+def check_global(body: bytes) -> None:
+    """Allow a comment only, as ``git archive`` writes it; raises CRDsError ARCHIVE for other records.
+
+    POSIX gives them to all later entries, and Go to none.
+    """
+    for key in read_records(body):
+        if key != b"comment":
+            raise distrust(f"a pax global header with {key[:100]!r}")
+
+
+def read_records(body: bytes) -> dict[bytes, bytes]:
+    """Return the records of a pax header; raises CRDsError ARCHIVE for a malformed one, and for a key twice."""
+    records: dict[bytes, bytes] = {}
+    for key, value in _parse_records(body):
+        if key in records:
+            raise distrust(f"a pax header with {key[:100]!r} twice")
+        records[key] = value
+    return records
+
+
+def _parse_records(body: bytes) -> Iterator[tuple[bytes, bytes]]:
+    position = 0
+    while position < len(body):
+        length = _RECORD.match(body, position)
+        end = position + int(length[1]) if length else 0
+        key, equals, value = body[length.end() : end].partition(b"=") if length else (b"", b"", b"")
+        if not (key and equals and end <= len(body) and value.endswith(b"\n")):
+            raise distrust("a pax header with a bad record")
+        yield key, value[:-1]
+        position = end
+
+
+def _check_record(key: bytes, value: bytes) -> None:
+    if key.startswith(_SPARSE):
+        raise distrust("a sparse file")
+    if b"\0" in key or (key in _STRINGS and b"\0" in value):
+        raise distrust(f"a pax header with a NUL in {key[:100]!r}")
+    # An empty value means that of the entry's own header.
+    if value and key in _VALUES and not _VALUES[key].fullmatch(value):
+        raise distrust(f"a pax header with a bad {key.decode()}")
+
+
+def _parse_gnu_text(body: bytes) -> bytes:
+    text, _, rest = body.partition(b"\0")
+    if not text or rest.strip(b"\0"):
+        raise distrust("a GNU long name that is empty, or has data after its terminating NUL")
+    return text
+
 
 FILE: Final = ord("0")
 DIRECTORY: Final = ord("5")
