@@ -15,9 +15,8 @@ from typing import Final, NamedTuple
 from fleethook.engines.crds.archive import tar
 from fleethook.engines.crds.archive.content import REQUIRED, Content
 from fleethook.engines.crds.archive.inflate import GzipReader
-from fleethook.engines.crds.archive.layouts import advise
 from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits
-from fleethook.engines.crds.archive.names import TOP, MisplacedError, Names
+from fleethook.engines.crds.archive.names import TOP, MisplacedError, Names, advise
 from fleethook.engines.crds.archive.tree import FileDigest, Manifest, Written, find_differences, write_tree
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import Directory, read_regular

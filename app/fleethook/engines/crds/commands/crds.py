@@ -10,7 +10,7 @@ from fleethook.cli.output.terminal import write_error
 from fleethook.cli.parameters import Argument, Option
 from fleethook.engines.crds.apply.patches import render_trial
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.layouts import describe
+from fleethook.engines.crds.archive.names import describe
 from fleethook.engines.crds.archive.tree import Manifest
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_arguments import check_reach, open_cache, read_file, select_sources
