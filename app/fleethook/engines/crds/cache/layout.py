@@ -14,10 +14,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from fleethook.engines.crds.cache.atomic_swap import EntryName, exchange
 from fleethook.engines.crds.cache.locks import Lock, lock_exclusive, lock_shared
 from fleethook.engines.crds.cache.permissions import is_key, open_directory, open_entry, translate_os_errors
-from fleethook.engines.crds.cache.staging import Staged, create_staging, sweep
+from fleethook.engines.crds.cache.staging import EntryName, Staged, create_staging, exchange, sweep
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import DIRECTORY_MODE, exists, list_names
 
