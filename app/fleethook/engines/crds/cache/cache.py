@@ -18,9 +18,16 @@ import msgspec
 
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits
-from fleethook.engines.crds.cache.integrity import check_entry, find_tree_problems, read_tarball
 from fleethook.engines.crds.cache.layout import LOCK_SECONDS, Layout
-from fleethook.engines.crds.cache.listing import Listed, State, measure_size, select_removable
+from fleethook.engines.crds.cache.listing import (
+    Listed,
+    State,
+    check_entry,
+    find_tree_problems,
+    measure_size,
+    read_tarball,
+    select_removable,
+)
 from fleethook.engines.crds.cache.metadata import TARBALL, TREE, Record, read_record, replace_record, write_record
 from fleethook.engines.crds.cache.permissions import has_tarball, translate_os_errors
 from fleethook.engines.crds.cache.staging import Staged

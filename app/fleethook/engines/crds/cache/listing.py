@@ -1,12 +1,19 @@
 """Lists the entries of a cache, and selects entries to prune."""
 
+import errno
+import hashlib
 import os
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from fleethook.engines.crds.cache.metadata import Record
+from fleethook.engines.crds.archive.archive import list_files, verify_tree
+from fleethook.engines.crds.archive.limits import ArchiveLimits
+from fleethook.engines.crds.cache.metadata import TARBALL, Record, read_record
+from fleethook.engines.crds.cache.permissions import translate_os_errors
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.descriptors import exists, read_regular
 
 State = Literal["ready", "bare", "changed", "refused"]
 """``ready``: verified. ``bare``: a tarball without a record, adopted at the next fetch. ``changed``: differs from its
@@ -61,3 +68,58 @@ def select_removable(
         else:
             total += entry.size
     return going[::-1]
+
+
+class Checked(NamedTuple):
+    """The result of checking an entry."""
+
+    record: Record | None
+    tarball: bytes
+    """The tarball's bytes; empty if they do not have the recorded digest."""
+    problems: Sequence[str]
+    """The problems, one line each."""
+
+
+def read_tarball(directory: int, limits: ArchiveLimits) -> bytes:
+    """Return the bytes of the tarball in an open directory; raises OSError, and CRDsError LIMIT if it is too large."""
+    try:
+        return read_regular(TARBALL, directory, most=limits.download_bytes)
+    except OSError as error:
+        if error.errno != errno.EFBIG:
+            raise
+        raise CRDsError(Exit.LIMIT, f"the tarball has more than {limits.download_bytes} bytes") from None
+
+
+def check_entry(directory: int, limits: ArchiveLimits) -> Checked:
+    """Check the entry that is open as ``directory``.
+
+    The tree is compared with the files in the tarball, not with the record: a writer of the tree can edit the record
+    too. A release takes about 10 ms.
+
+    Raises:
+        CRDsError: DISK if the tree cannot be read.
+    """
+    record = read_record(directory)
+    if record is None:
+        return Checked(None, b"", ["it has no record"])
+    try:
+        tarball = read_tarball(directory, limits)
+    except (OSError, CRDsError):
+        tarball = b""
+    if hashlib.sha256(tarball).hexdigest() != record.sha256:
+        return Checked(record, b"", [f"{TARBALL} is not the recorded one"])
+    try:
+        manifest = list_files(tarball, limits=limits, normalize_dot=record.normalize_dot)
+    except CRDsError as error:
+        return Checked(record, b"", [f"{TARBALL} cannot be used: {error}"])
+    return Checked(record, tarball, verify_tree(directory, manifest))
+
+
+def find_tree_problems(
+    directory: int, tree: str, tarball: bytes, limits: ArchiveLimits, *, normalize_dot: bool
+) -> list[str]:
+    """Return the differences of an entry's tree from a tarball; none without a tree. Raises CRDsError DISK."""
+    with translate_os_errors("reading the cache"):
+        if not exists(tree, directory):
+            return []
+    return verify_tree(directory, list_files(tarball, limits=limits, normalize_dot=normalize_dot))
