@@ -7,8 +7,17 @@ from pathlib import Path
 import pytest
 
 from fleethook.engines.crds.cache import layout as layout_module
-from fleethook.engines.crds.cache.layout import Layout
+from fleethook.engines.crds.cache.layout import Layout, find_data_directory
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
+
+
+def test_the_data_directory_follows_the_convention_of_the_desktop(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert find_data_directory() == tmp_path / "fleethook"
+    assert list(tmp_path.iterdir()) == []
+
 
 KEY, OTHER = "a" * 64, "b" * 64
 

@@ -14,11 +14,19 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+import platformdirs
+
 from fleethook.engines.crds.cache.locks import Lock, lock_exclusive, lock_shared
 from fleethook.engines.crds.cache.permissions import is_key, open_directory, open_entry, translate_os_errors
 from fleethook.engines.crds.cache.staging import EntryName, Staged, create_staging, exchange, sweep
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import DIRECTORY_MODE, exists, list_names
+
+
+def find_data_directory() -> Path:
+    """Return the data directory of the user, whether or not it exists."""
+    return Path(platformdirs.user_data_dir("fleethook"))
+
 
 LOCK_SECONDS: Final = 300.0
 """The default limit of a download: a waiter outlasts the download it waits for."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from fleethook.cli.inputs.manifests import read_objects
 from fleethook.engines.crds.cache.cache import Cache
-from fleethook.engines.crds.cache.data_directory import find_data_directory
+from fleethook.engines.crds.cache.layout import find_data_directory
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
 from fleethook.engines.crds.instance.version import build_release_url, is_release, parse_release
