@@ -6,7 +6,7 @@ take over from fleethook and the reverse.
 
 from typing import Final
 
-from fleethook.engines.crds.instance.defaults import build_default_patch
+from fleethook.engines.crds.instance.karmada_admission import build_default_patch
 from fleethook.engines.crds.source import Policy
 from fleethook.model.json import JSON, JSONObject, as_object
 

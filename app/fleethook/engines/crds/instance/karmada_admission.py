@@ -1,13 +1,25 @@
 """Admission of ``Karmada`` instances: defaults and validation of ``spec.crdTarball``."""
 
-from fleethook.engines.crds.instance.defaults import build_default_patch
 from fleethook.engines.crds.instance.source_warnings import find_warnings
 from fleethook.engines.crds.instance.validation import aggregate_problems, find_problems
+from fleethook.engines.crds.source import Policy
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
 from fleethook.model.formats.field_errors import first_problems
-from fleethook.model.json import as_object
+from fleethook.model.json import JSONObject, as_object
 from fleethook.model.operator import KARMADA
+
+
+def build_default_patch(karmada: JSONObject) -> list[JSONObject]:
+    """Return the RFC 6902 operations that add the defaults.
+
+    As in upstream's schema, only the policy has a default, and only if there is a ``crdTarball``. The effective URL is
+    not written, because a stored URL would not follow the version of the operator.
+    """
+    tarball = as_object(karmada.get("spec")).get("crdTarball")
+    if not isinstance(tarball, dict) or tarball.get("crdDownloadPolicy") is not None:
+        return []
+    return [{"op": "add", "path": "/spec/crdTarball/crdDownloadPolicy", "value": Policy.IF_NOT_PRESENT.value}]
 
 
 def mutate_karmada(request: AdmissionRequest) -> Response:
