@@ -1,9 +1,20 @@
 """Tests of releases and of versions of Karmada's operator."""
 
+from typing import Any
+
 import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.instance.version import build_release_url, is_release, parse_release
+from fleethook.engines.crds.instance.version import (
+    Instance,
+    admin_config_secret_name,
+    build_release_url,
+    cert_secret_name,
+    is_release,
+    parse_release,
+    read_instance_release,
+    webhook_name,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,3 +53,48 @@ def test_another_version_is_an_error_of_the_caller(version: str) -> None:
 def test_a_release_has_its_url() -> None:
     url = "https://github.com/karmada-io/karmada/releases/download/v1.10.0/crds.tar.gz"
     assert build_release_url("v1.10.0") == url
+
+
+def read(**tags: Any) -> Instance:
+    components = {name: {"imageTag": tag} for name, tag in tags.items()}
+    return read_instance_release({"spec": {"components": components}})
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        {"karmadaWebhook": "v1.9.0"},
+        {"karmadaWebhook": "v1.9.0", "karmadaSearch": "v1.9.0@sha256:abc"},
+        {"karmadaWebhook": " v1.9.0 ", "etcd": "3.5.9", "kubeAPIServer": "v1.30.0"},
+        {"karmadaWebhook": "v1.9.0", "karmadaSearch": 5, "karmadaScheduler": "", "karmadaDescheduler": "x" * 129},
+    ],
+)
+def test_components_with_one_tag_have_its_release(tags: dict[str, Any]) -> None:
+    assert read(**tags) == Instance("v1.9.0", "")
+
+
+def test_different_tags_are_named() -> None:
+    found = read(karmadaWebhook="v1.9.0", karmadaSearch="v1.8.0")
+    assert found.release == ""
+    assert found.warning.startswith(
+        "spec.components: image tags disagree (karmadaWebhook v1.9.0, karmadaSearch v1.8.0)"
+    )
+
+
+def test_a_tag_that_is_no_release_is_named() -> None:
+    assert read(karmadaWebhook="latest") == Instance(
+        "", "spec.components: the image tag latest is no release, so it says nothing about the CRDs"
+    )
+
+
+@pytest.mark.parametrize("karmada", [{}, {"spec": None}, {"spec": {"components": []}}])
+def test_an_instance_without_tags_has_no_release_and_no_warning(karmada: dict[str, Any]) -> None:
+    assert read_instance_release(karmada) == Instance("", "")
+
+
+@pytest.mark.parametrize(
+    ("instance", "prefix"), [("demo", "demo-karmada"), ("karmada", "karmada"), ("my-karmada", "my-karmada")]
+)
+def test_a_name_has_karmada_once(instance: str, prefix: str) -> None:
+    names = (webhook_name(instance), cert_secret_name(instance), admin_config_secret_name(instance))
+    assert names == (f"{prefix}-webhook", f"{prefix}-cert", f"{prefix}-admin-config")

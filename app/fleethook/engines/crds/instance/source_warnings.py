@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from fleethook.engines.crds.instance.http_validation import MAX_MIRRORS
-from fleethook.engines.crds.instance.images import read_instance_release
 from fleethook.engines.crds.instance.validation import FIELD
+from fleethook.engines.crds.instance.version import read_instance_release
 from fleethook.model.formats.client_config import MAX_URL
 from fleethook.model.formats.go_url import RequestURI, parse_request_uri
 from fleethook.model.json import JSON, JSONObject, as_object

@@ -4,9 +4,11 @@ Upstream: pkg/version/release.go and operator/pkg/init.go (v1.17.1).
 """
 
 import re
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.model.json import JSONObject, as_object
 
 _URL: Final = "https://github.com/karmada-io/karmada/releases/download/{version}/crds.tar.gz"
 _NUMBER: Final = r"(?:0|[1-9][0-9]*)"
@@ -41,3 +43,72 @@ def parse_release(version: str) -> str:
 def build_release_url(release: str) -> str:
     """Return the URL of a release's tarball."""
     return _URL.format(version=release)
+
+
+# Components with Karmada's version. The others (etcd, kube-apiserver, kube-controller-manager) have their own versions.
+_COMPONENTS: Final = (
+    "karmadaAggregatedAPIServer",
+    "karmadaControllerManager",
+    "karmadaScheduler",
+    "karmadaWebhook",
+    "karmadaDescheduler",
+    "karmadaSearch",
+    "karmadaMetricsAdapter",
+)
+_MAX_TAG: Final = 128
+_FIELD: Final = "spec.components"
+
+
+class Instance(NamedTuple):
+    """The release of an instance's images."""
+
+    release: str
+    """``""`` if the images have no tags, or different ones."""
+    warning: str
+    """The reason if there is no release; ``""`` without tags."""
+
+
+def read_instance_release(karmada: JSONObject) -> Instance:
+    """Return the common release of an instance's components; fields may have any type."""
+    tags = dict(_read_tags(karmada))
+    distinct = sorted(set(tags.values()))
+    if not distinct:
+        return Instance("", "")
+    if len(distinct) > 1:
+        listed = ", ".join(f"{component} {tag}" for component, tag in tags.items())
+        return Instance("", f"{_FIELD}: image tags disagree ({listed}), so they say nothing about the CRDs")
+    (tag,) = distinct
+    if not is_release(tag):
+        return Instance("", f"{_FIELD}: the image tag {tag} is no release, so it says nothing about the CRDs")
+    return Instance(tag, "")
+
+
+def _read_tags(karmada: JSONObject) -> Iterator[tuple[str, str]]:
+    components = as_object(as_object(karmada.get("spec")).get("components"))
+    for name in _COMPONENTS:
+        tag = as_object(components.get(name)).get("imageTag")
+        if not isinstance(tag, str):
+            continue
+        # A digest after the tag pins the image; the tag still names the release.
+        tag = tag.partition("@")[0].strip()
+        if tag and len(tag) <= _MAX_TAG:
+            yield name, tag
+
+
+def webhook_name(instance: str) -> str:
+    """Return the name of the Service of an instance's webhook."""
+    return _resource_name(instance, "webhook")
+
+
+def cert_secret_name(instance: str) -> str:
+    """Return the name of the Secret that has the certificates of an instance, its CA (``ca.crt``) among them."""
+    return _resource_name(instance, "cert")
+
+
+def admin_config_secret_name(instance: str) -> str:
+    """Return the name of the Secret that has the kubeconfig (``karmada.config``) of an instance's API server."""
+    return _resource_name(instance, "admin-config")
+
+
+def _resource_name(instance: str, suffix: str) -> str:
+    return f"{instance}-{suffix}" if "karmada" in instance else f"{instance}-karmada-{suffix}"
