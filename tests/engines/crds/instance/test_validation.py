@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from fleethook.engines.crds.instance.source_warnings import find_warnings
-from fleethook.engines.crds.instance.validation import aggregate_problems, find_problems
+from fleethook.engines.crds.instance.validation import aggregate_problems, find_problems, find_warnings
 from fleethook.model.formats.field_errors import Problem
 from tests.engines.crds.anything import JSON, TARBALLS
 
