@@ -25,7 +25,7 @@ _DEFAULTS: Final = Source("")._field_defaults
 
 
 class SecretReferences(NamedTuple):
-    """Names of Secrets in the namespace of the instance, for `fleethook.engines.crds.instance.secrets`.
+    """Names of Secrets in the namespace of the instance, for `fleethook.engines.crds.controller.origins`.
 
     ``""`` for none.
     """
