@@ -1,16 +1,181 @@
 """Dialling a host: its addresses, the order of attempts, and the refusal of private addresses."""
 
+import errno
 import socket
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from urllib3.exceptions import ConnectTimeoutError
 
-from fleethook.engines.crds.download import dial
+from fleethook.engines.crds.crds_errors import Exit
+from fleethook.engines.crds.download import dial, resolver, retry
 from fleethook.engines.crds.download.cancellation import Cancellation, Deadline
-from fleethook.engines.crds.download.dial import dial_host, refuse_private_literal, resolve_addresses
+from fleethook.engines.crds.download.dial import Lookups, dial_host, refuse_private_literal, resolve_addresses
+from fleethook.engines.crds.download.download_errors import SlowLookupError
 from fleethook.outbound.addresses import PrivateAddressError
-from tests.waiting import NET
+from tests.engines.crds.downloading import BODY, fetched, refused
+from tests.engines.crds.names import naming
+from tests.engines.crds.origin import proxying, redirects, serving, tarball
+from tests.waiting import NET, with_patience
+
+
+def test_a_name_is_looked_up_once_for_each_connection(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        naming(monkeypatch, crds=["127.0.0.1"], store=["127.0.0.1"]) as names,
+        serving(tarball(BODY)) as store,
+        serving(redirects(f"http://store.test:{store.port}/x")) as origin,
+    ):
+        fetched(origin, into, url=f"http://crds.test:{origin.port}/x")
+    assert names.looked_up == ["crds.test", "store.test"]
+    assert origin.asked[0].headers["host"] == f"crds.test:{origin.port}"
+
+
+def test_addresses_are_dialled_in_order_until_one_accepts(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dialled = []
+    real = dial._connect
+
+    def watched(info: resolver.Info, deadline: Deadline) -> socket.socket:
+        dialled.append(info[4][0])
+        return real(info, deadline)
+
+    monkeypatch.setattr(dial, "_connect", watched)
+    addresses = ["127.0.0.3", "127.0.0.2", "127.0.0.1", "127.0.0.4"]
+    with naming(monkeypatch, crds=addresses) as names, serving(tarball(BODY)) as origin:
+        assert fetched(origin, into, url=f"http://crds.test:{origin.port}/x").attempts == 1
+    assert dialled == addresses[:3]
+    assert names.looked_up == ["crds.test"]
+
+
+def test_the_checked_addresses_are_dialled(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The second answer would be the origin's own address.
+    answers = [["8.8.8.8"], ["127.0.0.1"]]
+    with naming(monkeypatch) as names, serving(tarball(BODY)) as origin:
+
+        def rebinding(name: str, *rest: int) -> list[resolver.Info]:
+            names.addresses[name] = answers.pop(0)
+            return names(name, *rest)
+
+        monkeypatch.setattr(resolver, "getaddrinfo", rebinding)
+        dialled = []
+
+        def refusing(info: resolver.Info, _: Deadline) -> socket.socket:
+            dialled.append(info[4][0])
+            raise OSError(22, "not for this test")
+
+        monkeypatch.setattr(dial, "_connect", refusing)
+        monkeypatch.setattr(retry, "ATTEMPTS", 1)
+        url = f"http://crds.test:{origin.port}/x"
+        failure = refused(origin, into, Exit.NETWORK, url=url, allow_private=False)
+    assert "invalid argument" in str(failure)
+    assert dialled == ["8.8.8.8"]
+    assert answers == [["127.0.0.1"]]
+    assert not origin.connections
+
+
+@pytest.mark.parametrize("broken", [ConnectionResetError, BrokenPipeError])
+def test_a_connection_that_breaks_while_it_is_made_is_tried_again(
+    into: Path, broken: type[OSError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaking(*_: object) -> socket.socket:
+        raise broken(errno.ECONNRESET, "S3CR3T")
+
+    monkeypatch.setattr(dial, "_connect", breaking)
+    with serving(tarball(BODY)) as origin:
+        failure = refused(origin, into, Exit.NETWORK)
+    assert str(failure) == f"{origin.url}: connection reset by peer (after 4 attempts)"
+
+
+@pytest.mark.parametrize("addresses", [["10.0.0.1"], ["8.8.8.8", "::1"], ["127.0.0.1", "8.8.8.8"]])
+def test_one_private_address_of_several_is_enough_not_to_dial(
+    into: Path, addresses: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with naming(monkeypatch, crds=addresses), serving(tarball(BODY)) as origin:
+        url = f"http://crds.test:{origin.port}/x"
+        failure = refused(origin, into, Exit.NETWORK, url=url, allow_private=False)
+    assert str(failure) == f"{url}: a private address, which this download does not allow"
+    assert not origin.connections
+
+
+@pytest.mark.parametrize("allow_private", [False, True])
+def test_a_resolver_that_hangs_is_given_up_and_named(
+    into: Path, allow_private: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolver, "CONNECT_SECONDS", 0.2)
+    with naming(monkeypatch) as names, serving(tarball(BODY)) as origin:
+        url = "http://hanging.test/x?token=S3CR3T"
+        failure = refused(origin, into, Exit.NETWORK, url=url, allow_private=allow_private)
+    text = "http://hanging.test/x?token=***: the name hanging.test was not resolved within 10 s (after 4 attempts)"
+    assert str(failure) == text
+    assert failure.transient
+    assert names.hanging == 4
+
+
+def test_a_slow_lookup_of_the_proxy_names_the_proxy(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolver, "CONNECT_SECONDS", 0.2)
+    with naming(monkeypatch), serving(tarball(BODY)) as origin:
+        for proxy in ("http://u:S3CR3T@hanging.test", "socks5h://u:S3CR3T@hanging.test"):
+            failure = refused(origin, into, Exit.NETWORK, proxy_url=proxy)
+            text = f"{origin.url}: proxy: the name hanging.test was not resolved within 10 s (after 4 attempts)"
+            assert str(failure) == text
+
+
+def test_the_total_time_ends_it_too(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolver, "CONNECT_SECONDS", NET)
+    with naming(monkeypatch), serving(tarball(BODY)) as origin:
+        failure = refused(origin, into, Exit.NETWORK, url="http://hanging.test/x", seconds=0.3)
+    assert str(failure) == "http://hanging.test/x: not done within 0.3 s"
+
+
+def test_a_mirror_is_asked_when_a_name_hangs(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with naming(monkeypatch), serving(tarball(BODY)) as origin:
+
+        def attempts(seconds: float) -> int:
+            monkeypatch.setattr(resolver, "CONNECT_SECONDS", seconds)
+            into.unlink(missing_ok=True)
+            return fetched(origin, into, url="http://hanging.test/x", mirrors=(origin.url,)).attempts
+
+        assert with_patience(attempts, lambda attempts: attempts == 5) == 5
+
+
+def test_the_proxy_is_resolved_here_and_the_origin_is_not(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with naming(monkeypatch, proxy=["127.0.0.1"]) as names, serving(tarball(BODY)) as origin, proxying(origin) as proxy:
+        fetched(origin, into, url="http://crds.test/x", proxy_url=f"http://proxy.test:{proxy.port}")
+    assert names.looked_up == ["proxy.test"]
+
+
+def test_no_more_threads_are_left_behind_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolver, "CONNECT_SECONDS", 0.1)
+    lookups = Lookups(limit=2)
+    with naming(monkeypatch, crds=["192.0.2.1"]) as names, Deadline(NET) as deadline:
+        for name in ("hanging.test", "hanging.test", "hanging.test", "crds.test"):
+            with pytest.raises(SlowLookupError):
+                lookups.find(name, 80, deadline)
+        assert names.looked_up == ["hanging.test", "hanging.test"]
+        # An address needs no resolver.
+        assert [info[4][0] for info in lookups.find("192.0.2.7", 80, deadline)] == ["192.0.2.7"]
+        monkeypatch.setattr(resolver, "CONNECT_SECONDS", NET)
+        threading.Timer(0.1, names.released.set).start()
+        # It waits for one that has become free.
+        assert [info[4] for info in lookups.find("crds.test", 80, deadline)] == [("192.0.2.1", 80)]
+        assert [info[4] for info in lookups.find("crds.test", 81, deadline)] == [("192.0.2.1", 81)]
+
+
+def test_a_lookup_that_breaks_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    lookups = Lookups(limit=1)
+    with naming(monkeypatch, crds=["192.0.2.1"]), Deadline(NET) as deadline:
+        for _ in range(3):
+            with pytest.raises(socket.gaierror):
+                lookups.find("none.test", 80, deadline)
+        assert lookups.find("crds.test", 80, deadline)
+
+
+@pytest.mark.parametrize("name", ["a..b", "x" * 64])
+def test_an_invalid_name_is_not_retried(into: Path, name: str) -> None:
+    with serving(tarball(BODY)) as origin:
+        failure = refused(origin, into, Exit.NETWORK, url=f"http://{name}.test/x")
+    assert str(failure) == f"http://{name}.test/x: the host is not a valid name"
 
 
 @pytest.fixture

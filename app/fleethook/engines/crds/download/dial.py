@@ -1,15 +1,90 @@
 """Dials a host: checks its addresses, and connects to the first one that accepts, within the deadline."""
 
+import ipaddress
 import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
+from socket import getaddrinfo
+from typing import Any, Final
 
 from urllib3.connection import HTTPConnection
-from urllib3.exceptions import ConnectTimeoutError
+from urllib3.exceptions import ConnectTimeoutError, LocationParseError
+from urllib3.util.connection import allowed_gai_family
 
 from fleethook.engines.crds.download.cancellation import Deadline, shut_down
-from fleethook.engines.crds.download.resolver import LOOKUPS, Info
+from fleethook.engines.crds.download.download_errors import SlowLookupError
 from fleethook.engines.crds.download.retry import CONNECT_SECONDS
 from fleethook.outbound.addresses import PrivateAddressError, is_private, refuse_private_number
+from fleethook.work.daemon_thread import call_in_daemon_thread
+
+Info = tuple[int, int, int, str, tuple[Any, ...]]
+"""A result of ``socket.getaddrinfo``."""
+
+MAX_LOOKUPS: Final = 16
+
+
+class Lookups:
+    """Runs at most ``limit`` lookups at a time, abandoned ones included."""
+
+    def __init__(self, limit: int = MAX_LOOKUPS) -> None:
+        self._limit = limit
+        self._running = 0
+        self._changed = threading.Condition()
+
+    def find(self, name: str, port: int, deadline: Deadline) -> list[Info]:
+        """Return the addresses of a name in the order to dial them.
+
+        Raises:
+            SlowLookupError: There was no answer in time, or the deadline passed.
+            socket.gaierror: The name does not exist, or no DNS server can be reached.
+            LocationParseError: The name is invalid.
+        """
+        if _is_number(name):
+            return _look_up(name, port)
+        until = time.monotonic() + CONNECT_SECONDS
+        with deadline.on_cancel(self._wake), self._changed:
+            if self._wait(lambda: self._running < self._limit, deadline, until):
+                answer = call_in_daemon_thread(partial(_look_up, name, port), name="lookup")
+                self._running += 1
+                answer.add_done_callback(self._end)
+                if self._wait(answer.done, deadline, until):
+                    return answer.result()
+        raise SlowLookupError(name)
+
+    def _wait(self, is_ready: Callable[[], bool], deadline: Deadline, until: float) -> bool:
+        self._changed.wait_for(lambda: deadline.cancelled or is_ready(), until - time.monotonic())
+        return is_ready() and not deadline.cancelled
+
+    def _end(self, _: "Future[list[Info]]") -> None:
+        with self._changed:
+            self._running -= 1
+            self._changed.notify_all()
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
+LOOKUPS: Final = Lookups()
+"""The lookups of this process."""
+
+
+def _look_up(name: str, port: int) -> list[Info]:
+    try:
+        return [*getaddrinfo(name, port, allowed_gai_family(), socket.SOCK_STREAM)]
+    except UnicodeError:
+        raise LocationParseError(name) from None
+
+
+def _is_number(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def dial_host(host: str, port: int, deadline: Deadline, *, allow_private: bool) -> socket.socket:
