@@ -17,15 +17,13 @@ from fleethook.engines.crds.download.connection import Request, send_request
 from fleethook.engines.crds.download.dial import refuse_private_literal
 from fleethook.engines.crds.download.download_errors import classify_error, make_timeout_error
 from fleethook.engines.crds.download.partial import Partial
-from fleethook.engines.crds.download.request_headers import (
-    Validators,
-    build_condition_headers,
-    build_credential_headers,
-)
 from fleethook.engines.crds.download.response import (
     REDIRECTS,
     SNIFFED_BYTES,
     Address,
+    Validators,
+    build_condition_headers,
+    build_credential_headers,
     check_beginning,
     continues_partial,
     find_redirect,
