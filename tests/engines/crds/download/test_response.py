@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.download.response import (
     Address,
     Validators,
@@ -19,7 +20,6 @@ from fleethook.engines.crds.download.response import (
     parse_address,
     read_strong_etag,
 )
-from fleethook.engines.crds.download.retry import AttemptError
 from fleethook.engines.crds.source import Credentials, Source
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

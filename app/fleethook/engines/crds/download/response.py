@@ -10,8 +10,12 @@ from urllib3.exceptions import LocationParseError
 from urllib3.util import make_headers, parse_url
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.download_errors import make_proxy_credentials_error
-from fleethook.engines.crds.download.retry import RETRIED, AttemptError, parse_retry_after
+from fleethook.engines.crds.download.download_errors import (
+    RETRIED,
+    AttemptError,
+    make_proxy_credentials_error,
+    parse_retry_after,
+)
 from fleethook.engines.crds.source import Source
 from fleethook.engines.crds.url_redaction import redact
 

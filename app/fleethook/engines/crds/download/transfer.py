@@ -15,7 +15,7 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.cancellation import Cancellation, Deadline
 from fleethook.engines.crds.download.connection import Request, send_request
 from fleethook.engines.crds.download.dial import refuse_private_literal
-from fleethook.engines.crds.download.download_errors import classify_error, make_timeout_error
+from fleethook.engines.crds.download.download_errors import AttemptError, Timing, classify_error, make_timeout_error
 from fleethook.engines.crds.download.partial import Partial
 from fleethook.engines.crds.download.response import (
     REDIRECTS,
@@ -31,7 +31,6 @@ from fleethook.engines.crds.download.response import (
     parse_address,
     read_strong_etag,
 )
-from fleethook.engines.crds.download.retry import AttemptError, Timing
 from fleethook.engines.crds.source import Source
 from fleethook.engines.crds.url_redaction import redact
 from fleethook.outbound.tls.credential import Credential, CredentialError
