@@ -19,8 +19,7 @@ from fleethook.engines.crds.apply.patches import Patch, render_crds
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_instances import ApplyOptions, apply_to_instances, check_names
 from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show
-from fleethook.engines.crds.commands.crds_release import ReleaseOptions, read_release
-from fleethook.engines.crds.commands.crds_server import connect, format_changes
+from fleethook.engines.crds.commands.crds_release import ReleaseOptions, connect, format_changes, read_release
 from fleethook.model.formats.text import is_inert
 from fleethook.model.json import JSON
 

@@ -14,8 +14,13 @@ from fleethook.engines.crds.apply.patches import Patch
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show
-from fleethook.engines.crds.commands.crds_release import ReleaseOptions, read_release, read_tree
-from fleethook.engines.crds.commands.crds_server import connect, format_changes
+from fleethook.engines.crds.commands.crds_release import (
+    ReleaseOptions,
+    connect,
+    format_changes,
+    read_release,
+    read_tree,
+)
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 
 _READ: Final = ("crds/bases", "crds/patches")

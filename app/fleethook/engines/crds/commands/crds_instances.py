@@ -12,8 +12,13 @@ from fleethook.engines.crds.apply.documents import Tree
 from fleethook.engines.crds.apply.patches import Patch, build_values
 from fleethook.engines.crds.commands.crds_arguments import read_file
 from fleethook.engines.crds.commands.crds_output import Output
-from fleethook.engines.crds.commands.crds_release import ReleaseOptions, build_instance_patches, read_instance_tree
-from fleethook.engines.crds.commands.crds_server import connect, format_changes
+from fleethook.engines.crds.commands.crds_release import (
+    ReleaseOptions,
+    build_instance_patches,
+    connect,
+    format_changes,
+    read_instance_tree,
+)
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.operator import KARMADA

@@ -1,13 +1,15 @@
 """The release and the instance that the commands `render`, `apply` and `diff` use."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
+from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.cli.inputs.manifests import read_objects
 from fleethook.cli.output.progress import Style, show_download
 from fleethook.cli.parameters import Option
-from fleethook.engines.crds.apply.diff import parse_entry
+from fleethook.engines.crds.apply.diff import CRDChange, parse_entry
 from fleethook.engines.crds.apply.documents import Tree, read_files
 from fleethook.engines.crds.apply.patches import Patch, build_patches, build_values, find_foreign_webhooks
 from fleethook.engines.crds.archive import archive
@@ -28,6 +30,25 @@ from fleethook.engines.crds.source import Policy
 from fleethook.engines.crds.url_redaction import redact
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.operator import KARMADA
+
+if TYPE_CHECKING:
+    from fleethook.cluster.connection import Connection
+
+
+def format_changes(changes: Sequence[CRDChange]) -> list[str]:
+    """Return differences as lines of text."""
+    return [line for change in changes for line in change.format_lines()] or ["no differences"]
+
+
+async def connect(stack: contextlib.AsyncExitStack, target: Target) -> "Connection":
+    """Return a connection that ``stack`` closes; raises CRDsError USAGE for unusable credentials."""
+    from fleethook.cluster.api_errors import UnreachableError  # noqa: PLC0415 - see app.kube
+
+    try:
+        return await stack.enter_async_context(target.connect())
+    except UnreachableError as error:
+        raise CRDsError(Exit.USAGE, str(error)) from None
+
 
 KarmadaOption = Annotated[
     Path | None,
