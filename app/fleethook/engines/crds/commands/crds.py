@@ -13,7 +13,7 @@ from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.names import describe
 from fleethook.engines.crds.archive.tree import Manifest
 from fleethook.engines.crds.commands import crds_options as option
-from fleethook.engines.crds.commands.crds_arguments import check_reach, open_cache, read_file, select_sources
+from fleethook.engines.crds.commands.crds_options import check_reach, open_cache, read_file, select_sources
 from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show, warn
 from fleethook.engines.crds.commands.crds_provenance import (
     ProvenanceOptions,

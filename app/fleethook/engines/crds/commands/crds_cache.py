@@ -11,7 +11,7 @@ from fleethook.engines.crds.cache.cache import Cache, Origin
 from fleethook.engines.crds.cache.listing import Listed
 from fleethook.engines.crds.cache.permissions import is_key
 from fleethook.engines.crds.commands import crds_options as option
-from fleethook.engines.crds.commands.crds_arguments import open_cache
+from fleethook.engines.crds.commands.crds_options import open_cache
 from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show, warn
 from fleethook.engines.crds.commands.crds_provenance import (
     ProvenanceOptions,

@@ -10,7 +10,7 @@ from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import write, write_error
 from fleethook.engines.crds.apply.documents import Tree
 from fleethook.engines.crds.apply.patches import Patch, build_values
-from fleethook.engines.crds.commands.crds_arguments import read_file
+from fleethook.engines.crds.commands.crds_options import read_file
 from fleethook.engines.crds.commands.crds_output import Output
 from fleethook.engines.crds.commands.crds_release import (
     ReleaseOptions,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fleethook.engines.crds.commands import crds_options as option
-from fleethook.engines.crds.commands.crds_arguments import check_sha256
+from fleethook.engines.crds.commands.crds_options import check_sha256
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.provenance.attestation import MAX_BYTES, parse_attestation
 from fleethook.engines.crds.provenance.identity import BUILDER, SOURCE, Expected

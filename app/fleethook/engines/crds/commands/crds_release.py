@@ -15,7 +15,7 @@ from fleethook.engines.crds.apply.patches import Patch, build_patches, build_val
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.commands import crds_options as option
-from fleethook.engines.crds.commands.crds_arguments import (
+from fleethook.engines.crds.commands.crds_options import (
     check_reach,
     check_sha256,
     open_cache,

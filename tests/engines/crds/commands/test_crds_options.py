@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.commands.crds_arguments import (
+from fleethook.engines.crds.commands.crds_options import (
     check_reach,
     check_sha256,
     check_version,
