@@ -197,7 +197,7 @@ crds = Group(
             "Apply the CRDs of a tarball and its patches to the API server of an instance; deletes no CRD.",
         ),
         "diff": CommandSpec(
-            "fleethook.engines.crds.commands.crds_diff",
+            "fleethook.engines.crds.commands.crds_apply",
             "diff",
             "Print the changes of a release: CRDs and versions added, changed, removed, or lost with objects.",
         ),
