@@ -4,7 +4,7 @@ These functions read disks and archives, so they run in a thread. The limits of 
 and the size of a page bounds the number of entries.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.console.views.paging import take_page
@@ -13,9 +13,11 @@ from fleethook.engines.crds.apply.documents import Tree
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.tree import Manifest
 from fleethook.engines.crds.cache.cache import Cache
-from fleethook.engines.crds.cache.listing import Listed
+from fleethook.engines.crds.cache.listing import Listed, State
 from fleethook.engines.crds.cache.permissions import translate_os_errors
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.url_redaction import redact
+from fleethook.model.formats.text import escape
 
 PAGE_SIZE: Final = 50
 _READING: Final = "reading the cache"
@@ -90,3 +92,84 @@ def _read_tree(cache: Cache, key: str) -> Tree:
     if not cache.exists(key):
         raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {cache.directory}")
     raise CRDsError(Exit.INTEGRITY, f"{key} is damaged or not verified: run `fleethook crds cache verify --repair`")
+
+
+SHORT_KEY: Final = 12
+"""Digits of a key in a table: enough to tell entries apart."""
+
+_MEANINGS: Final[dict[State, str]] = {
+    "ready": "verified: the tarball has the recorded digest, and the files are those of the tarball",
+    "bare": "not trusted: a tarball without a record; the next fetch verifies it",
+    "changed": "damaged, not trusted: run `fleethook crds cache verify --repair`",
+    "refused": "refused, not trusted: a link, or an unsafe owner or mode",
+}
+
+
+class EntryView(NamedTuple):
+    """An entry of the cache.
+
+    Attributes:
+        key: Its key, 64 hexadecimal digits.
+        short_key: The first digits of the key.
+        url: The recorded URL without secrets, ``""`` if it is unknown.
+        sha256: The digest of the tarball, ``""`` for an entry that is not verified.
+        size: Bytes of all files.
+        state: Its state.
+        meaning: The meaning of the state.
+        problem: The problems that the check found, ``""`` if there are none.
+        asked_at: The time of the origin's last confirmation in UTC; without a record, of the last change.
+        is_ready: Whether the entry is verified.
+        normalizes_dot: Whether names in the tarball may begin with ``./``.
+        warnings: The warnings of its archive.
+    """
+
+    key: str
+    short_key: str
+    url: str
+    sha256: str
+    size: int
+    state: State
+    meaning: str
+    problem: str
+    asked_at: str
+    is_ready: bool
+    normalizes_dot: bool
+    warnings: tuple[str, ...]
+
+
+class FileView(NamedTuple):
+    """A file of a tarball."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+def describe_entry(one: Listed) -> EntryView:
+    """Return the description of an entry in any state."""
+    record, is_ready = one.record, one.state == "ready"
+    return EntryView(
+        key=one.key,
+        short_key=one.key[:SHORT_KEY],
+        # A writer of the cache can write a record with credentials.
+        url=escape(redact(record.url)) if record else "",
+        sha256=record.sha256 if record and is_ready else "",
+        size=one.size,
+        state=one.state,
+        meaning=_MEANINGS[one.state],
+        problem=escape(one.problem),
+        asked_at=f"{one.asked_at:%Y-%m-%d %H:%M:%S}",
+        is_ready=is_ready,
+        normalizes_dot=record is not None and record.normalize_dot,
+        warnings=tuple(map(escape, record.warnings)) if record and is_ready else (),
+    )
+
+
+def list_files(manifest: Manifest) -> list[FileView]:
+    """Return the files of a verified tarball, sorted by path."""
+    return [FileView(escape(path), *digest) for path, digest in sorted(manifest.files.items())]
+
+
+def select_choices(entries: Sequence[EntryView], *chosen: str) -> list[EntryView]:
+    """Return the entries that a user can compare: the verified ones, and those that are chosen already."""
+    return [one for one in entries if one.is_ready or one.key in chosen]

@@ -21,12 +21,15 @@ from fleethook.engines.crds.cache.metadata import TARBALL
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.pages.crd_entries import (
     EntryPage,
+    EntryView,
     compare_entries,
+    describe_entry,
     inspect_entries,
+    list_files,
     read_content,
     read_page,
+    select_choices,
 )
-from fleethook.engines.crds.pages.entries import EntryView, describe_entry, list_files, select_choices
 from fleethook.engines.crds.pages.instances import (
     PIN_TEXTS,
     InstanceView,
