@@ -12,8 +12,7 @@ from fleethook.engines.crds.cache.layout import LOCK_SECONDS
 from fleethook.engines.crds.cache.metadata import TARBALL
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import Downloaded, Progress, Validators, download
-from fleethook.engines.crds.source import Policy, Source
-from fleethook.engines.crds.url_redaction import redact
+from fleethook.engines.crds.source import Policy, Source, redact
 
 Result = Literal["downloaded", "revalidated", "cached", "adopted", "stale"]
 

@@ -26,8 +26,7 @@ from fleethook.engines.crds.download.download import download
 from fleethook.engines.crds.fetch import Fetched
 from fleethook.engines.crds.fetch import fetch as fetch_tarball
 from fleethook.engines.crds.provenance.verify import Provenance
-from fleethook.engines.crds.source import Policy, Source
-from fleethook.engines.crds.url_redaction import redact
+from fleethook.engines.crds.source import Policy, Source, redact
 
 
 def fetch(

@@ -20,8 +20,7 @@ from fleethook.engines.crds.commands.crds_provenance import (
     verify_provenance,
 )
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.source import Source
-from fleethook.engines.crds.url_redaction import redact
+from fleethook.engines.crds.source import Source, redact
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _BYTES: Final = {

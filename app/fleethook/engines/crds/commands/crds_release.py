@@ -26,8 +26,7 @@ from fleethook.engines.crds.commands.crds_output import warn
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import fetch
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
-from fleethook.engines.crds.source import Policy
-from fleethook.engines.crds.url_redaction import redact
+from fleethook.engines.crds.source import Policy, redact
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.operator import KARMADA
 

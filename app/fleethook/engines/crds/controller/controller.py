@@ -56,7 +56,7 @@ from fleethook.engines.crds.controller.singleflight import SharedCall
 from fleethook.engines.crds.controller.verifier import Verifier
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import select_source
-from fleethook.engines.crds.url_redaction import redact
+from fleethook.engines.crds.source import redact
 from fleethook.fairness.slots import Limits
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import API_VERSION, KARMADA

@@ -21,7 +21,7 @@ from fleethook.engines.crds.download.cancellation import Deadline
 from fleethook.engines.crds.download.dial import dial_host
 from fleethook.engines.crds.download.download_errors import CONNECT_SECONDS, IDLE_SECONDS, MalformedError
 from fleethook.engines.crds.download.socks import SCHEMES, dial_through_socks, parse_socks_proxy
-from fleethook.engines.crds.url_redaction import redact
+from fleethook.engines.crds.source import redact
 from fleethook.outbound.addresses import PrivateAddressError
 
 # It logs each request with its query, which may have the signature of a signed URL.

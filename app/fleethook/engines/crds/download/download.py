@@ -10,8 +10,7 @@ from fleethook.engines.crds.download.download_errors import ATTEMPTS, AttemptErr
 from fleethook.engines.crds.download.partial import Partial
 from fleethook.engines.crds.download.response import Address, Validators, check_credentials, parse_address
 from fleethook.engines.crds.download.transfer import Job, Progress, Received, transfer
-from fleethook.engines.crds.source import Source
-from fleethook.engines.crds.url_redaction import redact
+from fleethook.engines.crds.source import Source, redact
 from fleethook.tracing.spans import child_span
 
 __all__ = ["Cancellation", "Downloaded", "Progress", "Timing", "Validators", "download"]

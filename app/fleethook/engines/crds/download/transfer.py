@@ -31,8 +31,7 @@ from fleethook.engines.crds.download.response import (
     parse_address,
     read_strong_etag,
 )
-from fleethook.engines.crds.source import Source
-from fleethook.engines.crds.url_redaction import redact
+from fleethook.engines.crds.source import Source, redact
 from fleethook.outbound.tls.credential import Credential, CredentialError
 from fleethook.outbound.tls.trust import TrustError, create_context
 

@@ -16,7 +16,7 @@ from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.cache.listing import Listed, State
 from fleethook.engines.crds.cache.permissions import translate_os_errors
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.url_redaction import redact
+from fleethook.engines.crds.source import redact
 from fleethook.model.formats.text import escape
 
 PAGE_SIZE: Final = 50
