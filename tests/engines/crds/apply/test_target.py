@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from fleethook.cluster.certificates.authority import new_authority
-from fleethook.cluster.connection import Connection
-from fleethook.cluster.rest_config import RestConfig
+from fleethook.cluster.connection import Connection, RestConfig
 from fleethook.engines.crds.apply.target import Target, read_target
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.apply.apiserver import ApiServer, Asked

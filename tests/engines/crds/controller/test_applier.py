@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.certificates.authority import new_authority
-from fleethook.cluster.rest_config import RestConfig
+from fleethook.cluster.connection import RestConfig
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.apply.apply import StoredVersionsError
 from fleethook.engines.crds.apply.target import Target

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.connection import Connection
-from fleethook.cluster.rest_config import RestConfig
+from fleethook.cluster.connection import Connection, RestConfig
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.apply.target import Target
 from fleethook.engines.crds.cache.cache import Cache

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.connection import MAX_RESPONSE_BYTES, Connection, RestConfig
 from fleethook.cluster.kubernetes.resources import KARMADAS
-from fleethook.cluster.rest_config import MAX_RESPONSE_BYTES, RestConfig
 from fleethook.engines.crds.apply.crd_client import read_namespaced, request_object
 from fleethook.engines.crds.archive.limits import ArchiveLimits, YAMLBudget
 from fleethook.engines.crds.archive.yaml_document import read_document
