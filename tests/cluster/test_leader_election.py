@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -16,7 +17,9 @@ from fleethook.cluster.leader_election import (
     compute_patience,
     create_identity,
     find_leader,
+    find_namespace,
 )
+from fleethook.settings import Settings
 from tests.cluster.object_server import ObjectServer
 from tests.waiting import until
 from tests.work.clock import FakeClock
@@ -180,3 +183,26 @@ async def test_a_leader_is_found_by_a_renewal_within_the_time_of_the_lease(
     connection = cast("Connection", server)
     assert await find_leader(connection, LEASE.path, lease, sleep=sleep, clock=lambda: clock.now) == found
     assert clock.now - begin <= compute_patience(lease) + 0.01 == 15.5 + 2 * 15.5 * 2 / 15 + 0.01
+
+
+@pytest.mark.parametrize(
+    ("fields", "namespace"),
+    [
+        ({"namespace": "given", "in_cluster": True, "service": "of-service/s"}, "given"),
+        ({"in_cluster": True, "service": "of-service/s"}, "of-pod"),
+        ({"kubeconfig": "k", "service": "of-service/s", "cert_secret": "of-secret/s"}, "of-service"),
+        ({"kubeconfig": "k", "cert_secret": "of-secret/s"}, "of-secret"),
+        ({"kubeconfig": "k"}, "kube-system"),
+    ],
+)
+def test_the_namespace_of_the_lease_has_an_order_of_origins(
+    fields: dict[str, Any], namespace: str, tmp_path: Path
+) -> None:
+    pod = tmp_path / "namespace"
+    pod.write_text("of-pod\n")
+    assert find_namespace(Settings(**fields), pod_file=pod) == namespace
+
+
+def test_without_the_file_of_a_pod_the_service_counts(tmp_path: Path) -> None:
+    settings = Settings(in_cluster=True, service="of-service/s")
+    assert find_namespace(settings, pod_file=tmp_path / "none") == "of-service"

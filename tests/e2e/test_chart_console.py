@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.server_lease import NAME as LEASE_NAME
+from fleethook.cluster.leader_election import NAME as LEASE_NAME
 from fleethook.console.sections import SECTIONS
 from tests.e2e.chart import Release, Values, environment_of, rights, run, template
 from tests.e2e.cluster import Api, ControlPlane

@@ -15,11 +15,14 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
+from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
+from fleethook.settings import Settings
 
 _log: Final = logging.getLogger(__name__)
 
@@ -274,3 +277,29 @@ class LeaderElector:
                 return
             spec = {**present["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
             await self._write("PUT", self._lease.path, {**present, "spec": spec})
+
+
+NAME: Final = "fleethook"
+"""The name of the Lease."""
+LEASE: Final = GroupKind("coordination.k8s.io", "Lease")
+"""Its kind."""
+RESOURCE: Final = "leases"
+"""Its resource."""
+_POD_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+def find_namespace(settings: Settings, *, pod_file: Path = _POD_NAMESPACE_FILE) -> str:
+    """Return the namespace of the Lease: from the settings, else that of the pod, the Service or the Secret.
+
+    Args:
+        settings: The settings of the server, or of the console.
+        pod_file: The file with the pod's namespace, which is read only with in-cluster credentials.
+    """
+    if settings.namespace is not None:
+        return settings.namespace
+    if settings.in_cluster and pod_file.exists():
+        return pod_file.read_text().strip()
+    for namespaced_name in (settings.service, settings.cert_secret):
+        if namespaced_name is not None:
+            return namespaced_name.partition("/")[0]
+    return "kube-system"

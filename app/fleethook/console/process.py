@@ -17,8 +17,8 @@ from starlette.types import ASGIApp
 from fleethook.cluster.certificates.files import ensure_certificates, renew_certificates
 from fleethook.cluster.certificates.tls_context import ReloadingContext
 from fleethook.cluster.kubernetes.resources import KARMADAS, WORKLOADS
+from fleethook.cluster.leader_election import LEASE, NAME, RESOURCE, find_namespace
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.server_lease import LEASE, NAME, RESOURCE, find_namespace
 from fleethook.cluster.store import Store
 from fleethook.console.application import create_console
 from fleethook.console.context import INDEXES, ConsoleContext

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.leader_election import LEASE
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.server_lease import LEASE
 from fleethook.console.lease_watch import LeaseWatch
 from fleethook.console.metrics_sampler import MetricsSampler, MetricsTarget
 from fleethook.console.pages.overview import Leader, Row, build_charts, count_objects, describe_lease, list_rows

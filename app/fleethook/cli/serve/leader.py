@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client.registry import Collector
 
 from fleethook.app import Fleethook
+from fleethook.cluster.leader_election import NAME, find_namespace
 from fleethook.cluster.leader_metrics import ControllerCounts, ControllerMetrics, LeaderMetrics, LeaderState
 from fleethook.cluster.registration.exempt_namespaces import find_exempt_namespaces
 from fleethook.cluster.registration.match_conditions import SubjectName
 from fleethook.cluster.registration.paths import INTERPRET
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME, Reference, URLReference, service_of
-from fleethook.cluster.server_lease import NAME, find_namespace
 from fleethook.engines.interpret.lua.refusal_events import record_refusals
 from fleethook.engines.overrider.policies.mode import Mode
 from fleethook.engines.overrider.subject.bound_subjects import (

@@ -40,7 +40,7 @@ from fleethook.cluster.kubernetes.resources import (
     YURT_APP_SETS,
     WatchedResource,
 )
-from fleethook.cluster.server_lease import NAME as LEASE_NAME
+from fleethook.cluster.leader_election import NAME as LEASE_NAME
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.engines.overrider.policies.compilation import OVERRIDER_ANNOTATION
 from fleethook.engines.overrider.render.restoration import Restorer, has_traces, list_nudged

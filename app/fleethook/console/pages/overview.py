@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from fleethook.cluster.server_lease import LEASE
+from fleethook.cluster.leader_election import LEASE
 from fleethook.cluster.store import Store
 from fleethook.console.computed_value import Memo
 from fleethook.console.lint_watch import LintWatch
