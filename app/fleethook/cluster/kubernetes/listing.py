@@ -6,7 +6,6 @@ from typing import Final, Protocol
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.identity import find_list_path
-from fleethook.cluster.kubernetes.paging import PageSize
 from fleethook.cluster.kubernetes.resources import WatchedResource
 from fleethook.cluster.kubernetes.versions import NOT_FOUND, ServedVersions, VersionChoice
 from fleethook.cluster.kubernetes.wire import Page, decode_page
@@ -14,6 +13,32 @@ from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.cluster.store.freeing import free_in_slices
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
+
+_PAGE_BYTES: Final = 512 << 10
+_FIRST: Final = 20
+# client-go requests as many at a time, independent of their size (client-go, tools/pager/pager.go).
+MAX_OBJECTS: Final = 500
+
+
+class PageSize:
+    """The number of objects of one kind that have about half a megabyte."""
+
+    __slots__ = ("_objects",)
+
+    def __init__(self) -> None:
+        """Begin with a small page: an object may have a megabyte."""
+        self._objects = _FIRST
+
+    @property
+    def limit(self) -> str:
+        """The number as a query has it."""
+        return str(self._objects)
+
+    def note(self, *, objects: int, size: int) -> None:
+        """Take note of a page: how many objects it had, and how many bytes."""
+        if objects:
+            self._objects = max(1, min(MAX_OBJECTS, _PAGE_BYTES * objects // size))
+
 
 # Objects that are decoded, or names that are compared, between two iterations of the event loop.
 _SLICE: Final = 4

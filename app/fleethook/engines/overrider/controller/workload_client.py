@@ -12,7 +12,7 @@ import msgspec
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import JSON_PATCH, MERGE_PATCH, Connection
-from fleethook.cluster.kubernetes.paging import PageSize
+from fleethook.cluster.kubernetes.listing import PageSize
 from fleethook.cluster.kubernetes.resources import WORKLOADS, WatchedResource
 from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.kubernetes.wire import decode_page
