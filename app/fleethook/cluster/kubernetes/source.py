@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -12,13 +12,56 @@ from fleethook.cluster.kubernetes.identity import EVERY_CLUSTER, EVERY_SHARD
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.listing import Pause, Reader
 from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, WatchedResource
-from fleethook.cluster.kubernetes.singleflight import SharedReads
 from fleethook.cluster.kubernetes.versions import NOT_FOUND, versions_served
 from fleethook.cluster.kubernetes.wire import as_number, decode_page
 from fleethook.cluster.store import ObjectKey, Store, Stored, key_of
 from fleethook.cluster.store.source import PartState
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
+
+
+class SharedReads:
+    """Runs at most one read of a key and queues at most one more, for any number of callers."""
+
+    def __init__(self) -> None:
+        self._running: Final[dict[Hashable, asyncio.Task[None]]] = {}
+        self._queued: Final[dict[Hashable, asyncio.Task[None]]] = {}
+
+    async def join(self, key: Hashable, read: Callable[[], Awaitable[None]]) -> None:
+        """Wait for a read that starts after this call; raises the exception of the read.
+
+        A cancelled caller does not cancel the read, because others may wait for it.
+
+        Args:
+            key: Identifies the object or list.
+            read: Reads it; if several callers queue the same key, the function of the first one runs.
+        """
+        queued = self._queued.get(key)
+        if queued is None:
+            queued = asyncio.create_task(self._run(key, read), name=f"live read {key}")
+            queued.add_done_callback(_take_exception)
+            self._queued[key] = queued
+        await asyncio.shield(queued)
+
+    async def _run(self, key: Hashable, read: Callable[[], Awaitable[None]]) -> None:
+        task = self._queued[key]
+        try:
+            if (running := self._running.get(key)) is not None:
+                await asyncio.wait([running])
+        finally:
+            del self._queued[key]
+        self._running[key] = task
+        try:
+            await read()
+        finally:
+            del self._running[key]
+
+
+def _take_exception(task: asyncio.Task[None]) -> None:
+    """Retrieve the exception, which asyncio would otherwise log if all callers were cancelled."""
+    if not task.cancelled():
+        task.exception()
+
 
 _log: Final = logging.getLogger(__name__)
 
