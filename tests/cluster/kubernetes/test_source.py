@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.kubernetes.field_selection import FieldSelection
 from fleethook.cluster.kubernetes.informer import Informer
-from fleethook.cluster.kubernetes.resources import decode_object
+from fleethook.cluster.kubernetes.resources import FieldSelection, decode_object
 from fleethook.cluster.kubernetes.source import KubernetesSource, SharedReads
 from fleethook.cluster.store import Index, Store
 from fleethook.lifetime import run_in_background

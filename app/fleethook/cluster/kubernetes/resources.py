@@ -1,14 +1,36 @@
 """The resources that fleethook reads from an apiserver, and the fields that it keeps of their objects."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Hashable
 from typing import Any, Final, NamedTuple, TypedDict
 
 import msgspec
 
+from fleethook.cluster.store.store import Index
 from fleethook.model import karmada, kcp, openyurt, operator
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.partial_objects import Desired
+
+_SPECIAL: Final = re.compile(r"[\\\\,=]")
+
+
+class FieldSelection(NamedTuple):
+    """Objects of a namespace: kube-apiserver selects them by fields, the store by an index."""
+
+    by: Index
+    key: Hashable
+    """The index key of the selected objects."""
+    namespace: str
+    fields: tuple[tuple[str, str], ...]
+    """Field paths and their values."""
+
+    @property
+    def selector(self) -> str:
+        """The field selector, escaped as in k8s.io/apimachinery/pkg/fields/selector.go (EscapeValue)."""
+        escaped = ((path, _SPECIAL.sub(lambda found: f"\\{found[0]}", value)) for path, value in self.fields)
+        return ",".join(f"{path}={value}" for path, value in escaped)
+
 
 Decode = Callable[[bytes | msgspec.Raw], JSONObject]
 

@@ -7,11 +7,10 @@ from functools import partial
 from typing import Final
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.kubernetes.field_selection import FieldSelection
 from fleethook.cluster.kubernetes.identity import EVERY_CLUSTER, EVERY_SHARD
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.listing import Pause, Reader
-from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, WatchedResource
+from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, FieldSelection, WatchedResource
 from fleethook.cluster.kubernetes.versions import NOT_FOUND, versions_served
 from fleethook.cluster.kubernetes.wire import as_number, decode_page
 from fleethook.cluster.store import ObjectKey, Store, Stored, key_of

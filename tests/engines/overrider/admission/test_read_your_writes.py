@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.kubernetes.field_selection import FieldSelection
+from fleethook.cluster.kubernetes.resources import FieldSelection
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.cluster.store.stale import StaleError
 from fleethook.engines.overrider.admission.read_your_writes import (

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.kubernetes.field_selection import FieldSelection
+from fleethook.cluster.kubernetes.resources import FieldSelection
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.cluster.store.stale import StaleError
 from fleethook.engines.overrider.admission.evidence import Doubts, ReviewedWorkload

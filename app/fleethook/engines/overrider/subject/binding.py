@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from fleethook.cluster.kubernetes.field_selection import FieldSelection
+from fleethook.cluster.kubernetes.resources import FieldSelection
 from fleethook.cluster.store import Index, ObjectKey, StoreView
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
