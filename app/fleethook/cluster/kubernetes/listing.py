@@ -10,7 +10,7 @@ from fleethook.cluster.kubernetes.resources import WatchedResource
 from fleethook.cluster.kubernetes.versions import NOT_FOUND, ServedVersions, VersionChoice
 from fleethook.cluster.kubernetes.wire import Page, decode_page
 from fleethook.cluster.store import ObjectKey, Store, key_of
-from fleethook.cluster.store.gc_freeze import free_in_slices
+from fleethook.cluster.store.object_memory import free_in_slices
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 

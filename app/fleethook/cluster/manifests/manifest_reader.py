@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeGuard
 
 from fleethook.cluster.manifests.yaml_lines import FieldLines
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, Value, scan_values
-from fleethook.cluster.store.gc_freeze import GCFreezer
+from fleethook.cluster.store.object_memory import GCFreezer
 from fleethook.model.json import JSON, JSONObject, as_object
 
 # Estimated Python containers of an object and its `Document`.

@@ -19,7 +19,7 @@ from watchfiles import awatch
 from fleethook.cluster.manifests.manifest_files import STANDARD_INPUT, list_files, make_error, name_source, read_file
 from fleethook.cluster.manifests.manifest_reader import Skipped, describe_skipped, read_manifest
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
-from fleethook.cluster.store.gc_freeze import GCFreezer
+from fleethook.cluster.store.object_memory import GCFreezer
 from fleethook.cluster.store.source import PartState
 from fleethook.cluster.store.store import ObjectKey, Store, key_of
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.cluster.store.gc_freeze import GCFreezer
+from fleethook.cluster.store.object_memory import GCFreezer
 from fleethook.engines.dispatch.hooks.hook_defaults import set_webhook_defaults
 from fleethook.engines.dispatch.hooks.hook_index import HookIndex, group_hooks
 from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase, WebhookCompiler

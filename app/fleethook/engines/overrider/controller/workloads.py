@@ -8,7 +8,7 @@ from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.resources import WORKLOADS
 from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
-from fleethook.cluster.store.gc_freeze import free_in_slices
+from fleethook.cluster.store.object_memory import free_in_slices
 from fleethook.cluster.store.partial import PartialObject
 from fleethook.engines.overrider.controller.drift import NO_DRIFT, Drift, detect_drift
 from fleethook.engines.overrider.controller.unstored_values import UnstoredValues

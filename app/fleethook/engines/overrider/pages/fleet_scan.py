@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from fleethook.cluster.store import ObjectKey
-from fleethook.cluster.store.gc_freeze import GCFreezer
+from fleethook.cluster.store.object_memory import GCFreezer
 from fleethook.cluster.store.partial import PartialObject
 from fleethook.cluster.store.store import Stored, Subscriber
 from fleethook.engines.overrider.entries.entry_steps import RenderError

@@ -5,7 +5,7 @@ import weakref
 import pytest
 
 from fleethook.cluster.store import freeing, gc_freeze
-from fleethook.cluster.store.gc_freeze import GCFreezer, free_in_slices
+from fleethook.cluster.store.object_memory import GCFreezer, free_in_slices
 
 
 def test_the_heap_is_frozen_each_time_the_limit_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
