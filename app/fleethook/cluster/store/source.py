@@ -31,3 +31,7 @@ class Source(Protocol):
 
     def parts(self) -> Iterator[PartState]:
         """Yield the state of every part."""
+
+
+class StaleError(Exception):
+    """The objects that the answer depends on cannot be read now, so the caller has to retry."""
