@@ -16,8 +16,14 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.certificates.authority import issue_serving, new_authority
-from fleethook.cluster.certificates.rotation import Credentials, RotationPolicy, from_data, to_data
-from fleethook.cluster.certificates.secret_store import SecretName, SecretStore
+from fleethook.cluster.certificates.secret_store import (
+    Credentials,
+    RotationPolicy,
+    SecretName,
+    SecretStore,
+    from_data,
+    to_data,
+)
 from fleethook.cluster.connection import Connection
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import NAMESPACE, OPENYURT, WEBHOOKS, is_ready, run_registered_server, service_account

@@ -125,8 +125,11 @@ async def _prepare_certificates(
             "certificate renewal",
         )
         return _Certificates(files, files.authority_certificate.read_bytes)
-    from fleethook.cluster.certificates.rotation import RotationPolicy  # noqa: PLC0415 - as above
-    from fleethook.cluster.certificates.secret_store import SecretName, SecretStore  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.certificates.secret_store import (  # noqa: PLC0415 - see app.kube
+        RotationPolicy,
+        SecretName,
+        SecretStore,
+    )
     from fleethook.cluster.connection import Connection  # noqa: PLC0415 - as above
 
     namespace, _, name = settings.cert_secret.partition("/")
