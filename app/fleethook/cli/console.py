@@ -27,7 +27,7 @@ from fleethook.cli.parameters import Option
 from fleethook.cli.serve.acceptor import bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.files import CertificateError
-from fleethook.cluster.manifests.manifest_files import STANDARD_INPUT
+from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT
 from fleethook.console.metrics_sampler import MetricsTarget, check_target
 from fleethook.console.process import ConsoleOptions, run_console
 from fleethook.interpret.python_interpreter import LoadError

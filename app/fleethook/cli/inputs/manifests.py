@@ -7,8 +7,15 @@ from typing import Final, NoReturn
 from fleethook.cli.exit_codes import UNREADABLE
 from fleethook.cli.options import InputOptions
 from fleethook.cli.output.terminal import write_error
-from fleethook.cluster.manifests.manifest_files import list_files, name_source, read_file
-from fleethook.cluster.manifests.manifest_reader import Manifest, decode_text, describe_skipped, read_manifest
+from fleethook.cluster.manifests.manifest_reader import (
+    Manifest,
+    decode_text,
+    describe_skipped,
+    list_files,
+    name_source,
+    read_file,
+    read_manifest,
+)
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, Value
 from fleethook.cluster.manifests.yaml_reader import read_values as parse_values
 from fleethook.model.json import JSON

@@ -16,8 +16,16 @@ from typing import Final, NamedTuple
 
 from watchfiles import awatch
 
-from fleethook.cluster.manifests.manifest_files import STANDARD_INPUT, list_files, make_error, name_source, read_file
-from fleethook.cluster.manifests.manifest_reader import Skipped, describe_skipped, read_manifest
+from fleethook.cluster.manifests.manifest_reader import (
+    STANDARD_INPUT,
+    Skipped,
+    describe_skipped,
+    list_files,
+    make_error,
+    name_source,
+    read_file,
+    read_manifest,
+)
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store.object_memory import GCFreezer
 from fleethook.cluster.store.source import PartState
@@ -87,7 +95,7 @@ class ManifestSource:
     def __init__(self, paths: Sequence[Path], store: Store, *, exclude: Sequence[str] = ()) -> None:
         """Prepare.
 
-        ``exclude`` has patterns of files to leave out (`fleethook.cluster.manifests.manifest_files.is_excluded`).
+        ``exclude`` has patterns of files to leave out (`fleethook.cluster.manifests.manifest_reader.is_excluded`).
         """
         self._paths: Final = tuple(dict.fromkeys(paths))
         self._exclude: Final = exclude

@@ -8,7 +8,7 @@ from fleethook.cli.inputs.manifests import fail_input
 from fleethook.cli.inputs.sources import SourceOptions, check_options, read_source
 from fleethook.cli.options import InputOptions
 from fleethook.cluster.kubernetes.resources import INTERPRETING, karmada_config
-from fleethook.cluster.manifests.manifest_files import is_directory, list_files
+from fleethook.cluster.manifests.manifest_reader import is_directory, list_files
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.chain import Chain, ChainError
