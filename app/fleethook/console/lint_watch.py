@@ -6,8 +6,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey
-from fleethook.cluster.store.partial import PARTIAL_KINDS
-from fleethook.cluster.store.store import Stored
+from fleethook.cluster.store.store import PARTIAL_KINDS, Stored
 from fleethook.console.context import ConsoleContext
 from fleethook.console.views.findings import FindingCount, collect_documents, count_findings, select_checked
 from fleethook.work.worker import Worker

@@ -139,7 +139,7 @@ def decode_without_status(text: bytes | msgspec.Raw) -> JSONObject:
 
 
 def decode_metadata(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode the fields of a partial object (`fleethook.cluster.store.partial`)."""
+    """Decode the fields of a partial object (`fleethook.cluster.store.store`)."""
     return dict(_decode_partial(text))
 
 

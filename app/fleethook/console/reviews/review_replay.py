@@ -6,8 +6,7 @@ from typing import Final
 
 from fleethook.app import Fleethook, Outside
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.cluster.store.partial import PARTIAL_KINDS
-from fleethook.cluster.store.store import Stored
+from fleethook.cluster.store.store import PARTIAL_KINDS, Stored
 from fleethook.recorded_answers import RecordedHookLayer, answer_from_records
 from fleethook.recordings.read.reader import Entry
 from fleethook.recordings.replay.offline import OFFLINE

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import Store, key_of
-from fleethook.cluster.store.partial import PARTIAL_KINDS
+from fleethook.cluster.store.store import PARTIAL_KINDS
 from fleethook.engines.dispatch.lint.lint import lint
 from fleethook.engines.dispatch.owner.schema_owner import INDEXES
 from fleethook.engines.overrider.preview.manifest_findings import check_documents

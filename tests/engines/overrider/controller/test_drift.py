@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.store.partial import PartialBuilder
+from fleethook.cluster.store.store import PartialBuilder
 from fleethook.engines.overrider.controller.drift import NO_DRIFT, Drift, detect_drift, find_plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION

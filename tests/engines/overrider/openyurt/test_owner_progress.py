@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.store.partial import PartialBuilder
+from fleethook.cluster.store.store import PartialBuilder
 from fleethook.engines.overrider.controller.drift import detect_drift, find_plan
 from fleethook.engines.overrider.openyurt.owner_progress import find_lag, has_observed
 from fleethook.engines.overrider.plan.plan_cache import PlanCache

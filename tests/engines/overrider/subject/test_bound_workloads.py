@@ -1,6 +1,6 @@
 """Tests that workloads are found by the subject that owns them."""
 
-from fleethook.cluster.store.partial import PartialBuilder
+from fleethook.cluster.store.store import PartialBuilder
 from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.bound_workloads import (

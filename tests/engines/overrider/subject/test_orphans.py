@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.store import Store
-from fleethook.cluster.store.partial import PartialBuilder, PartialObject
+from fleethook.cluster.store.store import PartialBuilder, PartialObject
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.orphans import (
     ORPHAN_INDEXES,

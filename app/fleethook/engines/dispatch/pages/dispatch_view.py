@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from fleethook.cluster.store import ObjectKey, Store, StoreView
-from fleethook.cluster.store.partial import PARTIAL_KINDS
+from fleethook.cluster.store.store import PARTIAL_KINDS
 from fleethook.console.views.form_fields import FormFieldError, read_document
 from fleethook.console.views.yaml_paths import dump_yaml
 from fleethook.engines.dispatch.call.call import Deadline

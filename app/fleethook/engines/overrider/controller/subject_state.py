@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.cluster.store.partial import PartialObject
+from fleethook.cluster.store.store import PartialObject
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.openyurt.owner_controller import (
@@ -170,7 +170,7 @@ def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, worklo
     """Group workloads by the relation of their owner to ``subject``, None if it was deleted."""
     owned = _Owned([], set(), [])
     version = None if subject is None else subject["apiVersion"]
-    # The workloads of a subject share one tuple of owners (`fleethook.cluster.store.partial`); each tuple is read once.
+    # The workloads of a subject share one tuple of owners (`fleethook.cluster.store.store`); each tuple is read once.
     owners: dict[int, Owner | None] = {}
     kept: list[tuple[JSONObject, ...]] = []  # Keeps the tuples alive, because Python reuses the ids of deleted objects.
     pauses = Pauses(_SLICE)

@@ -9,7 +9,7 @@ from fleethook.cluster.kubernetes.resources import WORKLOADS
 from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
 from fleethook.cluster.store.object_memory import free_in_slices
-from fleethook.cluster.store.partial import PartialObject
+from fleethook.cluster.store.store import PartialObject
 from fleethook.engines.overrider.controller.drift import NO_DRIFT, Drift, detect_drift
 from fleethook.engines.overrider.controller.unstored_values import UnstoredValues
 from fleethook.engines.overrider.controller.workload_client import WorkloadClient, WriteLimits, WriteResult

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.cluster.store.partial import PartialObject
+from fleethook.cluster.store.store import PartialObject
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.preview.preview import Cell
 from fleethook.engines.overrider.subject.binding import overriders_of

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from fleethook.cluster.store import ObjectKey
 from fleethook.cluster.store.object_memory import GCFreezer
-from fleethook.cluster.store.partial import PartialObject
-from fleethook.cluster.store.store import Stored, Subscriber
+from fleethook.cluster.store.store import PartialObject, Stored, Subscriber
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.pages.cell_state import CellState, find_state
 from fleethook.engines.overrider.pages.fleet import (

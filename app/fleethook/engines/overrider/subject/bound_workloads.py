@@ -3,7 +3,7 @@
 from typing import Final
 
 from fleethook.cluster.store import Index
-from fleethook.cluster.store.partial import PartialObject
+from fleethook.cluster.store.store import PartialObject
 from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.owner import SUBJECT_KINDS, find_owner_in

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import Index, ObjectKey, StoreView, key_of
-from fleethook.cluster.store.partial import PartialBuilder, PartialObject
+from fleethook.cluster.store.store import PartialBuilder, PartialObject
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.bound_workloads import hash_of, pool_of
 from fleethook.engines.overrider.subject.owner import Owner, find_owner_in
