@@ -17,7 +17,7 @@ from sigstore.models import Bundle, TrustedRoot
 from sigstore.verify import Verifier
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.provenance.logs import Logged
+from fleethook.engines.crds.provenance.trust_root import Logged
 
 # Its messages repeat parts of the file, without a limit of length.
 logging.getLogger("sigstore").setLevel(logging.CRITICAL)
