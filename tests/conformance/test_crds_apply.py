@@ -10,7 +10,7 @@ from fleethook.engines.crds.apply.documents import Tree, read_first_document
 from fleethook.engines.crds.apply.patches import build_patches, build_values, substitute
 from fleethook.engines.crds.archive.limits import YAMLBudget
 from fleethook.engines.crds.crds_errors import CRDsError
-from fleethook.engines.crds.instance.version import webhook_name
+from fleethook.engines.crds.instance.release import webhook_name
 
 CASES = yaml.safe_load((Path(__file__).parent / "crds_apply.yaml").read_text())
 

@@ -14,7 +14,7 @@ from fleethook.engines.crds.apply.documents import Tree, read_files, read_first_
 from fleethook.engines.crds.archive.content import name_patched_crd
 from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits, YAMLBudget
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.instance.version import webhook_name
+from fleethook.engines.crds.instance.release import webhook_name
 from fleethook.model.formats.names import is_dns1123_label
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema

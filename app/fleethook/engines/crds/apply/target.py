@@ -16,7 +16,7 @@ from fleethook.engines.crds.apply.crd_client import read_namespaced, request_obj
 from fleethook.engines.crds.archive.limits import ArchiveLimits, YAMLBudget
 from fleethook.engines.crds.archive.yaml_document import read_document
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.instance.version import admin_config_secret_name, cert_secret_name
+from fleethook.engines.crds.instance.release import admin_config_secret_name, cert_secret_name
 from fleethook.model.formats.names import is_dns1123_label, is_dns1123_subdomain
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import KARMADA

@@ -11,7 +11,7 @@ from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_output import exit_on_error
 from fleethook.engines.crds.controller.options import Options, Reach
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.instance.version import parse_release
+from fleethook.engines.crds.instance.release import parse_release
 
 DATA_DIR: Final = Path("/var/lib/karmada")
 """The data directory of Karmada's operator, which has no flag for it."""

@@ -12,8 +12,8 @@ from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.cache.layout import find_data_directory
 from fleethook.engines.crds.commands.crds_output import Output
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.instance.release import build_release_url, is_release, parse_release
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
-from fleethook.engines.crds.instance.version import build_release_url, is_release, parse_release
 from fleethook.engines.crds.provenance.identity import SOURCE
 from fleethook.engines.crds.source import Policy, Source
 from fleethook.model.operator import KARMADA, SHA256_FORM

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from fleethook.engines.crds.instance.http_validation import MAX_MIRRORS, find_http_problems, find_reference_problems
-from fleethook.engines.crds.instance.version import is_release, read_instance_release
+from fleethook.engines.crds.instance.release import is_release, read_instance_release
 from fleethook.model.formats.client_config import MAX_URL
 from fleethook.model.formats.field_errors import (
     Problem,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.instance.version import (
+from fleethook.engines.crds.instance.release import (
     Instance,
     admin_config_secret_name,
     build_release_url,
