@@ -18,8 +18,7 @@ import msgspec
 
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits
-from fleethook.engines.crds.cache.layout import LOCK_SECONDS, Layout
-from fleethook.engines.crds.cache.listing import (
+from fleethook.engines.crds.cache.entry_state import (
     Listed,
     State,
     check_entry,
@@ -28,6 +27,7 @@ from fleethook.engines.crds.cache.listing import (
     read_tarball,
     select_removable,
 )
+from fleethook.engines.crds.cache.layout import LOCK_SECONDS, Layout
 from fleethook.engines.crds.cache.metadata import TARBALL, TREE, Record, read_record, replace_record, write_record
 from fleethook.engines.crds.cache.permissions import has_tarball, translate_os_errors
 from fleethook.engines.crds.cache.staging import Staged

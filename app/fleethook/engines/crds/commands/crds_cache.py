@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from fleethook.cli.command_line import Group
 from fleethook.cli.parameters import Argument, Option
 from fleethook.engines.crds.cache.cache import Cache, Origin
-from fleethook.engines.crds.cache.listing import Listed
+from fleethook.engines.crds.cache.entry_state import Listed
 from fleethook.engines.crds.cache.permissions import is_key
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import open_cache

@@ -5,7 +5,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from fleethook.engines.crds.cache.cache import Cache
-from fleethook.engines.crds.cache.listing import measure_size
+from fleethook.engines.crds.cache.entry_state import measure_size
 from fleethook.engines.crds.crds_errors import CRDsError
 from fleethook.engines.crds.fetch import Fetched
 

@@ -13,7 +13,7 @@ from fleethook.engines.crds.apply.documents import Tree
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.tree import Manifest
 from fleethook.engines.crds.cache.cache import Cache
-from fleethook.engines.crds.cache.listing import Listed, State
+from fleethook.engines.crds.cache.entry_state import Listed, State
 from fleethook.engines.crds.cache.permissions import translate_os_errors
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.source import redact

@@ -15,8 +15,8 @@ from fleethook.console.rendering import Context, render
 from fleethook.console.views.paging import take_page
 from fleethook.engines.crds.apply.diff import CRDChange
 from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.cache.entry_state import Listed
 from fleethook.engines.crds.cache.layout import find_data_directory
-from fleethook.engines.crds.cache.listing import Listed
 from fleethook.engines.crds.cache.metadata import TARBALL
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.pages.crd_entries import (

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.crds.cache.listing import Listed
+from fleethook.engines.crds.cache.entry_state import Listed
 from fleethook.engines.crds.crds_errors import CRDsError
 from fleethook.engines.crds.instance.release import read_instance_release
 from fleethook.engines.crds.instance.source_selection import select_source

@@ -12,7 +12,7 @@ import pytest
 
 from fleethook.engines.crds.archive.limits import ArchiveLimits
 from fleethook.engines.crds.cache.cache import Cache, Origin
-from fleethook.engines.crds.cache.listing import Listed, measure_size, select_removable
+from fleethook.engines.crds.cache.entry_state import Listed, measure_size, select_removable
 from fleethook.engines.crds.cache.metadata import TARBALL
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import fetch
