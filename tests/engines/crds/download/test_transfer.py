@@ -18,8 +18,8 @@ from fleethook.cluster.certificates.authority import issue_serving, new_authorit
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.cancellation import Cancellation
 from fleethook.engines.crds.download.download_errors import AttemptError, Timing
+from fleethook.engines.crds.download.http_rules import REDIRECTS, Validators, parse_address
 from fleethook.engines.crds.download.partial import Partial
-from fleethook.engines.crds.download.response import REDIRECTS, Validators, parse_address
 from fleethook.engines.crds.download.transfer import Job, Received, build_tls_context, transfer
 from fleethook.engines.crds.source import Credentials, Source
 from tests.engines.crds.downloading import BODY

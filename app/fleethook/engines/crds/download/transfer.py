@@ -16,8 +16,7 @@ from fleethook.engines.crds.download.cancellation import Cancellation, Deadline
 from fleethook.engines.crds.download.connection import Request, send_request
 from fleethook.engines.crds.download.dial import refuse_private_literal
 from fleethook.engines.crds.download.download_errors import AttemptError, Timing, classify_error, make_timeout_error
-from fleethook.engines.crds.download.partial import Partial
-from fleethook.engines.crds.download.response import (
+from fleethook.engines.crds.download.http_rules import (
     REDIRECTS,
     SNIFFED_BYTES,
     Address,
@@ -31,6 +30,7 @@ from fleethook.engines.crds.download.response import (
     parse_address,
     read_strong_etag,
 )
+from fleethook.engines.crds.download.partial import Partial
 from fleethook.engines.crds.source import Source, redact
 from fleethook.outbound.tls.credential import Credential, CredentialError
 from fleethook.outbound.tls.trust import TrustError, create_context

@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download_errors import AttemptError
-from fleethook.engines.crds.download.response import (
+from fleethook.engines.crds.download.http_rules import (
     Address,
     Validators,
     build_condition_headers,
