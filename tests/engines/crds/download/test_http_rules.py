@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.download_errors import AttemptError
+from fleethook.engines.crds.download.attempt_errors import AttemptError
 from fleethook.engines.crds.download.http_rules import (
     Address,
     Validators,

@@ -16,8 +16,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fleethook.cluster.certificates.authority import issue_serving, new_authority
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.download.attempt_errors import AttemptError, Timing
 from fleethook.engines.crds.download.cancellation import Cancellation
-from fleethook.engines.crds.download.download_errors import AttemptError, Timing
 from fleethook.engines.crds.download.http_rules import REDIRECTS, Validators, parse_address
 from fleethook.engines.crds.download.partial import Partial
 from fleethook.engines.crds.download.transfer import Job, Received, build_tls_context, transfer

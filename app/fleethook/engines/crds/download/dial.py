@@ -14,8 +14,8 @@ from urllib3.connection import HTTPConnection
 from urllib3.exceptions import ConnectTimeoutError, LocationParseError
 from urllib3.util.connection import allowed_gai_family
 
+from fleethook.engines.crds.download.attempt_errors import CONNECT_SECONDS, SlowLookupError
 from fleethook.engines.crds.download.cancellation import Deadline, shut_down
-from fleethook.engines.crds.download.download_errors import CONNECT_SECONDS, SlowLookupError
 from fleethook.outbound.addresses import PrivateAddressError, is_private, refuse_private_number
 from fleethook.work.daemon_thread import call_in_daemon_thread
 

@@ -11,7 +11,7 @@ from typing import Self
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import write_all
-from fleethook.engines.crds.download.download_errors import AttemptError
+from fleethook.engines.crds.download.attempt_errors import AttemptError
 
 
 class Partial:

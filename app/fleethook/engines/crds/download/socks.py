@@ -13,9 +13,9 @@ from python_socks.sync import Proxy
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, LocationParseError, ProxyError
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.download.attempt_errors import CONNECT_SECONDS, AttemptError
 from fleethook.engines.crds.download.cancellation import Deadline
 from fleethook.engines.crds.download.dial import dial_host, resolve_addresses
-from fleethook.engines.crds.download.download_errors import CONNECT_SECONDS, AttemptError
 
 SCHEMES: Final = ("socks5", "socks5h")
 _PORT: Final = 1080

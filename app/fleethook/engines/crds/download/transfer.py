@@ -12,10 +12,10 @@ from urllib3.response import BaseHTTPResponse
 
 from fleethook.cluster.proxies import choose_proxy
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.download.attempt_errors import AttemptError, Timing, classify_error, make_timeout_error
 from fleethook.engines.crds.download.cancellation import Cancellation, Deadline
 from fleethook.engines.crds.download.connection import Request, send_request
 from fleethook.engines.crds.download.dial import refuse_private_literal
-from fleethook.engines.crds.download.download_errors import AttemptError, Timing, classify_error, make_timeout_error
 from fleethook.engines.crds.download.http_rules import (
     REDIRECTS,
     SNIFFED_BYTES,
