@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.store import Index, ObjectKey, Store, partial
+from fleethook.cluster.store import Index, ObjectKey, Store, store
 from fleethook.cluster.store.store import PartialBuilder, PartialObject, key_of
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
@@ -45,7 +45,7 @@ def test_a_changed_owner_replaces_the_shared_reference() -> None:
 
 
 def test_the_oldest_shared_owner_is_dropped_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partial, "MAX_OWNERS", 2)
+    monkeypatch.setattr(store, "MAX_OWNERS", 2)
     builder = PartialBuilder()
     first = builder.build(owned_by("1")).owners
     for uid in ("2", "3"):

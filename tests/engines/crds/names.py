@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.download import resolver
+from fleethook.engines.crds.download import dial
 from tests.waiting import NET
 
 
@@ -40,7 +40,7 @@ def naming(monkeypatch: pytest.MonkeyPatch, **addresses: list[str]) -> Iterator[
     """Have names, ``<name>.test`` each; ``hanging.test`` never ends within the block."""
     names = Names()
     names.addresses = {f"{name}.test": found for name, found in addresses.items()}
-    monkeypatch.setattr(resolver, "getaddrinfo", names)
+    monkeypatch.setattr(dial, "getaddrinfo", names)
     try:
         yield names
     finally:

@@ -144,11 +144,11 @@ def proxied(text: str) -> exceptions.ProxyError:
 def test_each_error_has_a_message_and_a_verdict(
     error: Exception, exit_code: Exit, text: str, *, is_transient: bool, is_retried: bool
 ) -> None:
-    for given in (error, exceptions.HTTPError(SECRET, error), chain(exceptions.HTTPError(SECRET), error)):
-        assert isinstance(given, Exception)
-        if text.startswith("the connection failed") and given is not error:
+    for raised in (error, exceptions.HTTPError(SECRET, error), chain(exceptions.HTTPError(SECRET), error)):
+        assert isinstance(raised, Exception)
+        if text.startswith("the connection failed") and raised is not error:
             continue
-        found = classify_error(given)
+        found = classify_error(raised)
         assert (found.exit, found.transient, found.again) == (exit_code, is_transient, is_retried)
         assert str(found).startswith(text)
         assert SECRET not in str(found)

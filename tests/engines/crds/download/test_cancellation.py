@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download import connection, dial, resolver, socks
+from fleethook.engines.crds.download import connection, dial, socks
 from fleethook.engines.crds.download.cancellation import Cancellation, Deadline
 from fleethook.engines.crds.download.download import download
 from fleethook.engines.crds.source import Source
@@ -25,7 +25,7 @@ from tests.waiting import NET
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other end comes before that of the test."""
-    for module in (resolver, dial, socks, connection):
+    for module in (dial, socks, connection):
         monkeypatch.setattr(module, "CONNECT_SECONDS", 250.0)
     monkeypatch.setattr(connection, "IDLE_SECONDS", 250.0)
 
@@ -88,7 +88,7 @@ def test_while_a_name_is_looked_up(into: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_while_it_waits_for_other_lookups(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lookups = resolver.Lookups(limit=1)
+    lookups = dial.Lookups(limit=1)
     monkeypatch.setattr(dial, "LOOKUPS", lookups)
     other = Cancellation()
     with naming(monkeypatch) as names, Deadline(250, other) as deadline:
@@ -102,8 +102,8 @@ def test_while_it_waits_for_other_lookups(into: Path, monkeypatch: pytest.Monkey
         assert not first.is_alive()
 
 
-def _looking_up_in_vain(lookups: resolver.Lookups, deadline: Deadline) -> None:
-    with pytest.raises(resolver.SlowLookupError):
+def _looking_up_in_vain(lookups: dial.Lookups, deadline: Deadline) -> None:
+    with pytest.raises(dial.SlowLookupError):
         lookups.find("hanging.test", 80, deadline)
 
 

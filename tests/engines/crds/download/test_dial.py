@@ -10,7 +10,7 @@ import pytest
 from urllib3.exceptions import ConnectTimeoutError
 
 from fleethook.engines.crds.crds_errors import Exit
-from fleethook.engines.crds.download import dial, resolver, retry
+from fleethook.engines.crds.download import attempt_errors, dial
 from fleethook.engines.crds.download.attempt_errors import SlowLookupError
 from fleethook.engines.crds.download.cancellation import Cancellation, Deadline
 from fleethook.engines.crds.download.dial import Lookups, dial_host, refuse_private_literal, resolve_addresses
@@ -36,7 +36,7 @@ def test_addresses_are_dialled_in_order_until_one_accepts(into: Path, monkeypatc
     dialled = []
     real = dial._connect
 
-    def watched(info: resolver.Info, deadline: Deadline) -> socket.socket:
+    def watched(info: dial.Info, deadline: Deadline) -> socket.socket:
         dialled.append(info[4][0])
         return real(info, deadline)
 
@@ -53,19 +53,19 @@ def test_the_checked_addresses_are_dialled(into: Path, monkeypatch: pytest.Monke
     answers = [["8.8.8.8"], ["127.0.0.1"]]
     with naming(monkeypatch) as names, serving(tarball(BODY)) as origin:
 
-        def rebinding(name: str, *rest: int) -> list[resolver.Info]:
+        def rebinding(name: str, *rest: int) -> list[dial.Info]:
             names.addresses[name] = answers.pop(0)
             return names(name, *rest)
 
-        monkeypatch.setattr(resolver, "getaddrinfo", rebinding)
+        monkeypatch.setattr(dial, "getaddrinfo", rebinding)
         dialled = []
 
-        def refusing(info: resolver.Info, _: Deadline) -> socket.socket:
+        def refusing(info: dial.Info, _: Deadline) -> socket.socket:
             dialled.append(info[4][0])
             raise OSError(22, "not for this test")
 
         monkeypatch.setattr(dial, "_connect", refusing)
-        monkeypatch.setattr(retry, "ATTEMPTS", 1)
+        monkeypatch.setattr(attempt_errors, "ATTEMPTS", 1)
         url = f"http://crds.test:{origin.port}/x"
         failure = refused(origin, into, Exit.NETWORK, url=url, allow_private=False)
     assert "invalid argument" in str(failure)
@@ -102,7 +102,7 @@ def test_one_private_address_of_several_is_enough_not_to_dial(
 def test_a_resolver_that_hangs_is_given_up_and_named(
     into: Path, allow_private: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolver, "CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(dial, "CONNECT_SECONDS", 0.2)
     with naming(monkeypatch) as names, serving(tarball(BODY)) as origin:
         url = "http://hanging.test/x?token=S3CR3T"
         failure = refused(origin, into, Exit.NETWORK, url=url, allow_private=allow_private)
@@ -113,7 +113,7 @@ def test_a_resolver_that_hangs_is_given_up_and_named(
 
 
 def test_a_slow_lookup_of_the_proxy_names_the_proxy(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolver, "CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(dial, "CONNECT_SECONDS", 0.2)
     with naming(monkeypatch), serving(tarball(BODY)) as origin:
         for proxy in ("http://u:S3CR3T@hanging.test", "socks5h://u:S3CR3T@hanging.test"):
             failure = refused(origin, into, Exit.NETWORK, proxy_url=proxy)
@@ -122,7 +122,7 @@ def test_a_slow_lookup_of_the_proxy_names_the_proxy(into: Path, monkeypatch: pyt
 
 
 def test_the_total_time_ends_it_too(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolver, "CONNECT_SECONDS", NET)
+    monkeypatch.setattr(dial, "CONNECT_SECONDS", NET)
     with naming(monkeypatch), serving(tarball(BODY)) as origin:
         failure = refused(origin, into, Exit.NETWORK, url="http://hanging.test/x", seconds=0.3)
     assert str(failure) == "http://hanging.test/x: not done within 0.3 s"
@@ -132,7 +132,7 @@ def test_a_mirror_is_asked_when_a_name_hangs(into: Path, monkeypatch: pytest.Mon
     with naming(monkeypatch), serving(tarball(BODY)) as origin:
 
         def attempts(seconds: float) -> int:
-            monkeypatch.setattr(resolver, "CONNECT_SECONDS", seconds)
+            monkeypatch.setattr(dial, "CONNECT_SECONDS", seconds)
             into.unlink(missing_ok=True)
             return fetched(origin, into, url="http://hanging.test/x", mirrors=(origin.url,)).attempts
 
@@ -146,16 +146,16 @@ def test_the_proxy_is_resolved_here_and_the_origin_is_not(into: Path, monkeypatc
 
 
 def test_no_more_threads_are_left_behind_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolver, "CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr(dial, "CONNECT_SECONDS", 0.1)
     lookups = Lookups(limit=2)
     with naming(monkeypatch, crds=["192.0.2.1"]) as names, Deadline(NET) as deadline:
         for name in ("hanging.test", "hanging.test", "hanging.test", "crds.test"):
             with pytest.raises(SlowLookupError):
                 lookups.find(name, 80, deadline)
         assert names.looked_up == ["hanging.test", "hanging.test"]
-        # An address needs no resolver.
+        # An address needs no dial.
         assert [info[4][0] for info in lookups.find("192.0.2.7", 80, deadline)] == ["192.0.2.7"]
-        monkeypatch.setattr(resolver, "CONNECT_SECONDS", NET)
+        monkeypatch.setattr(dial, "CONNECT_SECONDS", NET)
         threading.Timer(0.1, names.released.set).start()
         # It waits for one that has become free.
         assert [info[4] for info in lookups.find("crds.test", 80, deadline)] == [("192.0.2.1", 80)]
