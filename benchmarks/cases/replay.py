@@ -91,7 +91,7 @@ async def record(directory: Path, bodies: Sequence[bytes], count: int) -> int:
             reply = endpoint.answer({"path": PATH, "query_string": b"", "headers": []}, body)
             reply = reply if isinstance(reply, Reply) else await reply
             answered.append(
-                AnsweredReview(1.0, PATH, PATH.encode(), b"", "", 0.001, 200, {}, "u", body, reply.body, ())
+                AnsweredReview(1.0, PATH, PATH.encode(), b"", "", "", 0.001, 200, {}, "u", body, reply.body, ())
             )
         text = encode(answered).text
         size += len(text)

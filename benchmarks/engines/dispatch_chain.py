@@ -3,6 +3,7 @@
 import contextlib
 import json
 import statistics
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.factory import build_dispatcher
 from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint
+from fleethook.fairness.slots import Limits, Slots
 from fleethook.model.admission import AdmissionReview
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.tls.trust import create_context
@@ -107,7 +109,10 @@ async def chains(base: str, ca_bundle: str) -> AsyncIterator[dict[tuple[str, str
         _fill(app, base, ca_bundle)
         dispatcher = build_dispatcher(app.store, client, observe=app.metrics.count_webhook_call)
         access = ClusterAccess(is_open=True, callers=NamedCallers([]), tokens=None, lack="")
-        context = DispatchContext(dispatcher, app.store, app.synced, lambda: "", access, app.requests)
+        unlimited = Slots(Limits(sys.maxsize))
+        context = DispatchContext(
+            dispatcher, app.store, app.synced, lambda: "", access, app.requests, refusals=unlimited, unknown=unlimited
+        )
         for verb, phase in PHASES.items():
             path = f"/clusters/{{cluster}}/{verb}"
             app.reviews[path] = DispatchEndpoint(

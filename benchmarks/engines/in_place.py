@@ -153,7 +153,7 @@ class Alone:
     def __init__(self, directory: Path) -> None:
         app = app_of(options(directory))
         settle_garbage_collector()
-        self._endpoint = app.reviews[PATH]
+        self._endpoint: Any = app.reviews[PATH]
         self._clock = clock_ns()
 
     async def turn(self, bodies: Iterator[bytes], between: Between | None) -> float:

@@ -67,6 +67,7 @@ def main() -> None:
     kopf.configure(log_format=kopf.LogFormat.JSON)
     root = logging.getLogger()
     for handler in root.handlers:
+        assert isinstance(handler, logging.StreamHandler)
         handler.setStream(open(given.log, "a", buffering=1))  # noqa: PTH123, SIM115 - open as long as the process is
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     logging.getLogger("kopf").setLevel(logging.WARNING)  # kopf's messages about itself
