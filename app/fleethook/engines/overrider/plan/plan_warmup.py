@@ -25,12 +25,13 @@ from fleethook.work.slices import Pauses, Sliced
 
 _log: Final = logging.getLogger(__name__)
 
-# About 2 s of CPU. The server compiles the other plans once it is ready, between reviews.
-MAX_PLANS_BEFORE_READY: Final = 1_000
+# About 12 s of CPU, while the former replica answers. The server compiles the other plans once it is ready, between
+# reviews. Then a review compiles its own plan, in 3 ms, and runs of the garbage collector take up to 50 ms.
+MAX_PLANS_BEFORE_READY: Final = 5_000
 # Most subjects need one or two plans for all of their pools. If a subject has more, reviews compile the others.
 MAX_PLANS_OF_SUBJECT: Final = 32
-# The rest of the cache is for plans that reviews request.
-_CACHE_SHARE: Final = 0.5
+# The rest of the cache is for plans that reviews request, for example of subjects with many different pools.
+_CACHE_SHARE: Final = 0.8
 # A ready server compiles for some milliseconds and rests, so that most reviews find it idle.
 _REST_SECONDS: Final = 0.01
 # To find the plan of a pool takes 20 µs if it is compiled.
