@@ -3,11 +3,11 @@
 import pytest
 
 from fleethook.cel.evaluation import CURRENT, Evaluation
-from fleethook.cel.library.addresses import FUNCTIONS
+from fleethook.cel.library.addresses import ADDRESS_FUNCTIONS
 from fleethook.cel.plan.costs import compute_comparison_cost, compute_equality_cost, find_call_cost, measure_size
 from fleethook.cel.values.values import NONE, Optional
 
-ip = next(function.code for function in FUNCTIONS if (function.name, function.types) == ("ip", ("string",)))
+ip = next(function.code for function in ADDRESS_FUNCTIONS if (function.name, function.types) == ("ip", ("string",)))
 
 
 @pytest.mark.parametrize(

@@ -7,31 +7,31 @@ They are CEL's standard functions, cel-go's extensions (package ext), and Kubern
 from typing import Final
 
 from fleethook.cel.functions import Function
-from fleethook.cel.library.addresses import FUNCTIONS as ADDRESSES
-from fleethook.cel.library.authorizer import FUNCTIONS as AUTHORIZER
-from fleethook.cel.library.conversions import FUNCTIONS as CONVERSIONS
-from fleethook.cel.library.extensions import FUNCTIONS as EXTENSIONS
-from fleethook.cel.library.formats import FUNCTIONS as FORMATS
-from fleethook.cel.library.lists import FUNCTIONS as LISTS
-from fleethook.cel.library.quantities import FUNCTIONS as QUANTITIES
-from fleethook.cel.library.regexes import FUNCTIONS as REGEXES
-from fleethook.cel.library.semver import FUNCTIONS as SEMVER
-from fleethook.cel.library.standard import FUNCTIONS as STANDARD
-from fleethook.cel.library.strings import FUNCTIONS as STRINGS
-from fleethook.cel.library.urls import FUNCTIONS as URLS
+from fleethook.cel.library.addresses import ADDRESS_FUNCTIONS
+from fleethook.cel.library.authorizer import AUTHORIZER_FUNCTIONS
+from fleethook.cel.library.conversions import CONVERSION_FUNCTIONS
+from fleethook.cel.library.extensions import EXTENSION_FUNCTIONS
+from fleethook.cel.library.formats import FORMAT_FUNCTIONS
+from fleethook.cel.library.lists import LIST_FUNCTIONS
+from fleethook.cel.library.quantities import QUANTITY_FUNCTIONS
+from fleethook.cel.library.regexes import REGEX_FUNCTIONS
+from fleethook.cel.library.semver import SEMVER_FUNCTIONS
+from fleethook.cel.library.standard import STANDARD_FUNCTIONS
+from fleethook.cel.library.strings import STRING_FUNCTIONS
+from fleethook.cel.library.urls import URL_FUNCTIONS
 
 FUNCTIONS: Final[tuple[Function, ...]] = (
-    *STANDARD,
-    *CONVERSIONS,
-    *ADDRESSES,
-    *AUTHORIZER,
-    *EXTENSIONS,
-    *FORMATS,
-    *LISTS,
-    *QUANTITIES,
-    *REGEXES,
-    *STRINGS,
-    *URLS,
-    *SEMVER,
+    *STANDARD_FUNCTIONS,
+    *CONVERSION_FUNCTIONS,
+    *ADDRESS_FUNCTIONS,
+    *AUTHORIZER_FUNCTIONS,
+    *EXTENSION_FUNCTIONS,
+    *FORMAT_FUNCTIONS,
+    *LIST_FUNCTIONS,
+    *QUANTITY_FUNCTIONS,
+    *REGEX_FUNCTIONS,
+    *STRING_FUNCTIONS,
+    *URL_FUNCTIONS,
+    *SEMVER_FUNCTIONS,
 )
 """All functions that expressions can call, but operators."""

@@ -134,7 +134,7 @@ def measure_address(value: object) -> int:
 
 
 _I, _C = "net.IP", "net.CIDR"
-FUNCTIONS: Final = (
+ADDRESS_FUNCTIONS: Final = (
     Function("ip", ("string",), lambda text: IP(_parse_ip(text))),
     Function("isIP", ("string",), lambda text: can_parse(_parse_ip, text)),
     Function("ip.isCanonical", ("string",), lambda text: str(_parse_ip(text)) == text),

@@ -135,7 +135,7 @@ def _add_member(member: str) -> Any:
 
 
 _A, _P, _G, _R, _D = (one.kind for one in (Authorizer, _PathCheck, _GroupCheck, _ResourceCheck, _Decision))
-FUNCTIONS: Final = (
+AUTHORIZER_FUNCTIONS: Final = (
     Function("path", (_A, "string"), _add_path),
     Function("group", (_A, "string"), lambda check, group: _extend(_GroupCheck, check, group=group)),
     Function("serviceAccount", (_A, "string", "string"), _select_service_account),

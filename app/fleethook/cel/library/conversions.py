@@ -84,7 +84,7 @@ def _convert(name: str, type_: str, code: Any) -> Function:
 
 
 _KINDS: Final = ("string", "int", "uint", "bool", "bytes", "double", "timestamp", "duration")
-FUNCTIONS: Final = (
+CONVERSION_FUNCTIONS: Final = (
     *(_convert("string", kind, convert_to_string) for kind in _KINDS),
     *(_convert(name, name, _return_unchanged) for name in _KINDS if name != "string"),
     _convert("dyn", "dyn", _return_unchanged),

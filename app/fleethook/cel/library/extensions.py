@@ -140,7 +140,7 @@ def _insert_entry(entries: GrowingMap, key: Any, value: Any) -> GrowingMap:
 
 
 _L: Final = "list"
-FUNCTIONS: Final = (
+EXTENSION_FUNCTIONS: Final = (
     Function("slice", (_L, "int", "int"), _slice),
     Function("flatten", (_L,), _flatten),
     Function("flatten", (_L, "int"), _flatten),

@@ -162,7 +162,7 @@ def get_regex_size(value: Any) -> int | None:
 
 
 _F: Final = NamedFormat.kind
-FUNCTIONS: Final = (
+FORMAT_FUNCTIONS: Final = (
     *(Function(f"format.{name}", (), _build_format(name)) for name in _FORMATS),
     Function("format.named", ("string",), _find_format),
     Function("validate", (_F, "string"), _validate),

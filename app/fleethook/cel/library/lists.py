@@ -90,7 +90,7 @@ def _check_offset(offset: int) -> None:
         raise IndexError(f"index out of range: {offset}")
 
 
-FUNCTIONS: Final = (
+LIST_FUNCTIONS: Final = (
     Function("isSorted", ("list",), _is_sorted),
     Function("sum", ("list",), _sum),
     Function("min", ("list",), _build_extreme("min", min)),

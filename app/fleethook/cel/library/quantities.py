@@ -190,7 +190,7 @@ def _build_sum(name: str, *, negated: bool) -> tuple[Function, Function]:
     return Function(name, (_Q, _Q), add), Function(name, (_Q, "int"), add)
 
 
-FUNCTIONS: Final = (
+QUANTITY_FUNCTIONS: Final = (
     Function("quantity", ("string",), _parse_quantity),
     Function("isQuantity", ("string",), lambda text: can_parse(_parse_quantity, text)),
     Function("sign", (_Q,), _get_sign),

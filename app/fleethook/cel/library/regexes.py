@@ -89,7 +89,7 @@ def _list_matches(compiled: Any, text: str) -> Iterator[str]:
         yield str(found.group())
 
 
-FUNCTIONS: Final = (
+REGEX_FUNCTIONS: Final = (
     Function("matches", ("string", "string"), _matches),
     Function("find", ("string", "string"), _find),
     Function("findAll", ("string", "string"), _find_all),

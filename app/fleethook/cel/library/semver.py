@@ -91,7 +91,7 @@ def _parse_normalized(text: str, normalize: bool) -> Semver:  # noqa: FBT001 - t
 
 
 _S: Final = Semver.kind
-FUNCTIONS: Final = (
+SEMVER_FUNCTIONS: Final = (
     Function("semver", ("string",), _parse),
     Function("semver", ("string", "bool"), _parse_normalized),
     Function("isSemver", ("string",), lambda text: can_parse(_parse, text)),

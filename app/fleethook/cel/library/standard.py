@@ -49,7 +49,7 @@ def _read_size(value: Any) -> int:
     return len(value)
 
 
-FUNCTIONS: Final = (
+STANDARD_FUNCTIONS: Final = (
     *(Function(name, pair, code) for name, code in COMPARISONS.items() for pair in _PAIRS),
     *(Function("size", (type_,), _read_size) for type_ in ("string", "bytes", "list", "map")),
     *(

@@ -65,7 +65,7 @@ def _join(texts: Sequence[str], separator: str = "") -> str:
     return separator.join(texts)
 
 
-FUNCTIONS: Final = (
+STRING_FUNCTIONS: Final = (
     Function("strings.quote", ("string",), quote_cel),
     Function("charAt", ("string", "int"), _get_character),
     Function("format", ("string", "list"), format_list),

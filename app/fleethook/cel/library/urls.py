@@ -159,7 +159,7 @@ def _parse_query(query: str) -> dict[str, list[str]]:
 
 
 _U: Final = URL.kind
-FUNCTIONS: Final = (
+URL_FUNCTIONS: Final = (
     Function("url", ("string",), _build_url),
     Function("isURL", ("string",), lambda text: not find_parse_error(text)),
     Function("getScheme", (_U,), lambda url: url.parts.scheme),
