@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, NamedTuple, TypeAlias
 
 from fleethook.cel.functions import Function
-from fleethook.cel.library.parsing import can_parse
+from fleethook.cel.library.quantities import can_parse
 from fleethook.cel.values.quoting import quote_text
 from fleethook.cel.values.values import Foreign
 

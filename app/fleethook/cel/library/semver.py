@@ -4,7 +4,7 @@ import re
 from typing import Any, Final, TypeAlias
 
 from fleethook.cel.functions import Function
-from fleethook.cel.library.parsing import can_parse
+from fleethook.cel.library.quantities import can_parse
 from fleethook.cel.values.quoting import quote_text
 from fleethook.cel.values.values import MAX_INT, Foreign
 
