@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from fleethook.cel.check.types import ERROR, Type, format_type, is_dynamic, unwrap_optional
 from fleethook.cel.functions import OverloadResolver, build_resolvers
 from fleethook.cel.library import FUNCTIONS
-from fleethook.cel.library.formatting import CLAUSES, parse_format
 from fleethook.cel.library.regexes import compile_pattern
+from fleethook.cel.library.strings import CLAUSES, parse_format
 from fleethook.cel.parse.source_errors import SourceErrors
 from fleethook.cel.parse.syntax import Call, ListLiteral, Literal, MapLiteral, Node, walk
 

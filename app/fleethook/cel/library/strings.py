@@ -1,14 +1,250 @@
 """String functions: version 2 of cel-go's ext.Strings, which counts positions in code points."""
 
+import math
+import re
 import string
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from fleethook.cel.evaluation import spend
 from fleethook.cel.functions import Function
-from fleethook.cel.library.formatting import format_list
-from fleethook.cel.values.quoting import quote_cel
-from fleethook.cel.values.values import NO_SUCH_OVERLOAD
+from fleethook.cel.library.conversions import convert_to_string, format_duration
+from fleethook.cel.values.equality import MAX_DEPTH
+from fleethook.cel.values.numbers import format_float
+from fleethook.cel.values.quoting import quote, quote_cel
+from fleethook.cel.values.times import Duration, Timestamp, format_timestamp
+from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelType, Uint, get_kind, get_type
+
+_CHARACTERS_PER_ELEMENT: Final = 10
+
+
+def measure_weight(value: Any) -> int:
+    """Count 1 for ``value`` and each value inside it, and 1 for every ten characters of strings and keys.
+
+    Raises:
+        ValueError: The value is nested too deeply for functions that are recursive.
+    """
+    total, depth, level = 0, 0, [value]
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"a value is nested deeper than {MAX_DEPTH} levels")
+        total += len(level)
+        below: list[Any] = []
+        for one in level:
+            if isinstance(one, str | bytes):
+                total += len(one) // _CHARACTERS_PER_ELEMENT
+            elif isinstance(one, list):
+                below += one
+            elif isinstance(one, dict):
+                below += one.keys()
+                below += one.values()
+        level = below
+    return total
+
+
+_PRECISION: Final = re.compile(r"\.([0-9]*)", re.ASCII)
+_DEFAULT_PRECISION: Final = 6
+# Go's package fmt has the same limit.
+_MAX_PRECISION: Final = 1_000_000
+_SUPERSCRIPTS: Final = str.maketrans(
+    "0123456789-", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b"
+)
+_NAMED_NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_DOUBLES: Final = frozenset({"double", "string"})
+_INTEGERS: Final = frozenset({"int", "uint"})
+
+_PRINTABLE: Final = frozenset(
+    ("list", "map", "int", "uint", "double", "bool", "string", "timestamp", "bytes", "duration", "type", "null")
+)
+_STRING_PROBLEM: Final = (
+    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and "
+    "timestamps, was given"
+)
+_HEX_PROBLEM: Final = "only integers, byte buffers, and strings can be formatted as hex, was given"
+CLAUSES: Final = {
+    "s": (_PRINTABLE, _STRING_PROBLEM),
+    "d": (_INTEGERS, "decimal clause can only be used on integers, was given"),
+    "f": (_DOUBLES, "fixed-point clause can only be used on doubles, was given"),
+    "e": (_DOUBLES, "scientific clause can only be used on doubles, was given"),
+    "b": (_INTEGERS | {"bool"}, "only integers and bools can be formatted as binary, was given"),
+    "x": (_INTEGERS | {"string", "bytes"}, _HEX_PROBLEM),
+    "X": (_INTEGERS | {"string", "bytes"}, _HEX_PROBLEM),
+    "o": (_INTEGERS, "octal clause can only be used on integers, was given"),
+}
+"""For each clause, the kinds of its arguments, and the error for others without the name of their type."""
+
+
+class Clause(NamedTuple):
+    """A part of a format: literal text, or the clause for the argument at an index."""
+
+    text: str
+    letter: str = ""
+    precision: int = _DEFAULT_PRECISION
+    position: int = 0
+
+
+def parse_format(text: str, size: int) -> Iterator[Clause]:
+    """Yield the parts of a format for a number of arguments.
+
+    Raises:
+        ValueError: The format is invalid, or needs more arguments.
+    """
+    position, index = 0, 0
+    while position < len(text):
+        mark = text.find("%", position)
+        if mark < 0 or mark > position:
+            end = len(text) if mark < 0 else mark
+            yield Clause(text[position:end])
+            position = end
+            continue
+        if text[mark + 1 : mark + 2] == "%":
+            yield Clause("%")
+            position = mark + 2
+            continue
+        if mark + 1 >= len(text):
+            raise ValueError("unexpected end of string")
+        if index >= size:
+            raise ValueError(f"index {index} out of range")
+        position, clause = _parse_clause(text, mark + 1, index)
+        yield clause
+        index += 1
+
+
+def _parse_clause(text: str, position: int, index: int) -> tuple[int, Clause]:
+    precision = _DEFAULT_PRECISION
+    found = _PRECISION.match(text, position)
+    if found is not None:
+        position = found.end()
+        if position >= len(text):
+            raise _reject_precision("could not find end of precision specifier")
+        if not found[1]:
+            raise _reject_precision(
+                'error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax'
+            )
+        precision = int(found[1]) if len(found[1]) < 8 else _MAX_PRECISION + 1
+        if precision > _MAX_PRECISION:
+            raise _reject_precision(f"the precision exceeds {_MAX_PRECISION}")
+    letter = text[position]
+    if letter not in CLAUSES:
+        raise ValueError(f'could not parse formatting clause: unrecognized formatting clause "{letter}"')
+    return position + 1, Clause("", letter, precision, index)
+
+
+def _reject_precision(problem: str) -> ValueError:
+    return ValueError(f"could not parse formatting clause: error while parsing precision: {problem}")
+
+
+def format_list(text: str, arguments: Sequence[Any]) -> str:
+    """Return a format with its arguments; raises ValueError."""
+    spend(measure_weight(text) + measure_weight(arguments))
+    parts = [_format_clause(one, arguments) for one in parse_format(text, len(arguments))]
+    return "".join(parts)
+
+
+def _format_clause(clause: Clause, arguments: Sequence[Any]) -> str:
+    if not clause.letter:
+        return clause.text
+    value = arguments[clause.position]
+    kinds, problem = CLAUSES[clause.letter]
+    if get_kind(type(value)) not in kinds or (
+        clause.letter in "fe" and value not in _NAMED_NUMBERS and type(value) is str
+    ):
+        raise ValueError(f"error during formatting: {problem} {get_type(value).name}")
+    try:
+        return str(_FORMATS[clause.letter](value, clause.precision))
+    except ValueError as error:
+        raise ValueError(f"error during formatting: {error}") from None
+
+
+def _read_number(value: Any) -> float:
+    return _NAMED_NUMBERS[value] if type(value) is str else float(value)
+
+
+def _format_fixed(value: Any, precision: int) -> str:
+    number = _read_number(value)
+    if not math.isfinite(number):
+        return _name_number(number)
+    spend(precision // 10)
+    return f"{number or 0.0:,.{precision}f}" if number else f"{0.0:.{precision}f}"
+
+
+def _name_number(number: float) -> str:
+    return "NaN" if math.isnan(number) else "\u221e" if number > 0 else "-\u221e"
+
+
+def _format_scientific(value: Any, precision: int) -> str:
+    number = _read_number(value)
+    if not math.isfinite(number):
+        return _name_number(number).rjust(precision)
+    spend(precision // 10)
+    mantissa, _, exponent = f"{number or 0.0:.{_DEFAULT_PRECISION}e}".partition("e")
+    sign = "-" if exponent.startswith("-") else ""
+    power = f"{sign}{exponent[1:]}".translate(_SUPERSCRIPTS)
+    # cel-go writes the precision in the place of a width.
+    return f"{mantissa}\u00d710{power}".rjust(precision)
+
+
+def _format_hex(value: Any, *, upper: bool) -> str:
+    if type(value) is str:
+        value = value.encode(errors="replace")
+    text = value.hex() if type(value) is bytes else f"{value:x}"
+    return text.upper() if upper else text
+
+
+_FORMATS: Final[dict[str, Any]] = {
+    "s": lambda value, _: format_value(value),
+    "d": lambda value, _: str(int(value)),
+    "f": _format_fixed,
+    "e": _format_scientific,
+    "b": lambda value, _: f"{int(value):b}",
+    "x": lambda value, _: _format_hex(value, upper=False),
+    "X": lambda value, _: _format_hex(value, upper=True),
+    "o": lambda value, _: f"{int(value):o}",
+}
+
+
+def format_value(value: Any) -> str:
+    """Return a value as the clause ``%s`` writes it."""
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_format_nested, value))}]"
+    if isinstance(value, dict):
+        return _format_map(value)
+    try:
+        return convert_to_string(value)
+    except ValueError as error:
+        raise ValueError(f"could not convert argument {quote(str(error))} to string") from None
+
+
+def _format_map(entries: dict[Any, Any]) -> str:
+    pairs = []
+    for key, value in entries.items():
+        if type(key) not in (str, bool, int, Uint):
+            raise ValueError(f"no formatting function for map key of type {get_type(key).name}")
+        pairs.append((_format_nested(key), _format_nested(value)))
+    pairs.sort(key=lambda pair: pair[0])
+    return "{" + ", ".join(f"{key}:{value}" for key, value in pairs) + "}"
+
+
+def _format_nested(value: Any) -> str:
+    """Return a value inside a list or a map: quoted, and doubles with six digits."""
+    match value:
+        case Timestamp():
+            return f"timestamp({quote(format_timestamp(value))})"
+        case Duration():
+            return f"duration({quote(format_duration(value))})"
+        case float():
+            return f"{value:.6f}" if math.isfinite(value) else quote(format_float(value))
+        case str():
+            return quote(value)
+        case bytes():
+            return f"b{quote(format_value(value))}"
+        case CelType() | list() | dict() | bool() | int() | None:
+            return format_value(value)
+    raise ValueError(f"no formatting function for {get_type(value).name}")
+
 
 _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _UPPER: Final = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
@@ -18,7 +254,7 @@ _SPACES: Final = (
     "\u2028\u2029\u202f\u205f\u3000"
 )
 # As many characters take the memory of one list element.
-_CHARACTERS_PER_ELEMENT: Final = 10
+
 # A short string takes the memory of this many list elements.
 _WORK_OF_TEXT: Final = 6
 
