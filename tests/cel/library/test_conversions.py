@@ -1,6 +1,6 @@
 import pytest
 
-from fleethook.cel.library.conversions import convert_to_string, format_duration
+from fleethook.cel.library.standard import convert_to_string, format_duration
 from fleethook.cel.values.times import Duration
 from fleethook.cel.values.values import CelType
 from tests.cel.evaluating import evaluate, split_rows

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.cel.values.numbers import format_float, format_plain, parse_bool, parse_float, parse_int, parse_uint
+from fleethook.cel.library.standard import format_float, format_plain, parse_bool, parse_float, parse_int, parse_uint
 
 
 @pytest.mark.parametrize(
