@@ -16,10 +16,9 @@ from fleethook.cel import (
     compile_condition,
 )
 from fleethook.cel.evaluation import CURRENT, MAX_COST, Evaluation, LimitReachedError
-from fleethook.cel.library.addresses import CIDR, IP
+from fleethook.cel.library.addresses import CIDR, IP, URL
 from fleethook.cel.library.quantities import Quantity
 from fleethook.cel.library.semver import Semver
-from fleethook.cel.library.urls import URL
 from fleethook.cel.plan.frame import ABSENT, COST, FIRST_LOCAL
 from fleethook.cel.program import compile_any
 from fleethook.cel.values.times import SECOND, Duration, Timestamp
