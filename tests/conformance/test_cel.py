@@ -16,7 +16,7 @@ from fleethook.cel import (
     compile_condition,
 )
 from fleethook.cel.evaluation import CURRENT, MAX_COST, Evaluation, LimitReachedError
-from fleethook.cel.library.addresses import CIDR, IP, URL
+from fleethook.cel.library.network import CIDR, IP, URL
 from fleethook.cel.library.quantities import Quantity
 from fleethook.cel.library.semver import Semver
 from fleethook.cel.plan.frame import ABSENT, COST, FIRST_LOCAL

@@ -3,7 +3,7 @@
 import pytest
 
 from fleethook.cel.evaluation import CURRENT, Evaluation
-from fleethook.cel.library.addresses import ADDRESS_FUNCTIONS
+from fleethook.cel.library.network import ADDRESS_FUNCTIONS
 from fleethook.cel.plan.costs import compute_comparison_cost, compute_equality_cost, find_call_cost, measure_size
 from fleethook.cel.values.values import NONE, Optional
 

@@ -7,10 +7,10 @@ They are CEL's standard functions, cel-go's extensions (package ext), and Kubern
 from typing import Final
 
 from fleethook.cel.functions import Function
-from fleethook.cel.library.addresses import ADDRESS_FUNCTIONS, URL_FUNCTIONS
 from fleethook.cel.library.authorizer import AUTHORIZER_FUNCTIONS
 from fleethook.cel.library.formats import FORMAT_FUNCTIONS
 from fleethook.cel.library.lists import EXTENSION_FUNCTIONS, LIST_FUNCTIONS
+from fleethook.cel.library.network import ADDRESS_FUNCTIONS, URL_FUNCTIONS
 from fleethook.cel.library.quantities import QUANTITY_FUNCTIONS
 from fleethook.cel.library.regexes import REGEX_FUNCTIONS
 from fleethook.cel.library.semver import SEMVER_FUNCTIONS

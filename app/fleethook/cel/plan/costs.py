@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fleethook.cel.evaluation import COST_OF_CHECK, spend
-from fleethook.cel.library.addresses import measure_address
 from fleethook.cel.library.formats import get_regex_size
+from fleethook.cel.library.network import measure_address
 from fleethook.cel.values.values import NONE, CelError, Foreign, Optional
 
 CostOfArguments: TypeAlias = Callable[[Sequence[Any]], int]
