@@ -14,6 +14,7 @@ from fleethook.cel.values.values import (
     get_type,
     is_out_of_range,
     make_range_error,
+    quote_text,
 )
 
 
@@ -50,3 +51,11 @@ def test_integers_beyond_64_bits_are_out_of_range(value: object, expected: bool)
 def test_the_error_for_a_huge_integer_omits_its_digits() -> None:
     assert make_range_error(2**63).text == "integer out of range: 9223372036854775808"
     assert make_range_error(-(10**5_000)).text == "integer out of range: more than 30 digits"
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [("a", '"a"'), ('a"b\n', '"a\\"b\\n"'), ("é", '"é"'), ("x" * 300, f'"{"x" * 256}..."')],
+)
+def test_a_text_is_quoted_like_in_go_and_cut(text: str, quoted: str) -> None:
+    assert quote_text(text) == quoted

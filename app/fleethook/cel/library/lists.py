@@ -8,9 +8,18 @@ from typing import Any, Final
 from fleethook.cel.evaluation import spend
 from fleethook.cel.functions import Function
 from fleethook.cel.values.equality import COMPARISONS, contains, is_equal
-from fleethook.cel.values.quoting import quote_text
 from fleethook.cel.values.times import Duration, Timestamp, make_duration
-from fleethook.cel.values.values import MAX_INT, MAX_UINT, MIN_INT, NO_SUCH_OVERLOAD, NONE, GrowingMap, Optional, Uint
+from fleethook.cel.values.values import (
+    MAX_INT,
+    MAX_UINT,
+    MIN_INT,
+    NO_SUCH_OVERLOAD,
+    NONE,
+    GrowingMap,
+    Optional,
+    Uint,
+    quote_text,
+)
 
 _FAMILIES: Final = ((bool,), (int, float), (str,), (bytes, bytearray), (Timestamp,), (Duration,))
 

@@ -7,8 +7,7 @@ from urllib.parse import parse_qs, quote, unquote_to_bytes
 
 from fleethook.cel.functions import Function
 from fleethook.cel.library.quantities import can_parse
-from fleethook.cel.values.quoting import quote_text
-from fleethook.cel.values.values import Foreign
+from fleethook.cel.values.values import Foreign, quote_text
 
 _Address: TypeAlias = IPv4Address | IPv6Address
 

@@ -5,8 +5,7 @@ from typing import Any, Final, TypeAlias
 
 from fleethook.cel.functions import Function
 from fleethook.cel.library.quantities import can_parse
-from fleethook.cel.values.quoting import quote_text
-from fleethook.cel.values.values import MAX_INT, Foreign
+from fleethook.cel.values.values import MAX_INT, Foreign, quote_text
 
 _NUMBER: Final = r"(0|[1-9][0-9]{0,19})"
 _NAME: Final = "[0-9A-Za-z-]+"
