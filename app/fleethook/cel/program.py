@@ -10,7 +10,7 @@ from fleethook.cel.check.types import BOOL, describe_type, make_wrapper
 from fleethook.cel.check.validators import validate
 from fleethook.cel.evaluation import CURRENT, MAX_COST, MAX_WORK, Evaluation, LimitReachedError
 from fleethook.cel.parse.parser import parse
-from fleethook.cel.parse.source_errors import SourceErrors
+from fleethook.cel.parse.syntax import SourceErrors
 from fleethook.cel.plan.frame import ABSENT, COST, FIRST_LOCAL, Frame
 from fleethook.cel.plan.planner import Plan, Planner
 from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError

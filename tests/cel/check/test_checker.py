@@ -6,7 +6,7 @@ from fleethook.cel import ExpressionError, compile_condition
 from fleethook.cel.check.checker import check
 from fleethook.cel.check.types import format_type
 from fleethook.cel.parse.parser import parse
-from fleethook.cel.parse.source_errors import SourceErrors
+from fleethook.cel.parse.syntax import SourceErrors
 
 
 def find_type(expression: str) -> str:

@@ -3,8 +3,7 @@
 import pytest
 
 from fleethook.cel.parse.parser import MAX_DEPTH, parse
-from fleethook.cel.parse.source_errors import SourceErrors
-from fleethook.cel.parse.syntax import Call, Literal, Node
+from fleethook.cel.parse.syntax import Call, Literal, Node, SourceErrors
 
 
 def read(expression: str) -> tuple[Node | None, str]:

@@ -27,8 +27,17 @@ from fleethook.cel.check.types import (
     make_optional,
     unwrap_optional,
 )
-from fleethook.cel.parse.source_errors import SourceErrors
-from fleethook.cel.parse.syntax import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select
+from fleethook.cel.parse.syntax import (
+    Call,
+    Comprehension,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    Select,
+    SourceErrors,
+)
 from fleethook.cel.values.values import Uint
 
 _LITERALS: Final = {

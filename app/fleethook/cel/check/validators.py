@@ -7,8 +7,7 @@ from fleethook.cel.functions import OverloadResolver, build_resolvers
 from fleethook.cel.library import FUNCTIONS
 from fleethook.cel.library.regexes import compile_pattern
 from fleethook.cel.library.strings import CLAUSES, parse_format
-from fleethook.cel.parse.source_errors import SourceErrors
-from fleethook.cel.parse.syntax import Call, ListLiteral, Literal, MapLiteral, Node, walk
+from fleethook.cel.parse.syntax import Call, ListLiteral, Literal, MapLiteral, Node, SourceErrors, walk
 
 _PARSED = ("duration", "timestamp")
 _RESOLVERS = build_resolvers(function for function in FUNCTIONS if function.name in _PARSED)

@@ -8,8 +8,7 @@ import re
 from typing import Any, Final, NamedTuple
 
 from fleethook.cel.parse.macros import MACROS, MacroError
-from fleethook.cel.parse.source_errors import SourceErrors
-from fleethook.cel.parse.syntax import Call, Entry, Ident, ListLiteral, Literal, MapLiteral, Node, Select
+from fleethook.cel.parse.syntax import Call, Entry, Ident, ListLiteral, Literal, MapLiteral, Node, Select, SourceErrors
 from fleethook.cel.values.values import MAX_INT, MAX_UINT, MIN_INT, Uint
 
 MAX_DEPTH: Final = 250

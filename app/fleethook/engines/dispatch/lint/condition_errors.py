@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 from fleethook.cel.activation import Activation
 from fleethook.cel.cel_errors import EvaluationError, ExpressionError
 from fleethook.cel.parse.parser import parse
-from fleethook.cel.parse.source_errors import SourceErrors
-from fleethook.cel.parse.syntax import Call, Comprehension, Ident, ListLiteral, Literal, Node, Select
+from fleethook.cel.parse.syntax import Call, Comprehension, Ident, ListLiteral, Literal, Node, Select, SourceErrors
 from fleethook.cel.program import compile_condition
 from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.hooks.hooks import EVERY, Hook
