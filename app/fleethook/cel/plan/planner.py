@@ -26,10 +26,9 @@ from fleethook.cel.plan.calls import (
 from fleethook.cel.plan.comprehensions import Loop, compile_accumulator, compile_loop
 from fleethook.cel.plan.costs import find_call_cost
 from fleethook.cel.plan.frame import FIRST_LOCAL, FIRST_VARIABLE, VARIABLES, Evaluate, Frame
-from fleethook.cel.plan.literals import Entry, compile_list, compile_map
+from fleethook.cel.plan.literals import Entry, compile_list, compile_map, compile_message
 from fleethook.cel.plan.parts import Choice, Constant, Part, append_member, as_attribute, build_member, compile_part
 from fleethook.cel.values.equality import contains
-from fleethook.cel.values.messages import compile_message
 from fleethook.cel.values.operators import OPERATORS, negate
 from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, CelType, Uint
 
