@@ -13,7 +13,19 @@ from fleethook.cel.functions import build_resolvers
 from fleethook.cel.library import FUNCTIONS
 from fleethook.cel.library.regexes import compile_pattern
 from fleethook.cel.parse.syntax import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select
-from fleethook.cel.plan.attributes import Attribute, Member, compile_local, compile_variable
+from fleethook.cel.plan.attributes import (
+    Attribute,
+    Choice,
+    Constant,
+    Member,
+    Part,
+    append_member,
+    as_attribute,
+    build_member,
+    compile_local,
+    compile_part,
+    compile_variable,
+)
 from fleethook.cel.plan.calls import (
     compile_call,
     compile_check,
@@ -27,7 +39,6 @@ from fleethook.cel.plan.comprehensions import Loop, compile_accumulator, compile
 from fleethook.cel.plan.costs import find_call_cost
 from fleethook.cel.plan.frame import FIRST_LOCAL, FIRST_VARIABLE, VARIABLES, Evaluate, Frame
 from fleethook.cel.plan.literals import Entry, compile_list, compile_map, compile_message
-from fleethook.cel.plan.parts import Choice, Constant, Part, append_member, as_attribute, build_member, compile_part
 from fleethook.cel.values.equality import contains
 from fleethook.cel.values.operators import OPERATORS, negate
 from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, CelType, Uint
