@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.cel.access_check import AccessDecision, AccessQuestion
+from fleethook.cel.evaluation import AccessDecision, AccessQuestion
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.call_trace import ACCESS_REVIEW, encode_failure, name_question
 from fleethook.engines.dispatch.dispatch_errors import StatusError, too_many_requests

@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from fleethook.cel.access_check import AccessDecision
+from fleethook.cel.evaluation import AccessDecision
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.dispatch.call.admission_review import WebhookResponse
 from fleethook.engines.dispatch.call.call_trace import (

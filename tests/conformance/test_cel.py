@@ -15,11 +15,10 @@ from fleethook.cel import (
     ExpressionError,
     compile_condition,
 )
-from fleethook.cel.evaluation import CURRENT, MAX_COST, Evaluation, LimitReachedError
+from fleethook.cel.evaluation import ABSENT, COST, CURRENT, FIRST_LOCAL, MAX_COST, Evaluation, LimitReachedError
 from fleethook.cel.library.network import CIDR, IP, URL
 from fleethook.cel.library.quantities import Quantity
 from fleethook.cel.library.semver import Semver
-from fleethook.cel.plan.frame import ABSENT, COST, FIRST_LOCAL
 from fleethook.cel.program import compile_any
 from fleethook.cel.values.times import SECOND, Duration, Timestamp
 from fleethook.cel.values.values import NONE, CelError, CelType, ObjectKey, Optional, Uint

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fleethook.cel.cel_errors import ExpressionError
+from fleethook.cel.evaluation import ExpressionError
 from fleethook.cel.program import compile_condition
 from fleethook.engines.dispatch.hooks.hook_defaults import MUTATING, VALIDATING, set_defaults
 from fleethook.engines.dispatch.validation.configuration import configuration_problems

@@ -1,8 +1,15 @@
 """Compiles and evaluates match conditions in CEL, with kube-apiserver's variables, functions and cost limits."""
 
-from fleethook.cel.access_check import AccessDecision, AccessDecisions, AccessQuestion
 from fleethook.cel.activation import Activation
-from fleethook.cel.cel_errors import CostError, EvaluationError, ExpressionError, PendingChecksError
+from fleethook.cel.evaluation import (
+    AccessDecision,
+    AccessDecisions,
+    AccessQuestion,
+    CostError,
+    EvaluationError,
+    ExpressionError,
+    PendingChecksError,
+)
 from fleethook.cel.program import Program, compile_condition
 
 __all__ = [

@@ -3,9 +3,8 @@
 from functools import cached_property
 from typing import Any, Final
 
-from fleethook.cel.access_check import AccessDecisions
+from fleethook.cel.evaluation import ABSENT, AccessDecisions
 from fleethook.cel.library.authorizer import build_authorizer, build_request_resource
-from fleethook.cel.plan.frame import ABSENT
 from fleethook.cel.values.values import CelError
 from fleethook.model.json import JSON, JSONObject
 

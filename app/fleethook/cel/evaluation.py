@@ -3,11 +3,113 @@
 Functions receive only their arguments, so a context variable holds the current evaluation.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from fleethook.cel.access_check import AccessDecision, AccessDecisions, AccessQuestion
+
+class AccessQuestion(NamedTuple):
+    """One check of the ``authorizer`` variable (upstream: k8s.io/apiserver/pkg/cel/library/authz.go).
+
+    A non-resource check has a ``path``, a resource check has the resource attributes. ``extra`` is sorted by key, so
+    that equal checks compare equal.
+    """
+
+    user: str
+    verb: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    path: str = ""
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    field_selector: str = ""
+    label_selector: str = ""
+
+
+class AccessDecision(NamedTuple):
+    """An authorizer's answer. ``error`` is its error message, ``""`` if it decided without an error."""
+
+    allowed: bool
+    reason: str = ""
+    error: str = ""
+
+
+AccessDecisions = Mapping[AccessQuestion, AccessDecision]
+
+
+# cel-go, interpreter/runtimecost.go: the error of an expression that exceeds its cost limit.
+COST_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
+
+
+class ExpressionError(ValueError):
+    """An expression does not compile, or its type is not bool; the text is kube-apiserver's."""
+
+
+class EvaluationError(Exception):
+    """The evaluation of an expression ended in an error.
+
+    Attributes:
+        cause: The error without the expression.
+        cost: The cost until the error, for the budget of the webhook.
+        used: The usage until the error, for the budget of the request (`Evaluation.used`).
+    """
+
+    def __init__(self, expression: str, cause: str, *, cost: int = 0, used: int = 0) -> None:
+        super().__init__(f"expression '{expression}' resulted in error: {cause}")
+        self.cause: Final = cause
+        self.cost: Final = cost
+        self.used: Final = used
+
+
+class CostError(EvaluationError):
+    """An expression exceeded its limit for cost or for work."""
+
+    def __init__(self, expression: str, *, cost: int = 0, used: int = 0) -> None:
+        super().__init__(expression, COST_EXCEEDED, cost=cost, used=used)
+
+
+class PendingChecksError(Exception):
+    """An expression needs decisions of an authorizer.
+
+    The caller gets a decision for each of ``questions`` and evaluates the expression again.
+    """
+
+    def __init__(self, questions: frozenset[AccessQuestion]) -> None:
+        super().__init__(f"{len(questions)} access checks have no decision yet")
+        self.questions: Final = questions
+
+
+Frame: TypeAlias = list[Any]
+Evaluate: TypeAlias = Callable[[Frame], Any]
+"""The code of a part of an expression: returns its value. Errors are values, too: `CelError`."""
+
+COST: Final = 0
+LIMIT: Final = 1
+VARIABLES: Final = (
+    "object",
+    "oldObject",
+    "namespaceObject",
+    "request",
+    "authorizer",
+    "authorizer.requestResource",
+)
+FIRST_VARIABLE: Final = 2
+FIRST_LOCAL: Final = FIRST_VARIABLE + len(VARIABLES)
+
+
+class _Absent:
+    """Marks a variable that does not exist, or an accumulator before its first read."""
+
+    __slots__ = ()
+
+
+ABSENT: Final = _Absent()
+
 
 # k8s.io/apiserver/pkg/apis/cel/config.go: PerCallLimit.
 MAX_COST: Final = 1_000_000

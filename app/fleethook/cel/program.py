@@ -4,14 +4,26 @@ import re
 from typing import Final, NamedTuple
 
 from fleethook.cel.activation import Activation
-from fleethook.cel.cel_errors import CostError, EvaluationError, ExpressionError, PendingChecksError
 from fleethook.cel.check.checker import check
 from fleethook.cel.check.types import BOOL, describe_type, make_wrapper
 from fleethook.cel.check.validators import validate
-from fleethook.cel.evaluation import CURRENT, MAX_COST, MAX_WORK, Evaluation, LimitReachedError
+from fleethook.cel.evaluation import (
+    ABSENT,
+    COST,
+    CURRENT,
+    FIRST_LOCAL,
+    MAX_COST,
+    MAX_WORK,
+    CostError,
+    Evaluation,
+    EvaluationError,
+    ExpressionError,
+    Frame,
+    LimitReachedError,
+    PendingChecksError,
+)
 from fleethook.cel.parse.parser import parse
 from fleethook.cel.parse.syntax import SourceErrors
-from fleethook.cel.plan.frame import ABSENT, COST, FIRST_LOCAL, Frame
 from fleethook.cel.plan.planner import Plan, Planner
 from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError
 

@@ -1,6 +1,6 @@
 from fleethook.cel.check.declarations import FIELDS, IDENTS, TYPES, read_functions
 from fleethook.cel.check.types import STRING, make_list, parse_type
-from fleethook.cel.plan.frame import VARIABLES
+from fleethook.cel.evaluation import VARIABLES
 
 
 def test_overloads_have_receivers_and_type_parameters() -> None:

@@ -1,6 +1,7 @@
 import pytest
 
 from fleethook.cel import EvaluationError, compile_condition
+from fleethook.cel.evaluation import ABSENT, COST, FIRST_VARIABLE, VARIABLES, Frame
 from fleethook.cel.plan.attributes import (
     Attribute,
     Choice,
@@ -12,7 +13,6 @@ from fleethook.cel.plan.attributes import (
     compile_part,
     compile_variable,
 )
-from fleethook.cel.plan.frame import ABSENT, COST, FIRST_VARIABLE, VARIABLES, Frame
 from tests.cel.evaluating import bind, evaluate
 
 

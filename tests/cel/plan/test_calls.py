@@ -1,10 +1,9 @@
 import pytest
 
 from fleethook.cel import EvaluationError
-from fleethook.cel.evaluation import LimitReachedError
+from fleethook.cel.evaluation import COST, Frame, LimitReachedError
 from fleethook.cel.plan.calls import attempt, charge, compile_call, compile_logic
 from fleethook.cel.plan.costs import CallCost
-from fleethook.cel.plan.frame import COST, Frame
 from fleethook.cel.values.values import CelError
 from tests.cel.evaluating import evaluate
 

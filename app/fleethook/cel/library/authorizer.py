@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from fleethook.cel.access_check import AccessDecision, AccessQuestion
-from fleethook.cel.evaluation import CURRENT
+from fleethook.cel.evaluation import CURRENT, AccessDecision, AccessQuestion
 from fleethook.cel.functions import Function
 from fleethook.cel.values.values import Foreign
 from fleethook.model.formats.names import is_dns1123_label, is_dns1123_subdomain

@@ -6,9 +6,8 @@ As in cel-go, a call evaluates all arguments before it returns the first error a
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from fleethook.cel.evaluation import LimitReachedError
+from fleethook.cel.evaluation import COST, LIMIT, Evaluate, Frame, LimitReachedError
 from fleethook.cel.plan.costs import CallCost, compute_comparison_cost, compute_equality_cost
-from fleethook.cel.plan.frame import COST, LIMIT, Evaluate, Frame
 from fleethook.cel.values.equality import is_equal
 from fleethook.cel.values.values import NO_SUCH_OVERLOAD, NONE, CelError, Foreign, Optional
 

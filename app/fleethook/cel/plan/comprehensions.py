@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from fleethook.cel.evaluation import LimitReachedError
-from fleethook.cel.plan.frame import ABSENT, COST, LIMIT, Evaluate, Frame
+from fleethook.cel.evaluation import ABSENT, COST, LIMIT, Evaluate, Frame, LimitReachedError
 from fleethook.cel.values.values import CelError, GrowingList, GrowingMap, ObjectKey, Optional, get_kind
 
 # cel-go's error names Go types.

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from fleethook.cel.evaluation import COST, Evaluate, Frame
 from fleethook.cel.plan.costs import COST_OF_LIST, COST_OF_MAP
-from fleethook.cel.plan.frame import COST, Evaluate, Frame
 from fleethook.cel.values.times import SECOND, Duration, Timestamp, make_duration, make_timestamp
 from fleethook.cel.values.values import NONE, CelError, ObjectKey, Optional, Uint
 

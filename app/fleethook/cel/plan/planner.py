@@ -6,9 +6,17 @@ The planner evaluates constant parts, as cel-go does with OptOptimize. They cost
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from fleethook.cel.cel_errors import ExpressionError
 from fleethook.cel.check.declarations import TYPES
-from fleethook.cel.evaluation import MAX_COST, run_without_request
+from fleethook.cel.evaluation import (
+    FIRST_LOCAL,
+    FIRST_VARIABLE,
+    MAX_COST,
+    VARIABLES,
+    Evaluate,
+    ExpressionError,
+    Frame,
+    run_without_request,
+)
 from fleethook.cel.functions import build_resolvers
 from fleethook.cel.library import FUNCTIONS
 from fleethook.cel.library.regexes import compile_pattern
@@ -37,7 +45,6 @@ from fleethook.cel.plan.calls import (
 )
 from fleethook.cel.plan.comprehensions import Loop, compile_accumulator, compile_loop
 from fleethook.cel.plan.costs import find_call_cost
-from fleethook.cel.plan.frame import FIRST_LOCAL, FIRST_VARIABLE, VARIABLES, Evaluate, Frame
 from fleethook.cel.plan.literals import Entry, compile_list, compile_map, compile_message
 from fleethook.cel.values.equality import contains
 from fleethook.cel.values.operators import OPERATORS, negate

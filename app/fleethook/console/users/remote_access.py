@@ -11,7 +11,7 @@ from typing import Final
 
 from starlette.requests import Request
 
-from fleethook.cel.access_check import AccessQuestion
+from fleethook.cel.evaluation import AccessQuestion
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.console.users.access import AccessError, User
 from fleethook.console.users.client_certificate import find_certificate_user

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from fleethook.cel.access_check import AccessDecision, AccessQuestion
+from fleethook.cel.evaluation import AccessDecision, AccessQuestion
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.audit import Audit
 from fleethook.engines.dispatch.call.call import Deadline

@@ -8,7 +8,7 @@ request could switch off such webhooks.
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
-from fleethook.cel.access_check import AccessDecision, AccessQuestion
+from fleethook.cel.evaluation import AccessDecision, AccessQuestion
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
 from fleethook.engines.dispatch.match.attributes import Attributes
 from fleethook.engines.dispatch.match.match_conditions import MAX_COST_OF_REQUEST

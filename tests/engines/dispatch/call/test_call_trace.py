@@ -4,7 +4,7 @@ from typing import Any
 
 from aiohttp import web
 
-from fleethook.cel.access_check import AccessQuestion
+from fleethook.cel.evaluation import AccessQuestion
 from fleethook.engines.dispatch.call.admission_review import WebhookResponse
 from fleethook.engines.dispatch.call.call_trace import decode_response, encode_failure, encode_response, name_question
 from fleethook.engines.dispatch.dispatch_errors import too_many_requests

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cel.access_check import AccessDecision, AccessQuestion
+from fleethook.cel.evaluation import AccessDecision, AccessQuestion
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.engines.dispatch.call.live_lookups import authorize, build_access_review, read_namespace
 from fleethook.engines.dispatch.dispatch_errors import StatusError

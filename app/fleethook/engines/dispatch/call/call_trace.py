@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from fleethook.cel.access_check import AccessQuestion
+from fleethook.cel.evaluation import AccessQuestion
 from fleethook.engines.dispatch.call.admission_review import WebhookResponse
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
-from fleethook.cel.access_check import AccessDecision, AccessQuestion
+from fleethook.cel.evaluation import AccessDecision, AccessQuestion
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.engines.dispatch.dispatch_errors import StatusError, internal, too_many_requests
 from fleethook.engines.dispatch.dispatcher import NAMESPACE

@@ -11,7 +11,7 @@ from itertools import islice, product
 from typing import Final, NamedTuple
 
 from fleethook.cel.activation import Activation
-from fleethook.cel.cel_errors import EvaluationError, ExpressionError
+from fleethook.cel.evaluation import EvaluationError, ExpressionError
 from fleethook.cel.parse.parser import parse
 from fleethook.cel.parse.syntax import Call, Comprehension, Ident, ListLiteral, Literal, Node, Select, SourceErrors
 from fleethook.cel.program import compile_condition

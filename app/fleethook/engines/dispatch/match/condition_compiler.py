@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from fleethook.cel.cel_errors import ExpressionError
+from fleethook.cel.evaluation import ExpressionError
 from fleethook.cel.program import Program, compile_condition, compute_expanded_length
 from fleethook.work.worker import Worker
 

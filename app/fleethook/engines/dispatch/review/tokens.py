@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.cel.access_check import AccessQuestion
+from fleethook.cel.evaluation import AccessQuestion
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.engines.dispatch.call.live_lookups import LiveSource, Post, build_access_review
 from fleethook.engines.dispatch.review.token_review import (
