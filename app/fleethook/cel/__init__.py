@@ -1,6 +1,5 @@
 """Compiles and evaluates match conditions in CEL, with kube-apiserver's variables, functions and cost limits."""
 
-from fleethook.cel.activation import Activation
 from fleethook.cel.evaluation import (
     AccessDecision,
     AccessDecisions,
@@ -10,7 +9,7 @@ from fleethook.cel.evaluation import (
     ExpressionError,
     PendingChecksError,
 )
-from fleethook.cel.program import Program, compile_condition
+from fleethook.cel.program import Activation, Program, compile_condition
 
 __all__ = [
     "AccessDecision",

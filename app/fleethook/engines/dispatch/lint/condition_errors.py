@@ -10,11 +10,10 @@ from enum import Enum
 from itertools import islice, product
 from typing import Final, NamedTuple
 
-from fleethook.cel.activation import Activation
 from fleethook.cel.evaluation import EvaluationError, ExpressionError
 from fleethook.cel.parse.parser import parse
 from fleethook.cel.parse.syntax import Call, Comprehension, Ident, ListLiteral, Literal, Node, Select, SourceErrors
-from fleethook.cel.program import compile_condition
+from fleethook.cel.program import Activation, compile_condition
 from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.hooks.hooks import EVERY, Hook
 from fleethook.engines.dispatch.lint.codes import Issue
