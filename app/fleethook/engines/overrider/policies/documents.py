@@ -9,7 +9,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.policies.cel import DIGEST_COLUMN, FORM_COLUMN, ROW, escape, find_member, join, quote
+from fleethook.engines.overrider.policies.cel import (
+    DIGEST_COLUMN,
+    FORM_COLUMN,
+    ROW,
+    escape,
+    find_member,
+    join,
+    patch,
+    quote,
+)
 from fleethook.engines.overrider.policies.compilation import (
     COMPILED_LABEL,
     DIGEST_ANNOTATION,
@@ -17,7 +26,6 @@ from fleethook.engines.overrider.policies.compilation import (
     PLACES_ANNOTATION,
 )
 from fleethook.engines.overrider.policies.form import OLD_EXPRESSION, Form
-from fleethook.engines.overrider.policies.nodes import patch
 from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION
 from fleethook.engines.overrider.subject.owner import SUBJECT_KINDS
 from fleethook.model.json import JSONObject, as_object
