@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.policies.cel import MAX_LENGTH
+from fleethook.engines.overrider.policies.cel_expressions import MAX_LENGTH
 from fleethook.engines.overrider.policies.compilation import Compilation
 from fleethook.engines.overrider.policies.documents import longest_expression, most_variables
 from tests.builders import container, entry, image, patch, pod_template, pool, yurt_app_set, yurt_app_set_v1beta1

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.policies.cel import Unsupported, Writer
+from fleethook.engines.overrider.policies.cel_expressions import Unsupported, Writer
 from fleethook.engines.overrider.policies.expectation import (
     MAX_ELEMENTS,
     covers,

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.engines.overrider.policies.cel import Unsupported
+from fleethook.engines.overrider.policies.cel_expressions import Unsupported
 from fleethook.engines.overrider.policies.form import compile_form, find_defaults, undo_of_first_render
 from tests.builders import entry, image, patch, pod_template, pool, yurt_app_set
 from tests.engines.overrider.policies.compiling import plan_of

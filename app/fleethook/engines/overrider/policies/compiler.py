@@ -9,7 +9,7 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan, SharedPlan
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
-from fleethook.engines.overrider.policies.cel import Unsupported
+from fleethook.engines.overrider.policies.cel_expressions import Unsupported
 from fleethook.engines.overrider.policies.compilation import Compilation, Refusal
 from fleethook.engines.overrider.policies.documents import (
     FailurePolicy,

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.policies.cel import (
+from fleethook.engines.overrider.policies.cel_expressions import (
     DIGEST_COLUMN,
     FORM_COLUMN,
     ROW,
@@ -99,7 +99,7 @@ def _hash(text: str) -> str:
 
 
 Rows = Mapping[str, Sequence[str]]
-"""The values of each pool, see `fleethook.engines.overrider.policies.cel.ROW`."""
+"""The values of each pool, see `fleethook.engines.overrider.policies.cel_expressions.ROW`."""
 
 
 def build_objects(

@@ -4,7 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from fleethook.engines.overrider.plan.plan import Plan, Variant
-from fleethook.engines.overrider.policies.cel import Unsupported, Writer, find_member, join_all, key_of_element
+from fleethook.engines.overrider.policies.cel_expressions import (
+    Unsupported,
+    Writer,
+    find_member,
+    join_all,
+    key_of_element,
+)
 from fleethook.engines.overrider.render.delta import MISSING, Assign, Change, ListDelta, ObjectDelta, apply_delta
 from fleethook.engines.overrider.render.keyed_elements import identify, index_elements
 from fleethook.engines.overrider.template.pool_template import PoolTemplate

@@ -4,7 +4,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from fleethook.engines.overrider.plan.plan import Plan
-from fleethook.engines.overrider.policies.cel import DIGEST_COLUMN, ROW, Node, Unsupported, Variables, Writer, patch
+from fleethook.engines.overrider.policies.cel_expressions import (
+    DIGEST_COLUMN,
+    ROW,
+    Node,
+    Unsupported,
+    Variables,
+    Writer,
+    patch,
+)
 from fleethook.engines.overrider.policies.expectation import expect, write_conditions
 from fleethook.engines.overrider.policies.operations import OperationsWriter
 from fleethook.engines.overrider.render.delta import MISSING, Assign, Change, ListDelta, ObjectDelta, apply_delta

@@ -3,7 +3,14 @@
 from collections.abc import Mapping
 from typing import Final
 
-from fleethook.engines.overrider.policies.cel import Node, Unsupported, Variables, Writer, key_of_element, patch
+from fleethook.engines.overrider.policies.cel_expressions import (
+    Node,
+    Unsupported,
+    Variables,
+    Writer,
+    key_of_element,
+    patch,
+)
 from fleethook.engines.overrider.policies.expectation import covers, replaced
 from fleethook.engines.overrider.render.delta import MISSING, Assign, Change, Element, ListDelta, ObjectDelta
 from fleethook.engines.overrider.render.keyed_elements import Identity, index_elements

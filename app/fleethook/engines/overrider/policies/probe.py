@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
-from fleethook.engines.overrider.policies.cel import quote
+from fleethook.engines.overrider.policies.cel_expressions import quote
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import POOL_NAME_LABEL, RENDERED_ANNOTATION

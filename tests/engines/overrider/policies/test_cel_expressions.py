@@ -3,7 +3,7 @@
 import pytest
 
 from fleethook.engines.overrider.entries.value_marks import POOL_MARK, REPLICAS_MARK, entry_mark, number_mark, text_mark
-from fleethook.engines.overrider.policies.cel import (
+from fleethook.engines.overrider.policies.cel_expressions import (
     MAX_LENGTH,
     Node,
     Unsupported,
