@@ -18,12 +18,12 @@ from fleethook.engines.overrider.controller.subject_state import SubjectState
 from fleethook.engines.overrider.plan.plan_inputs import same_input
 from fleethook.engines.overrider.policies.applying.policy_client import PolicyClient, path_of
 from fleethook.engines.overrider.policies.applying.policy_watch import POLICIES, PolicyWatch, Version
-from fleethook.engines.overrider.policies.budget import Budget
 from fleethook.engines.overrider.policies.compilation import Compilation
 from fleethook.engines.overrider.policies.compiler import compile_overrider
 from fleethook.engines.overrider.policies.documents import count_places
 from fleethook.engines.overrider.policies.mode import (
     MODE_ANNOTATION,
+    Budget,
     Decision,
     Mode,
     decide,
