@@ -185,8 +185,8 @@ class Cluster:
         from fleethook.cluster.registration.announcer import Announcer  # noqa: PLC0415
         from fleethook.cluster.registration.condition_client import ConditionClient  # noqa: PLC0415
         from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun  # noqa: PLC0415
-        from fleethook.engines.overrider.policies.applying.policy_client import PolicyClient  # noqa: PLC0415
         from fleethook.engines.overrider.policies.mode import Mode  # noqa: PLC0415
+        from fleethook.engines.overrider.policies.policy_client import PolicyClient  # noqa: PLC0415
 
         self.connection: Final = Connection(settings.kubeconfig, context=settings.context)
         by_engine = {

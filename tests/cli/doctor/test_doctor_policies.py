@@ -9,8 +9,8 @@ from fleethook.cli.doctor.doctor_policies import (
     judge_policy_rights,
     list_policy_rights,
 )
-from fleethook.engines.overrider.policies.applying.policy_client import AppliedObject
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION
+from fleethook.engines.overrider.policies.policy_client import AppliedObject
 from tests.builders import overrider
 from tests.cli.doctor.test_doctor_rights import allows
 from tests.e2e.fleet import RULES

@@ -238,7 +238,7 @@ class Doctor:
 
     async def _examine_policies(self, accounts: Collection[str]) -> AsyncIterator[Diagnosis]:
         """Yield the findings about policies of overriders, and about the rights to apply them."""
-        from fleethook.engines.overrider.policies.applying.policy_client import (  # noqa: PLC0415 - see app.kube
+        from fleethook.engines.overrider.policies.policy_client import (  # noqa: PLC0415 - see app.kube
             PolicyClient,
         )
 

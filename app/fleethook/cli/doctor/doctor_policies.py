@@ -10,7 +10,7 @@ from fleethook.engines.overrider.policies.mode import MODE, MODE_ANNOTATION, REQ
 from fleethook.model.json import JSON, JSONObject, as_object
 
 if TYPE_CHECKING:
-    from fleethook.engines.overrider.policies.applying.policy_client import AppliedObject
+    from fleethook.engines.overrider.policies.policy_client import AppliedObject
 
 _CHECK: Final = "policies"
 _API_GROUP: Final = "admissionregistration.k8s.io"

@@ -6,7 +6,7 @@ import pytest
 
 from fleethook.cluster.registration.match_conditions import SubjectName
 from fleethook.engines.overrider.commands.policies import _print
-from fleethook.engines.overrider.policies.applying.policy_client import AppliedObject, Removal
+from fleethook.engines.overrider.policies.policy_client import AppliedObject, Removal
 from tests.cli.commands import invoke
 
 BASE = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"

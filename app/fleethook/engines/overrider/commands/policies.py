@@ -9,7 +9,7 @@ from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.output.terminal import write
 
 if TYPE_CHECKING:
-    from fleethook.engines.overrider.policies.applying.policy_client import Removal
+    from fleethook.engines.overrider.policies.policy_client import Removal
 
 
 def remove(changed: TargetOptions = TargetOptions()) -> None:
@@ -27,7 +27,7 @@ def remove(changed: TargetOptions = TargetOptions()) -> None:
     """
     from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
     from fleethook.cluster.registration.condition_client import ConditionClient  # noqa: PLC0415 - as above
-    from fleethook.engines.overrider.policies.applying.policy_client import (
+    from fleethook.engines.overrider.policies.policy_client import (
         PolicyClient,
         remove_policies,
     )

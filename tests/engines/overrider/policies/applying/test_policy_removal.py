@@ -3,14 +3,14 @@
 from typing import Any, cast
 
 import pytest
+from tests.engines.overrider.policies.applying.test_policy_client import BINDING, OBJECTS, POLICY
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.registration.condition_client import ConditionClient, Registered
 from fleethook.cluster.registration.match_conditions import Selection, SubjectName
 from fleethook.cluster.registration.webhooks import SELECTED, select_workloads
-from fleethook.engines.overrider.policies.applying.policy_client import PolicyClient, path_of, remove_policies
-from tests.engines.overrider.policies.applying.test_policy_client import BINDING, OBJECTS, POLICY
+from fleethook.engines.overrider.policies.policy_client import PolicyClient, path_of, remove_policies
 from tests.engines.overrider.policy_server import PolicyServer
 
 DEMO, OTHER = SubjectName("default", "YurtAppSet", "demo"), SubjectName("default", "YurtAppSet", "other")

@@ -6,8 +6,8 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
-from fleethook.engines.overrider.policies.applying.policy_client import PolicyClient, path_of
 from fleethook.engines.overrider.policies.compilation import COMPILED_LABEL
+from fleethook.engines.overrider.policies.policy_client import PolicyClient, path_of
 from tests.engines.overrider.policy_server import API, PolicyServer
 
 
