@@ -206,8 +206,8 @@ def _make_policy_keeper(
     settings: Settings, app: Fleethook, connection: "Connection", changed: asyncio.Event
 ) -> "PolicyKeeper":
     from fleethook.engines.overrider.policies.applying.policy_keeper import PolicyKeeper  # noqa: PLC0415 - as above
-    from fleethook.engines.overrider.policies.applying.policy_watch import PolicyWatch  # noqa: PLC0415 - as above
     from fleethook.engines.overrider.policies.policy_client import PolicyClient  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.overrider.policies.policy_watch import PolicyWatch  # noqa: PLC0415 - as above
 
     assert app.cluster is not None
     read_one = app.cluster.source.read_one

@@ -16,7 +16,6 @@ from fleethook.cluster.registration.match_conditions import SubjectName
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.subject_state import SubjectState
 from fleethook.engines.overrider.plan.plan_inputs import same_input
-from fleethook.engines.overrider.policies.applying.policy_watch import POLICIES, PolicyWatch, Version
 from fleethook.engines.overrider.policies.compilation import Compilation
 from fleethook.engines.overrider.policies.compiler import compile_overrider
 from fleethook.engines.overrider.policies.documents import count_places
@@ -31,6 +30,7 @@ from fleethook.engines.overrider.policies.mode import (
     refuse_for_want_of_room,
 )
 from fleethook.engines.overrider.policies.policy_client import PolicyClient, path_of
+from fleethook.engines.overrider.policies.policy_watch import POLICIES, PolicyWatch, Version
 from fleethook.engines.overrider.policies.probe import Probe, build_probes
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.bound_subjects import announced_edits

@@ -5,8 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from fleethook.engines.overrider.policies.applying.policy_watch import PolicyWatch
 from fleethook.engines.overrider.policies.compilation import COMPILED_LABEL
+from fleethook.engines.overrider.policies.policy_watch import PolicyWatch
 from fleethook.lifetime import run_in_background
 from tests.engines.overrider.policy_server import API, SERVED, PolicyServer
 from tests.waiting import until
