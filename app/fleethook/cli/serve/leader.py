@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fleethook.cluster.registration.condition_writer import ConditionWriter
     from fleethook.cluster.registration.registrar import Registrar
     from fleethook.engines.overrider.controller.controller import OverriderController
-    from fleethook.engines.overrider.policies.applying.policy_keeper import PolicyKeeper
+    from fleethook.engines.overrider.policies.policy_keeper import PolicyKeeper
 
 
 class Leader:
@@ -205,8 +205,8 @@ def _make_controller(
 def _make_policy_keeper(
     settings: Settings, app: Fleethook, connection: "Connection", changed: asyncio.Event
 ) -> "PolicyKeeper":
-    from fleethook.engines.overrider.policies.applying.policy_keeper import PolicyKeeper  # noqa: PLC0415 - as above
     from fleethook.engines.overrider.policies.policy_client import PolicyClient  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.overrider.policies.policy_keeper import PolicyKeeper  # noqa: PLC0415 - as above
     from fleethook.engines.overrider.policies.policy_watch import PolicyWatch  # noqa: PLC0415 - as above
 
     assert app.cluster is not None

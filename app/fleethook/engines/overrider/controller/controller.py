@@ -46,7 +46,7 @@ from fleethook.engines.overrider.openyurt.owner_waits import OwnerWaits, Patienc
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.plan_inputs import same_input
 from fleethook.engines.overrider.plan.subject_plans import NotCompiledError
-from fleethook.engines.overrider.policies.applying.policy_keeper import NO_UPKEEP, PolicyKeeper
+from fleethook.engines.overrider.policies.policy_keeper import NO_UPKEEP, PolicyKeeper
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.bound_workloads import hash_of, pool_of
 from fleethook.engines.overrider.subject.unaffected_workloads import NO_GAPS, Gaps
