@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.convert.placement import (
+from fleethook.engines.overrider.convert.states import (
     as_v1beta1,
     is_confined,
     metadata_of,

@@ -6,10 +6,9 @@ from typing import NamedTuple
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.overrider.convert.losses import MISSING, Loss, find_losses
-from fleethook.engines.overrider.convert.placement import is_confined, names_other_pool
 from fleethook.engines.overrider.convert.pool_conversion import PoolConversion, step_of, workload_of
 from fleethook.engines.overrider.convert.remark import Remark
-from fleethook.engines.overrider.convert.states import PoolSource, kind_of
+from fleethook.engines.overrider.convert.states import PoolSource, is_confined, kind_of, names_other_pool
 from fleethook.engines.overrider.convert.webhook import Trial, find_refusal
 from fleethook.engines.overrider.rules.entry_pool_rules import knows_node_pools
 from fleethook.engines.overrider.template.pool_template import SubjectError

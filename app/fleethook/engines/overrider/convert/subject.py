@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from fleethook.engines.overrider.convert.losses import without_zeros
-from fleethook.engines.overrider.convert.placement import metadata_of
+from fleethook.engines.overrider.convert.states import metadata_of
 from fleethook.engines.overrider.subject.subject_parts import TEMPLATES, templates_of
 from fleethook.engines.overrider.template.pool_template import PoolTemplate, members_of
 from fleethook.engines.overrider.template.template import REQUIRED, place
