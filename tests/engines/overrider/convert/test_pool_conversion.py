@@ -4,7 +4,7 @@ from typing import Any
 
 from fleethook.engines.overrider.convert.losses import find_losses
 from fleethook.engines.overrider.convert.pool_conversion import PoolConversion, convert_pool, step_of, workload_of
-from fleethook.engines.overrider.convert.subject import with_tweaks
+from fleethook.engines.overrider.convert.subject_conversion import with_tweaks
 from tests.builders import container, entry, image, images, patch, pod_template
 from tests.engines.overrider.convert.sources import source_of
 

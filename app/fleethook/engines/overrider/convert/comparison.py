@@ -9,7 +9,7 @@ from fleethook.engines.overrider.convert.losses import MISSING, Loss, find_losse
 from fleethook.engines.overrider.convert.pool_conversion import PoolConversion, step_of, workload_of
 from fleethook.engines.overrider.convert.remark import Remark
 from fleethook.engines.overrider.convert.states import PoolSource, is_confined, kind_of, names_other_pool
-from fleethook.engines.overrider.convert.subject import Trial, find_refusal
+from fleethook.engines.overrider.convert.subject_conversion import Trial, find_refusal
 from fleethook.engines.overrider.rules.entry_pool_rules import knows_node_pools
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject

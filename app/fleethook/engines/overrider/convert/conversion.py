@@ -11,7 +11,12 @@ from fleethook.engines.overrider.convert.grouping import find_selectors, group_t
 from fleethook.engines.overrider.convert.pool_conversion import PoolConversion, convert_pool
 from fleethook.engines.overrider.convert.remark import Remark
 from fleethook.engines.overrider.convert.states import PoolSource
-from fleethook.engines.overrider.convert.subject import convert_subject, find_refusal, prepare_trial, with_tweaks
+from fleethook.engines.overrider.convert.subject_conversion import (
+    convert_subject,
+    find_refusal,
+    prepare_trial,
+    with_tweaks,
+)
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.rules.overrider_rules import check_overrider
 from fleethook.engines.overrider.rules.subject_rules import check_subject

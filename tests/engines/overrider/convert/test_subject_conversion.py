@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.convert.subject import (
+from fleethook.engines.overrider.convert.subject_conversion import (
     Trial,
     bare_document,
     convert_subject,
