@@ -3,6 +3,7 @@
 from typing import Any
 
 from fleethook.cluster.store import ObjectKey
+from fleethook.engines.overrider.convert.comparison import CODES, Remark
 from fleethook.engines.overrider.convert.conversion import (
     Converted,
     complete_labels,
@@ -11,7 +12,6 @@ from fleethook.engines.overrider.convert.conversion import (
     merge_remarks,
     move_removed_keys,
 )
-from fleethook.engines.overrider.convert.remark import CODES, Remark
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import (
     container,
