@@ -3,7 +3,6 @@
 from typing import Any
 
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.convert.comparison import CODES, Remark
 from fleethook.engines.overrider.convert.conversion import (
     Converted,
     complete_labels,
@@ -12,6 +11,7 @@ from fleethook.engines.overrider.convert.conversion import (
     merge_remarks,
     move_removed_keys,
 )
+from fleethook.engines.overrider.convert.remarks import CODES, Remark
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import (
     container,

@@ -11,8 +11,8 @@ from typing import Any, Final
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.convert.comparison import CODES, Remark
 from fleethook.engines.overrider.convert.conversion import Converted, convert
+from fleethook.engines.overrider.convert.remarks import CODES, Remark
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.preview.preview import cells, preview

@@ -36,13 +36,13 @@ from fleethook.engines.overrider.commands.convert_output import (
     print_report,
     print_yaml,
 )
-from fleethook.engines.overrider.convert.comparison import Remark
 from fleethook.engines.overrider.convert.conversion import (
     Converted,
     convert,
     find_unconverted_overriders,
     merge_remarks,
 )
+from fleethook.engines.overrider.convert.remarks import Remark
 from fleethook.engines.overrider.preview.manifest_kinds import check_kind
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.subject.orphans import find_orphans

@@ -10,8 +10,8 @@ from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cluster.manifests.yaml_lines import FieldLines
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.convert.comparison import Remark
 from fleethook.engines.overrider.convert.conversion import Converted
+from fleethook.engines.overrider.convert.remarks import Remark
 from fleethook.engines.overrider.subject.orphans import Orphan
 from fleethook.model.json import JSON
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from fleethook.cluster.store import ObjectKey
 from fleethook.cluster.store.store import key_of
-from fleethook.engines.overrider.convert.comparison import Remark, Subject
 from fleethook.engines.overrider.convert.pool_conversion import Part, PoolConversion
+from fleethook.engines.overrider.convert.remarks import Remark, Subject
 from fleethook.engines.overrider.entries.pool_exclusion import EVERY_POOL, EXCLUDE, PoolSelector
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import NODE_POOL, NODEPOOL_TOKEN, YURT_APP_DAEMON

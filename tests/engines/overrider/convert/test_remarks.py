@@ -3,8 +3,8 @@
 from typing import Any
 
 from fleethook.cluster.store.store import key_of
-from fleethook.engines.overrider.convert.comparison import Remark, Subject, check_pools, compare_pool, refusals
 from fleethook.engines.overrider.convert.pool_conversion import convert_pool
+from fleethook.engines.overrider.convert.remarks import Remark, Subject, check_pools, compare_pool, refusals
 from fleethook.engines.overrider.convert.subject_conversion import prepare_trial, with_tweaks
 from fleethook.model.openyurt import YURT_APP_DAEMON
 from tests.builders import entry, image, node_pool, overrider, patch, pool, store_of, tweak, yurt_app_daemon
