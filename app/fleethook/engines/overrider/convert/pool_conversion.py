@@ -12,13 +12,14 @@ from fleethook.engines.overrider.convert.operations import (
     Operation,
     applies,
     as_patch,
+    fill_pool,
     find_operations,
     own_maps,
     with_own_maps,
+    with_tokens,
 )
 from fleethook.engines.overrider.convert.states import PoolSource, State, as_v1beta1, base_of, kind_of, states_of
 from fleethook.engines.overrider.convert.subject_conversion import bare_document, with_tweaks
-from fleethook.engines.overrider.convert.tokens import fill_pool, with_tokens
 from fleethook.engines.overrider.entries.items import container_names
 from fleethook.engines.overrider.entries.value_marks import POOL_MARK
 from fleethook.engines.overrider.plan.plan import as_stored, compile_plan
