@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from fleethook.engines.overrider.convert.grouping import group_tweaks
-from fleethook.engines.overrider.convert.pool_conversion import Part, PoolConversion
+from fleethook.engines.overrider.convert.pool_conversion import Part, PoolConversion, group_tweaks
 
 EVERY = frozenset({"a", "b", "c"})
 
