@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.convert.operations import Operation
-from fleethook.engines.overrider.schema.fields import Kind, load_structs, root_name
+from fleethook.engines.overrider.schema.go_structs import Kind, load_structs, root_name
 from fleethook.model.json import JSON, JSONObject
 from fleethook.patch import apply, format_pointer, identical, parse_pointer, resolve_pointer
 

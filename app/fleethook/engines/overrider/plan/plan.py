@@ -31,7 +31,7 @@ from fleethook.engines.overrider.render.keyed_elements import merge_repeated
 from fleethook.engines.overrider.render.overlay import overlay
 from fleethook.engines.overrider.render.undo import as_annotation, hash_text, undo_of
 from fleethook.engines.overrider.schema import DecodedParts, Finding, check_decoded, check_workload, decode_workload
-from fleethook.engines.overrider.schema.fields import Kind
+from fleethook.engines.overrider.schema.go_structs import Kind
 from fleethook.engines.overrider.subject.subject_parts import is_v1beta1
 from fleethook.engines.overrider.template.app_set_v1beta1 import without_owner_marks
 from fleethook.engines.overrider.template.pool_template import (

@@ -10,7 +10,7 @@ from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.item_rules import check_image
 from fleethook.engines.overrider.rules.unknown_fields import PATCH, find_unknown_fields
 from fleethook.engines.overrider.rules.value_shapes import mistyped
-from fleethook.engines.overrider.schema.fields import load_structs
+from fleethook.engines.overrider.schema.go_structs import load_structs
 from fleethook.model.formats.spelling import suggestion
 from fleethook.model.json import JSON
 from fleethook.patch import parse_pointer

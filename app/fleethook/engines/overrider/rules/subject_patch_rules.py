@@ -10,7 +10,7 @@ from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.value_shapes import replicas_problem
 from fleethook.engines.overrider.schema import Finding as WorkloadFinding
 from fleethook.engines.overrider.schema import check_decoded, check_workload, normalize_workload
-from fleethook.engines.overrider.schema.fields import Kind
+from fleethook.engines.overrider.schema.go_structs import Kind
 from fleethook.engines.overrider.subject.subject_parts import (
     TEMPLATES,
     is_v1beta1,

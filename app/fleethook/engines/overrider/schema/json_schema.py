@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fleethook.engines.overrider.schema.fields import Kind
 from fleethook.engines.overrider.schema.formats import FORMATS, QUANTITY
+from fleethook.engines.overrider.schema.go_structs import Kind
 from fleethook.engines.overrider.schema.rules.field_rules import LIMITS, MAPS, REQUIRED, TEXTS
 from fleethook.model.json import JSON, JSONObject
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from fleethook.engines.overrider.schema.fields import load_structs, struct_name
+from fleethook.engines.overrider.schema.go_structs import load_structs, struct_name
 from fleethook.model.formats.spelling import nearest
 from fleethook.model.json import JSON
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.schema.fields import Field, Kind, Struct, load_structs, root_name
+from fleethook.engines.overrider.schema.go_structs import Field, Kind, Struct, load_structs, root_name
 from fleethook.model.formats.quantity_text import stored_quantity, stored_resource
 from fleethook.model.json import JSON, JSONObject
 from fleethook.patch import format_pointer

@@ -11,8 +11,7 @@ from typing import Final
 import msgspec
 
 from fleethook.engines.overrider.entries.patch_limits import LIMITS
-from fleethook.engines.overrider.schema.fields import Kind
-from fleethook.engines.overrider.schema.go_structs import DecodeError, decode_into, print_workload
+from fleethook.engines.overrider.schema.go_structs import DecodeError, Kind, decode_into, print_workload
 from fleethook.engines.overrider.subject.subject_parts import tweaks_of
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSON, JSONObject, as_object

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from fleethook.engines.overrider.schema.fields import load_structs
+from fleethook.engines.overrider.schema.go_structs import load_structs
 from fleethook.engines.overrider.schema.rules.choices import (
     DISCRIMINATED,
     find_conflicts,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.schema.fields import load_structs
+from fleethook.engines.overrider.schema.go_structs import load_structs
 from fleethook.model.json import JSONObject
 
 
