@@ -5,12 +5,18 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.schema.messages import (
+    Finding,
     describe_enum,
     describe_type,
     describe_unknown,
     nearest,
     shown_value,
 )
+
+
+@pytest.mark.parametrize(("pointer", "text"), [("/spec/x", "/spec/x: is wrong"), ("", "the workload: is wrong")])
+def test_the_text_names_the_member_or_the_workload(pointer: str, text: str) -> None:
+    assert str(Finding(pointer, "value", "is wrong")) == text
 
 
 @pytest.mark.parametrize(
