@@ -4,7 +4,7 @@ The package data is generated from a running kube-apiserver and from the Go type
 """
 
 from fleethook.engines.overrider.schema.check import check_decoded, check_workload
-from fleethook.engines.overrider.schema.messages import Finding
+from fleethook.engines.overrider.schema.findings import Finding
 from fleethook.engines.overrider.schema.normalize import DecodedParts, Normalized, decode_workload, normalize_workload
 
 __all__ = [

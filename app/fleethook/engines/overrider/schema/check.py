@@ -9,16 +9,16 @@ import msgspec
 from jsonschema_rs import Draft4Validator, ValidationError
 
 from fleethook.engines.overrider.entries.value_marks import as_sample
-from fleethook.engines.overrider.schema.formats import FORMATS
-from fleethook.engines.overrider.schema.go_structs import Kind, load_structs, root_name, struct_name
-from fleethook.engines.overrider.schema.json_schema import json_schema, load_openapi
-from fleethook.engines.overrider.schema.messages import (
+from fleethook.engines.overrider.schema.findings import (
     Finding,
     describe_enum,
     describe_type,
     describe_unknown,
     shown_value,
 )
+from fleethook.engines.overrider.schema.formats import FORMATS
+from fleethook.engines.overrider.schema.go_structs import Kind, load_structs, root_name, struct_name
+from fleethook.engines.overrider.schema.json_schema import json_schema, load_openapi
 from fleethook.engines.overrider.schema.normalize import decode_workload
 from fleethook.engines.overrider.schema.rules.duplicates import find_duplicates
 from fleethook.engines.overrider.schema.rules.field_rules import MAX_MODE

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fleethook.engines.overrider.schema import check_workload
-from fleethook.engines.overrider.schema.messages import Finding
+from fleethook.engines.overrider.schema.findings import Finding
 from fleethook.engines.overrider.schema.rules.rules import find_violations
 from tests.workload_samples import full_deployment, full_stateful_set
 

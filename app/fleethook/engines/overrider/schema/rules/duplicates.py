@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from fleethook.engines.overrider.schema.messages import Finding
+from fleethook.engines.overrider.schema.findings import Finding
 from fleethook.model.json import JSON, JSONObject, as_object
 
 _POD_SPEC: Final = "/spec/template/spec"

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from fleethook.engines.overrider.entries.value_marks import as_sample
+from fleethook.engines.overrider.schema.findings import Violation, shown_value
 from fleethook.engines.overrider.schema.formats import FORMATS
-from fleethook.engines.overrider.schema.messages import Violation, shown_value
 from fleethook.engines.overrider.schema.rules.struct_rules import Rule
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.model.selectors import compile_selector

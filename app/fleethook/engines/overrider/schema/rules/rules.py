@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Final, NamedTuple
 
+from fleethook.engines.overrider.schema.findings import Finding, Violation
 from fleethook.engines.overrider.schema.go_structs import Kind, load_structs, root_name, struct_name
-from fleethook.engines.overrider.schema.messages import Finding, Violation
 from fleethook.engines.overrider.schema.rules.choices import (
     DISCRIMINATED,
     find_conflicts,
