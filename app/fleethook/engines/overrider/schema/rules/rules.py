@@ -6,13 +6,13 @@ from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.schema.findings import Finding, Violation
 from fleethook.engines.overrider.schema.go_structs import Kind, load_structs, root_name, struct_name
+from fleethook.engines.overrider.schema.pod_rules import POD_RULES
 from fleethook.engines.overrider.schema.rules.choices import (
     DISCRIMINATED,
     find_conflicts,
     find_disallowed,
     load_choices,
 )
-from fleethook.engines.overrider.schema.rules.pod_rules import POD_RULES
 from fleethook.engines.overrider.schema.rules.struct_rules import STRUCT_RULES, Rule
 from fleethook.model.json import JSON, JSONObject, enumerate_objects
 from fleethook.patch import format_pointer
