@@ -13,7 +13,7 @@ from fleethook.engines.overrider.schema.rules.choices import (
     find_disallowed,
     load_choices,
 )
-from fleethook.engines.overrider.schema.rules.struct_rules import STRUCT_RULES, Rule
+from fleethook.engines.overrider.schema.struct_rules import STRUCT_RULES, Rule
 from fleethook.model.json import JSON, JSONObject, enumerate_objects
 from fleethook.patch import format_pointer
 
