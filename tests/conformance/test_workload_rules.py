@@ -6,7 +6,7 @@ import pytest
 
 from fleethook.engines.overrider.schema import check_workload
 from fleethook.engines.overrider.schema.go_structs import load_structs
-from fleethook.engines.overrider.schema.rules.field_rules import LIMITS, MAPS, REQUIRED, TEXTS
+from fleethook.engines.overrider.schema.json_schema import LIMITS, MAPS, REQUIRED, TEXTS
 from tests.workload_rules import load_rows, make_workload, place
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from fleethook.engines.overrider.schema.formats import FORMATS
-from fleethook.engines.overrider.schema.rules.field_rules import TEXTS
+from fleethook.engines.overrider.schema.json_schema import TEXTS
 
 VALID = {
     "driver-name": ["csi.example.com", "CSI.Example"],
