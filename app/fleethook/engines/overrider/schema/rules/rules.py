@@ -1,5 +1,6 @@
 """Finds violations of the rules about several members of a struct: choices, `STRUCT_RULES` and `POD_RULES`."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Final, NamedTuple
@@ -7,15 +8,144 @@ from typing import Final, NamedTuple
 from fleethook.engines.overrider.schema.findings import Finding, Violation
 from fleethook.engines.overrider.schema.go_structs import Kind, load_structs, root_name, struct_name
 from fleethook.engines.overrider.schema.pod_rules import POD_RULES
-from fleethook.engines.overrider.schema.rules.choices import (
-    DISCRIMINATED,
-    find_conflicts,
-    find_disallowed,
-    load_choices,
-)
 from fleethook.engines.overrider.schema.struct_rules import STRUCT_RULES, Rule
-from fleethook.model.json import JSON, JSONObject, enumerate_objects
+from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.patch import format_pointer
+
+
+class Choice(NamedTuple):
+    """The members of a struct that exclude each other."""
+
+    members: frozenset[str]
+    needed: bool
+    """Whether kube-apiserver refuses a struct without any of them."""
+    default: str = ""
+    """The member that kube-apiserver adds if none is set, ``""`` if it adds none."""
+
+
+class Discriminated(NamedTuple):
+    """A member that is allowed only with certain values of another one, such as ``type``."""
+
+    discriminator: str
+    member: str
+    values: frozenset[str]
+    """The values of the discriminator that allow the member."""
+    needed: bool
+    """Whether these values need the member."""
+
+
+_KEYED_SOURCES: Final = frozenset({"configMapKeyRef", "fieldRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef"})
+_CHOICES: Final[Mapping[str, Choice]] = {
+    "core.v1.DownwardAPIVolumeFile": Choice(frozenset({"fieldRef", "resourceFieldRef"}), needed=True),
+    "core.v1.EnvFromSource": Choice(frozenset({"configMapRef", "secretRef"}), needed=True),
+    "core.v1.EnvVar": Choice(frozenset({"value", "valueFrom"}), needed=False),
+    "core.v1.EnvVarSource": Choice(_KEYED_SOURCES, needed=True),
+    "core.v1.LifecycleHandler": Choice(frozenset({"exec", "httpGet", "sleep", "tcpSocket"}), needed=True),
+    "core.v1.PodResourceClaim": Choice(frozenset({"resourceClaimName", "resourceClaimTemplateName"}), needed=True),
+    "core.v1.Probe": Choice(frozenset({"exec", "grpc", "httpGet", "tcpSocket"}), needed=True),
+    "core.v1.VolumeMount": Choice(frozenset({"subPath", "subPathExpr"}), needed=False),
+}
+_LOCALHOST: Final = Discriminated("type", "localhostProfile", frozenset({"Localhost"}), needed=True)
+_ROLLING: Final = Discriminated("type", "rollingUpdate", frozenset({"RollingUpdate", ""}), needed=False)
+DISCRIMINATED: Final[Mapping[str, Discriminated]] = {
+    "apps.v1.DeploymentStrategy": _ROLLING,
+    "apps.v1.StatefulSetUpdateStrategy": _ROLLING,
+    "core.v1.AppArmorProfile": _LOCALHOST,
+    "core.v1.SeccompProfile": _LOCALHOST,
+}
+
+
+@cache
+def load_choices() -> Mapping[str, Choice]:
+    """Return the choices by the names of their structs; each struct has one at most."""
+    structs = load_structs()
+    sources = frozenset(structs["core.v1.Volume"]) - {"name"}
+    projections = frozenset(structs["core.v1.VolumeProjection"])
+    return {
+        **_CHOICES,
+        "core.v1.Volume": Choice(sources, needed=False, default="emptyDir"),
+        "core.v1.VolumeProjection": Choice(projections, needed=False),
+    }
+
+
+def find_conflicts(choice: Choice, node: JSONObject) -> Iterator[tuple[str, str]]:
+    """Yield the member, ``""`` for the struct, and the message of a violation of a choice.
+
+    Args:
+        choice: The choice of the struct.
+        node: The struct, without members that are empty.
+    """
+    given = [name for name in node if name in choice.members]
+    if len(given) > 1:
+        advice = "remove one of them" if len(given) == 2 else f"keep one of {', '.join(given)}"
+        yield given[1], f"may not be set together with {given[0]}: {advice}"
+    elif choice.needed and not given:
+        yield "", f"must have one of {', '.join(sorted(choice.members))}"
+
+
+def find_disallowed(rule: Discriminated, node: JSONObject) -> Iterator[tuple[str, str]]:
+    """Yield the member and the message of a violation of a rule about a discriminator.
+
+    Args:
+        rule: The rule of the struct.
+        node: The struct, without members that are empty.
+    """
+    value, wanted = node.get(rule.discriminator, ""), " or ".join(sorted(rule.values - {""}))
+    if rule.member in node and value not in rule.values:
+        yield rule.member, f"may only be set if {rule.discriminator} is {wanted}, not {value}"
+    elif rule.needed and rule.member not in node and value in rule.values:
+        yield rule.member, f"is required if {rule.discriminator} is {wanted}"
+
+
+_POD_SPEC: Final = "/spec/template/spec"
+_CONTAINER_LISTS: Final = ("initContainers", "containers")
+_IN_POD: Final = (
+    ("volumes", ("name",)),
+    ("resourceClaims", ("name",)),
+    ("schedulingGates", ("name",)),
+    ("topologySpreadConstraints", ("topologyKey", "whenUnsatisfiable")),
+)
+_IN_CONTAINER: Final = (
+    ("ports", ("name",)),
+    ("resizePolicy", ("resourceName",)),
+    ("volumeDevices", ("devicePath",)),
+    ("volumeMounts", ("mountPath",)),
+)
+
+
+def find_duplicates(workload: JSONObject) -> Iterator[Finding]:
+    """Yield a finding for each element of the pod template whose identity an earlier element has."""
+    pod_spec = as_object(as_object(as_object(workload.get("spec")).get("template")).get("spec"))
+    yield from _find_repeated([(_POD_SPEC, pod_spec, name) for name in _CONTAINER_LISTS], ("name",))
+    for name, keys in _IN_POD:
+        yield from _find_repeated([(_POD_SPEC, pod_spec, name)], keys)
+    for list_name in _CONTAINER_LISTS:
+        for pointer, container in _list_elements(_POD_SPEC, pod_spec, list_name):
+            for name, keys in _IN_CONTAINER:
+                yield from _find_repeated([(pointer, container, name)], keys)
+
+
+_List = tuple[str, JSON, str]
+"""The pointer of an object, the object, and the name of a list in it."""
+
+
+def _find_repeated(lists: list[_List], keys: tuple[str, ...]) -> Iterator[Finding]:
+    first: dict[tuple[JSON, ...], str] = {}
+    for pointer, element in (found for where in lists for found in _list_elements(*where)):
+        identity = tuple(element.get(key) for key in keys)
+        if not all(isinstance(value, str) for value in identity):
+            continue  # An optional member, or one with a wrong type, which has its own finding.
+        earlier = first.setdefault(identity, pointer)
+        if earlier != pointer:
+            identifying = ", ".join(f"{key} {json.dumps(value)}" for key, value in zip(keys, identity, strict=True))
+            yield Finding(pointer, "duplicate", f"{earlier} has the same {identifying}: rename or remove one of them")
+
+
+def _list_elements(pointer: str, node: JSON, name: str) -> Iterator[tuple[str, JSONObject]]:
+    elements = as_object(node).get(name)
+    for index, element in enumerate(elements if isinstance(elements, list) else ()):
+        if isinstance(element, dict):
+            yield f"{pointer}/{name}/{index}", element
 
 
 class _Place(NamedTuple):
