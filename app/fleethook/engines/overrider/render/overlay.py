@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fleethook.engines.overrider.render.keyed_elements import Identity, index_elements, merge_elements
-from fleethook.engines.overrider.schema.rules.rules import load_choices
+from fleethook.engines.overrider.schema.violations import load_choices
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.merge_keys import MergeSchema
 

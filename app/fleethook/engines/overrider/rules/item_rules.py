@@ -21,7 +21,7 @@ from fleethook.engines.overrider.rules.value_shapes import (
     replicas_problem,
     text,
 )
-from fleethook.engines.overrider.schema.rules.rules import load_choices
+from fleethook.engines.overrider.schema.violations import load_choices
 from fleethook.model.formats.image_reference import image_problem
 from fleethook.model.formats.names import label_key_problem, label_value_problem
 from fleethook.model.json import JSON, as_object

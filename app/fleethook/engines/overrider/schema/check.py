@@ -20,7 +20,7 @@ from fleethook.engines.overrider.schema.formats import FORMATS
 from fleethook.engines.overrider.schema.go_structs import Kind, load_structs, root_name, struct_name
 from fleethook.engines.overrider.schema.json_schema import MAX_MODE, json_schema, load_openapi
 from fleethook.engines.overrider.schema.normalize import decode_workload
-from fleethook.engines.overrider.schema.rules.rules import find_duplicates, find_violations
+from fleethook.engines.overrider.schema.violations import find_duplicates, find_violations
 from fleethook.model.json import JSON, JSONObject
 from fleethook.patch import format_pointer
 

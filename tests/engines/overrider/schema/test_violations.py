@@ -10,7 +10,7 @@ import pytest
 from fleethook.engines.overrider.schema import check_workload
 from fleethook.engines.overrider.schema.findings import Finding
 from fleethook.engines.overrider.schema.go_structs import load_structs
-from fleethook.engines.overrider.schema.rules.rules import (
+from fleethook.engines.overrider.schema.violations import (
     DISCRIMINATED,
     find_conflicts,
     find_disallowed,
