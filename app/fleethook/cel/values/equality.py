@@ -13,7 +13,7 @@ _ORDERED: Final = frozenset({str, bytes, bool, Timestamp, Duration})
 _LISTS: Final = frozenset({list, GrowingList})
 _MAPS: Final = frozenset({dict, GrowingMap})
 # Comparing this many characters takes the time of comparing one element.
-_CHARACTERS_PER_ELEMENT: Final = 100
+_CHARACTERS_PER_COMPARISON: Final = 100
 # `is_equal` is recursive: deeper values could overflow the stack. No Kubernetes object is this deep.
 MAX_DEPTH: Final = 200
 
@@ -30,7 +30,7 @@ def is_equal(left: Any, right: Any, depth: int = 0) -> bool:
     kind, other = type(left), type(right)
     if kind is other and kind in _ORDERED:
         if kind is str or kind is bytes:
-            spend(min(len(left), len(right)) // _CHARACTERS_PER_ELEMENT)
+            spend(min(len(left), len(right)) // _CHARACTERS_PER_COMPARISON)
         return bool(left == right)
     if kind in _NUMBERS:
         return other in _NUMBERS and bool(left == right)

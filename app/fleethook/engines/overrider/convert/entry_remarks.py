@@ -15,7 +15,7 @@ from fleethook.model.openyurt import NODE_POOL, NODEPOOL_TOKEN, YURT_APP_DAEMON
 _TOLERATIONS: Final = "/spec/template/spec/tolerations"
 _BASIC: Final = ("image", "replicas")
 _LEAVING: Final = ("initialReplicas", "leave")
-_SELECTOR: Final = re.compile(r"/\[[^/]*=")
+_ELEMENT_SELECTOR: Final = re.compile(r"/\[[^/]*=")
 
 
 def describe_entries(
@@ -46,7 +46,7 @@ def describe_entries(
         if pools and isinstance(selector := entry.get("poolSelector"), dict) and selector not in selectors:
             text = "the selector becomes a list of node pools: add new node pools to the tweak"
             yield Remark("warning", "listed-pools", key, f"entries[{number}].poolSelector", text)
-        yield from _describe(entry, f"entries[{number}]", late, key)
+        yield from _describe_entry(entry, f"entries[{number}]", late, key)
         if not pools:
             yield Remark("note", "unused", key, f"entries[{number}]", "applies to no node pool, so it is not converted")
     yield from _describe_unset(conversions, subject)
@@ -71,7 +71,7 @@ def _sets_tolerations(part: Part) -> bool:
     return not part.owner and any(path.startswith(_TOLERATIONS) for path in paths)
 
 
-def _describe(entry: JSONObject, field: str, late: set[str], key: ObjectKey) -> Iterator[Remark]:
+def _describe_entry(entry: JSONObject, field: str, late: set[str], key: ObjectKey) -> Iterator[Remark]:
     listed = entry.get("pools") or []
     every = isinstance(listed, list) and EVERY_POOL in listed
     if every and any(isinstance(name, str) and name.startswith(EXCLUDE) for name in listed):
@@ -83,7 +83,7 @@ def _describe(entry: JSONObject, field: str, late: set[str], key: ObjectKey) -> 
         path, at = str(as_object(patch).get("path", "")), f"{field}.patches[{position}]"
         if NODEPOOL_TOKEN in path:
             yield _report_one_per_pool(f"{at}.path", key, every=every)
-        if _SELECTOR.search(path):
+        if _ELEMENT_SELECTOR.search(path):
             text = "the converted path selects list elements by index: edit it when the template's list changes"
             yield Remark("note", "index", key, f"{at}.path", text)
 

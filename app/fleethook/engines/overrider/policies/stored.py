@@ -44,14 +44,16 @@ def compile_stored(overrider: JSONObject, *, store: StoreView, options: Options 
     cluster, _, namespace, name = key_of(overrider)
     subject = find_subject(overrider, cluster=cluster, namespace=namespace, store=store)
     if subject is None:
-        return _refuse("subject", "its subject is not known, and the policy needs its template; add the subject")
+        return _build_refusal("subject", "its subject is not known, and the policy needs its template; add the subject")
     subject_name = subject.document["metadata"]["name"]
     bound = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=subject.group_kind, name=subject_name)
     if bound and bound[0]["metadata"]["name"] != name:
         effective = bound[0]["metadata"]["name"]
-        return _refuse("subject", f"the overrider {effective} of the same subject is in effect; delete one of them")
+        return _build_refusal(
+            "subject", f"the overrider {effective} of the same subject is in effect; delete one of them"
+        )
     if cluster:
-        return _refuse("", "a policy of one kube-apiserver cannot select the objects of a logical cluster")
+        return _build_refusal("", "a policy of one kube-apiserver cannot select the objects of a logical cluster")
     return _compile_for(subject, overrider, store, options)
 
 
@@ -64,7 +66,7 @@ def _compile_for(subject: Subject, overrider: JSONObject, store: StoreView, opti
     return compile_overrider(group_kind, document, overrider, pools=pools, options=options)
 
 
-def _refuse(entry: str, reason: str) -> Compilation:
+def _build_refusal(entry: str, reason: str) -> Compilation:
     return Compilation((), "", (Refusal(entry, "", reason),))
 
 
