@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fleethook.cel.evaluation import spend
 from fleethook.cel.functions import Function
-from fleethook.cel.values.equality import COMPARISONS, contains, is_equal
+from fleethook.cel.values.operators import COMPARISONS, contains, is_equal
 from fleethook.cel.values.times import Duration, Timestamp, make_duration
 from fleethook.cel.values.values import (
     MAX_INT,

@@ -9,7 +9,7 @@ from math import isinf, isnan
 from typing import Any, Final
 
 from fleethook.cel.functions import Function
-from fleethook.cel.values.equality import COMPARISONS
+from fleethook.cel.values.operators import COMPARISONS
 from fleethook.cel.values.times import (
     HOURS,
     MINUTES,

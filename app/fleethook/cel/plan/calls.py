@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fleethook.cel.evaluation import COST, LIMIT, Evaluate, Frame, LimitReachedError
 from fleethook.cel.plan.costs import CallCost, compute_comparison_cost, compute_equality_cost
-from fleethook.cel.values.equality import is_equal
+from fleethook.cel.values.operators import is_equal
 from fleethook.cel.values.values import NO_SUCH_OVERLOAD, NONE, CelError, Foreign, Optional
 
 _NO_SUCH_OVERLOAD: Final = CelError(NO_SUCH_OVERLOAD)

@@ -46,8 +46,7 @@ from fleethook.cel.plan.calls import (
 from fleethook.cel.plan.comprehensions import Loop, compile_accumulator, compile_loop
 from fleethook.cel.plan.costs import find_call_cost
 from fleethook.cel.plan.literals import Entry, compile_list, compile_map, compile_message
-from fleethook.cel.values.equality import contains
-from fleethook.cel.values.operators import OPERATORS, negate
+from fleethook.cel.values.operators import OPERATORS, contains, negate
 from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, CelType, Uint
 
 
