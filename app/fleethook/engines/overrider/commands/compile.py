@@ -20,9 +20,8 @@ from fleethook.cluster.manifests.yaml_lines import FieldLines
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.overrider.policies.compilation import Refusal
-from fleethook.engines.overrider.policies.compiler import Options
+from fleethook.engines.overrider.policies.compiler import Compiled, Options, compile_all
 from fleethook.engines.overrider.policies.documents import FailurePolicy
-from fleethook.engines.overrider.policies.stored import Compiled, compile_all
 from fleethook.engines.overrider.preview.manifest_findings import check_documents
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 

@@ -1,10 +1,13 @@
 """Compiles an overrider with its subject to MutatingAdmissionPolicies (KEP-3962)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
+from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.cluster.store.store import key_of
+from fleethook.engines.overrider.admission.dry_run import Subject, find_subject
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan, SharedPlan
@@ -21,11 +24,13 @@ from fleethook.engines.overrider.policies.documents import (
 )
 from fleethook.engines.overrider.policies.form import Form, compile_form
 from fleethook.engines.overrider.render.delta import leaves
+from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
+from fleethook.engines.overrider.subject.pools import pools_of_subject
 from fleethook.engines.overrider.subject.subject_parts import is_v1beta1, workload_kinds
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
-from fleethook.model.openyurt import REF_APP_SET_LABEL
+from fleethook.model.openyurt import GROUP, NODE_POOL, REF_APP_SET_LABEL, YURT_APP_OVERRIDER
 from fleethook.patch import format_pointer
 
 MAX_FORMS: Final = 20
@@ -177,3 +182,65 @@ def _refuse(plan: PoolPlan, error: Unsupported) -> Refusal:
         if error.tokens and tokens[:shared] == error.tokens[:shared]:
             return Refusal(plan.values.fill_text(source.field), pointer, str(error))
     return Refusal("entries", pointer, str(error))
+
+
+class Compiled(NamedTuple):
+    """An overrider with its policies."""
+
+    overrider: JSONObject
+    compilation: Compilation
+
+    @property
+    def key(self) -> ObjectKey:
+        """The key of the overrider."""
+        return key_of(self.overrider)
+
+    @property
+    def subject(self) -> ObjectKey | None:
+        """The key of its subject, which may not exist; None if the overrider names none of OpenYurt."""
+        kind, name = subject_of(self.overrider) or ("", "")
+        return self.key._replace(group_kind=GroupKind(GROUP, kind), name=name) if kind else None
+
+
+def compile_stored(overrider: JSONObject, *, store: StoreView, options: Options = DEFAULT_OPTIONS) -> Compilation:
+    """Return the policies of a stored overrider, or the reasons why it has none.
+
+    Args:
+        overrider: The overrider.
+        store: Its subject, the other overriders of the subject, and the NodePools.
+        options: The choices of the operator.
+    """
+    cluster, _, namespace, name = key_of(overrider)
+    subject = find_subject(overrider, cluster=cluster, namespace=namespace, store=store)
+    if subject is None:
+        return _build_refusal("subject", "its subject is not known, and the policy needs its template; add the subject")
+    subject_name = subject.document["metadata"]["name"]
+    bound = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=subject.group_kind, name=subject_name)
+    if bound and bound[0]["metadata"]["name"] != name:
+        effective = bound[0]["metadata"]["name"]
+        return _build_refusal(
+            "subject", f"the overrider {effective} of the same subject is in effect; delete one of them"
+        )
+    if cluster:
+        return _build_refusal("", "a policy of one kube-apiserver cannot select the objects of a logical cluster")
+    return _compile_for(subject, overrider, store, options)
+
+
+def _compile_for(subject: Subject, overrider: JSONObject, store: StoreView, options: Options) -> Compilation:
+    group_kind, document, cluster = subject
+    pools = {
+        name: store.get(cluster, NODE_POOL, "", name)
+        for name in pools_of_subject(group_kind, document, cluster=cluster, store=store)
+    }
+    return compile_overrider(group_kind, document, overrider, pools=pools, options=options)
+
+
+def _build_refusal(entry: str, reason: str) -> Compilation:
+    return Compilation((), "", (Refusal(entry, "", reason),))
+
+
+def compile_all(store: StoreView, clusters: list[str], *, options: Options = DEFAULT_OPTIONS) -> Iterator[Compiled]:
+    """Yield each overrider of the store with its policies, by namespace and name."""
+    for cluster in clusters:
+        for overrider in sorted(store.each(cluster, YURT_APP_OVERRIDER), key=key_of):
+            yield Compiled(overrider, compile_stored(overrider, store=store, options=options))
