@@ -5,14 +5,20 @@ from typing import NamedTuple
 
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.cluster.store.store import key_of
-from fleethook.engines.overrider.convert.entry_remarks import describe_entries
 from fleethook.engines.overrider.convert.pool_conversion import (
     PoolConversion,
     convert_pool,
     find_selectors,
     group_tweaks,
 )
-from fleethook.engines.overrider.convert.remarks import Remark, Subject, check_pools, compare_pool, refusals
+from fleethook.engines.overrider.convert.remarks import (
+    Remark,
+    Subject,
+    check_pools,
+    compare_pool,
+    describe_entries,
+    refusals,
+)
 from fleethook.engines.overrider.convert.states import PoolSource
 from fleethook.engines.overrider.convert.subject_conversion import (
     convert_subject,
