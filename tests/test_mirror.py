@@ -13,7 +13,6 @@ ROOT: Final = Path(__file__).parents[1]
 EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "these define only types, constants and exceptions that keep their arguments": (
         "engines/crds/crds_errors.py",
-        "cel/cel_errors.py",
         "model/openyurt.py",
     ),
     "the base class of the parser has no public method; tests/engines/interpret/lua/syntax/test_parser.py has its errors": (

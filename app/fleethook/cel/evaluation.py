@@ -1,5 +1,6 @@
-"""The state of one evaluation that functions need: access decisions, usage, and pending access checks.
+"""One evaluation of an expression: its frame, its usage, its access checks, and its errors.
 
+The caller of this package creates a SubjectAccessReview for each access check; this package calls no API server.
 Functions receive only their arguments, so a context variable holds the current evaluation.
 """
 

@@ -1,4 +1,4 @@
-"""Programs: match conditions that are compiled once and evaluated for each request."""
+"""Programs: match conditions that are compiled once and evaluated with the variables of each request."""
 
 import re
 from functools import cached_property

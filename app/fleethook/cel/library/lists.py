@@ -1,4 +1,7 @@
-"""Functions of lists (k8s.io/apiserver/pkg/cel/library/lists.go), and the string functions with the same names."""
+"""Functions of lists, sets, maps and optionals, and the string functions with the names of list functions.
+
+Sources: k8s.io/apiserver/pkg/cel/library/lists.go, and cel-go's ext/lists.go, ext/sets.go and cel/library.go.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import cmp_to_key

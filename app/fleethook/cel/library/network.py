@@ -1,4 +1,4 @@
-"""IP addresses and CIDRs (k8s.io/apiserver/pkg/cel/library/ip.go and cidr.go, Go's net/netip)."""
+"""IP addresses, CIDRs and URLs (k8s.io/apiserver/pkg/cel/library: ip.go, cidr.go, urls.go; Go's net/netip, net/url)."""
 
 import re
 from ipaddress import IPv4Address, IPv6Address, ip_address

@@ -1,4 +1,4 @@
-"""The standard functions of CEL without conversions (cel-spec, Standard Definitions)."""
+"""The standard functions of CEL (cel-spec, Standard Definitions), with conversions as Go's package strconv has them."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""String functions: version 2 of cel-go's ext.Strings, which counts positions in code points."""
+"""String functions: version 2 of cel-go's ext.Strings, which counts positions in code points, with ``format``."""
 
 import math
 import re

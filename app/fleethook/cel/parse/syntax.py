@@ -1,4 +1,7 @@
-"""The syntax tree of an expression (cel-go: common/ast/expr.go). The type checker adds types and overloads to it."""
+"""The syntax tree of an expression (cel-go: common/ast/expr.go), and the errors at places in it (common/error.go).
+
+The type checker adds types and overloads to the tree.
+"""
 
 import copy
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Variables and their members, such as ``object.spec.hosts[0]`` (cel-go: interpreter/attributes.go).
+"""The parts of a planned expression: constants, code, and attributes such as ``object.spec.hosts[0]``.
 
-cel-go charges 1 for the attribute and 1 for each member that it looks up. For the branches of ``c ? a : b`` it charges
-the members only.
+cel-go (interpreter/attributes.go) charges 1 for the attribute and 1 for each member that it looks up. For the branches
+of ``c ? a : b`` it charges the members only.
 """
 
 from collections.abc import Sequence

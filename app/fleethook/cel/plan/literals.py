@@ -1,4 +1,8 @@
-"""Compiles literals of lists and maps (cel-go: evalList, evalMap)."""
+"""Compiles literals of lists, maps and messages (cel-go: evalList, evalMap, evalObj).
+
+Messages are protobuf's well-known types, such as ``google.protobuf.Int64Value{value: 1}``. The values of Kubernetes
+have no others, so all others are errors at run time, as in kube-apiserver.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple

@@ -1,4 +1,4 @@
-"""Arithmetic operators of numbers, and ``+`` of strings, lists, timestamps and durations."""
+"""Operators: arithmetic, equality, order, and membership in lists and maps."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence

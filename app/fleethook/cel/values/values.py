@@ -1,4 +1,4 @@
-"""Values of expressions.
+"""Values of expressions, and their quoted forms.
 
 Decoded JSON needs no conversion: None, bool, int, float, str, list and dict are CEL values. This module has the other
 types.

@@ -20,6 +20,7 @@ from fleethook.engines.overrider.entries.value_marks import POOL_MARK
 from fleethook.patch import apply
 from tests.builders import container, pod_template, workload
 
+SPEC = "/spec/template/spec"
 BEFORE = workload(template=pod_template(containers=[container("a"), container("b", args=["x"])]))
 
 

@@ -9,6 +9,7 @@ from fleethook.engines.overrider.convert.subject_conversion import (
     bare_document,
     convert_subject,
     find_refusal,
+    metadata_of,
     prepare_trial,
     with_tweaks,
 )
@@ -145,3 +146,9 @@ def test_a_volume_that_is_missing_without_the_tweak_is_no_refusal() -> None:
     mounting = patch("add", f"{SPEC}/containers/0/volumeMounts", MOUNT)
     assert refuse(mounting, of=trial(workload(template=pods))) == ""
     assert refuse(mounting, of=trial(containers=[container(volumeMounts=MOUNT)])) == ""
+
+
+def test_metadata_has_no_members_that_an_apiserver_sets() -> None:
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "b"}
+    metadata = {"name": "demo", "namespace": "", "uid": "u", "labels": {}, "annotations": annotations, "generation": 2}
+    assert metadata_of({"metadata": metadata}) == {"name": "demo", "annotations": {"a": "b"}}

@@ -27,10 +27,7 @@ def remove(changed: TargetOptions = TargetOptions()) -> None:
     """
     from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
     from fleethook.cluster.registration.condition_client import ConditionClient  # noqa: PLC0415 - as above
-    from fleethook.engines.overrider.policies.policy_client import (
-        PolicyClient,
-        remove_policies,
-    )
+    from fleethook.engines.overrider.policies.policy_client import PolicyClient, remove_policies  # noqa: PLC0415 - as above
 
     target = changed.find_to_change()
 

@@ -2,7 +2,8 @@
 
 OpenYurt's controller decodes a patched workload into the struct that it encoded, so members that a patch removed stay
 (`fleethook.engines.overrider.schema.go_structs`). An explicit null or zero value in the patch unsets most of them, but
-not the keys of maps, such as labels and node selectors.
+not the keys of maps, such as labels and node selectors. A patch cannot address a member with a zero value that Go
+omitted, so conversions use documents without zero values.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,7 @@
-"""Finds the JSON Patch operations between two states of a workload that tweaks support: add, remove and replace."""
+"""Finds the JSON Patch operations between two states of a workload that tweaks support: add, remove and replace.
+
+The name of a node pool is a mark while pools are compared. In tweaks, it is OpenYurt's token.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple

@@ -1,7 +1,8 @@
-"""Converts the entries of one node pool to tweaks, step by step.
+"""Converts the entries of each node pool to tweaks, and groups those of pools that need the same ones.
 
 OpenYurt applies all replicas and images of a pool first, and then all patches. An item becomes replicas or an image
-only if that order has the same result, which the conversion tries. Otherwise the item becomes patches.
+only if that order has the same result, which the conversion tries. Otherwise the item becomes patches. The tweaks of
+each pool keep their order. Tweaks without a common pool may appear in any order.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

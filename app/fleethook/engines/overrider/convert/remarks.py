@@ -1,4 +1,4 @@
-"""Compares the workload of each node pool before and after a conversion, and finds tweaks that OpenYurt refuses."""
+"""The remarks of a conversion: lost values, refused tweaks, and entries that have another form as tweaks."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,8 @@
-"""Renders the workload of one node pool step by step, from the bare template to the last entry.
+"""Renders the workload of one node pool step by step in the form of v1beta1, from the bare template to the last entry.
 
-Each state has the form of v1beta1 (`fleethook.engines.overrider.convert.states`). The first one is the workload of
-the converted subject without tweaks. The last one is the expected result of the tweaks.
+The first state is the workload of the converted subject without tweaks. The last one is the expected result of the
+tweaks. Some members always differ between the versions: the labels and annotations by which OpenYurt finds and compares
+its workloads, the owner reference, and the node pool, which is a node selector instead of a node affinity expression.
 """
 
 import re
@@ -136,20 +137,6 @@ def _get_terms(pod_spec: Mapping[str, JSON]) -> list[JSON]:
     node_affinity = as_object(as_object(pod_spec.get("affinity")).get("nodeAffinity"))
     terms = as_object(node_affinity.get(REQUIRED)).get("nodeSelectorTerms")
     return terms if isinstance(terms, list) else []
-
-
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-
-
-def metadata_of(subject: JSONObject) -> JSONObject:
-    """Return the metadata of a converted subject, without members that an apiserver sets."""
-    metadata = subject["metadata"]
-    made: JSONObject = {name: metadata[name] for name in ("name", "namespace") if metadata.get(name)}
-    annotations = {name: text for name, text in as_object(metadata.get("annotations")).items() if name != _LAST_APPLIED}
-    for name, values in (("labels", metadata.get("labels")), ("annotations", annotations)):
-        if values:
-            made[name] = values
-    return made
 
 
 _STEP: Final = re.compile(r"entries\[(\d+)\]\.(items|patches)\[(\d+)\]")

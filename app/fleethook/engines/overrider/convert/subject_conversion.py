@@ -1,10 +1,14 @@
-"""Converts a subject of v1alpha1 to a YurtAppSet v1beta1 without tweaks."""
+"""Converts a subject of v1alpha1 to a YurtAppSet v1beta1, and predicts whether OpenYurt's webhook admits its tweaks.
+
+The webhook applies each tweak to the template without a node pool (yurtappset_validation.go, OpenYurt v1.7.0). Of
+Kubernetes' validation of the result, only mounts of volumes are checked here, because a mount and its volume may come
+from two entries.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.convert.losses import without_zeros
-from fleethook.engines.overrider.convert.states import metadata_of
 from fleethook.engines.overrider.entries.items import CONTAINER_LISTS
 from fleethook.engines.overrider.subject.subject_parts import TEMPLATES, templates_of
 from fleethook.engines.overrider.template.pool_template import PoolTemplate, SubjectError, members_of
@@ -13,6 +17,19 @@ from fleethook.engines.overrider.template.tweaks import apply_tweaks
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import API_VERSION_V1BETA1, YURT_APP_SET
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def metadata_of(subject: JSONObject) -> JSONObject:
+    """Return the metadata of a converted subject, without members that an apiserver sets."""
+    metadata = subject["metadata"]
+    made: JSONObject = {name: metadata[name] for name in ("name", "namespace") if metadata.get(name)}
+    annotations = {name: text for name, text in as_object(metadata.get("annotations")).items() if name != _LAST_APPLIED}
+    for name, values in (("labels", metadata.get("labels")), ("annotations", annotations)):
+        if values:
+            made[name] = values
+    return made
 
 
 def convert_subject(group_kind: GroupKind, subject: JSONObject, *, kind: str, pools: Sequence[str]) -> JSONObject:

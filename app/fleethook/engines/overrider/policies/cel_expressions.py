@@ -1,4 +1,4 @@
-"""Writes values, member accesses and lists as CEL expressions.
+"""CEL expressions of policies: values, members and places of a workload, and the variables of a policy.
 
 The values of node pools are marks in a plan (`fleethook.engines.overrider.entries.value_marks`). An expression has a
 variable in the place of each mark, so pools that share a plan share the expression, too.

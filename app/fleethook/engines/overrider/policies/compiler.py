@@ -1,4 +1,4 @@
-"""Compiles an overrider with its subject to MutatingAdmissionPolicies (KEP-3962)."""
+"""Compiles overriders with their subjects to MutatingAdmissionPolicies (KEP-3962)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple

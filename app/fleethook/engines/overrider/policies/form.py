@@ -1,4 +1,4 @@
-"""Compiles a plan that pools share to the variables and the expression of a policy."""
+"""Compiles a plan that pools share to the variables and the expression of a policy, with the undo that it records."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple

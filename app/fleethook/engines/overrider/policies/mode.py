@@ -1,4 +1,4 @@
-"""Decides whether a policy or the webhook applies an overrider."""
+"""Decides whether a policy or the webhook applies an overrider, within a limit for all policies of a cluster."""
 
 from collections.abc import Mapping
 from enum import StrEnum

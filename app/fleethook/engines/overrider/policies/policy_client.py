@@ -1,4 +1,4 @@
-"""Requests about policies to kube-apiserver."""
+"""Requests about policies to kube-apiserver: applies, finds and deletes them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable

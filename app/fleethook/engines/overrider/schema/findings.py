@@ -1,4 +1,4 @@
-"""Messages about violations of the schema of a workload: the mistake and its correction."""
+"""Findings about a rendered workload, with messages about the mistake and its correction."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,10 +1,10 @@
-"""Encodes a Deployment or StatefulSet like Go, and decodes JSON into a struct that already has values.
+"""The Go structs behind Deployment and StatefulSet (k8s.io/api), and how Go encodes and decodes them.
 
 OpenYurt's controller encodes a struct, patches the text, and decodes the result into the same struct
 (workloadmanager/tweaks.go, v1.5 to v1.7). Go's ``encoding/json`` sets only the members that the text has. So a member
 that the patch removed stays, and elements of a list inherit members from their predecessors.
 
-This module represents a struct as a JSON object. An absent member has its zero value.
+This module represents a struct as a JSON object. An absent member has its zero value. ``fields.json`` has the fields.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,9 @@
-"""Derives the JSON Schema of workloads from the OpenAPI schemas of kube-apiserver.
+"""Derives the JSON Schema of workloads from the OpenAPI schemas of kube-apiserver, with its rules about single members.
 
 OpenAPI v3.0 is less strict than kube-apiserver's decoder. So this module forbids unknown members, sets the limits of
-integer formats, and gives quantities and int-or-string values a form that a validator can report.
+integer formats, and gives quantities and int-or-string values a form that a validator can report. The rules are those
+of pkg/apis/core/validation and pkg/apis/apps/validation of k8s.io/kubernetes v1.36. Members behind feature gates that
+are off by default have no rules, because kube-apiserver drops them.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,9 @@
-"""Finds violations of the rules about several members of a struct: choices, `STRUCT_RULES` and `POD_RULES`."""
+"""Finds violations of the rules about several members: choices, duplicates, `STRUCT_RULES` and `POD_RULES`.
+
+Sources: Kubernetes v1.36, pkg/apis/core/validation and pkg/apis/apps/validation.
+tests/conformance/workload_rules.yaml has a workload for each choice, with the answer of kube-apiserver. Lists other
+than those here may repeat a merge key: ``env``, ``ports`` (except names), ``hostAliases`` and ``imagePullSecrets``.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Mapping

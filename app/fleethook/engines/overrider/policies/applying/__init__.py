@@ -1,1 +1,0 @@
-"""Applies the policies of overriders to a cluster, follows and removes them."""

@@ -1,1 +1,0 @@
-"""The rules of kube-apiserver for workloads, beyond the types of their fields."""
