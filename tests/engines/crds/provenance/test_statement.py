@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.provenance.identity import Identity
-from fleethook.engines.crds.provenance.statement import Subject, read_subject
+from fleethook.engines.crds.provenance.verify import Subject, read_subject
 from tests.engines.crds.provenance.signing import BUILDER, COMMIT, IN_TOTO, REF, SOURCE, statement
 
 SHA256 = "ab" * 32
