@@ -6,8 +6,8 @@ Upstream: operator/pkg/tasks/init/karmadaresource.go (v1.17.1), which walks ``cr
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from fleethook.engines.crds.archive.content import read_document
 from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits, YAMLBudget
-from fleethook.engines.crds.archive.yaml_document import read_document
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.model.formats.names import is_dns1123_subdomain
 from fleethook.model.json import JSONObject, as_object
@@ -45,7 +45,7 @@ def read_first_document(path: str, body: bytes, budget: YAMLBudget) -> JSONObjec
     """Return the first document of a file, read as Kubernetes' tools read YAML.
 
     Raises:
-        CRDsError: ARCHIVE or LIMIT, naming the path, as `fleethook.engines.crds.archive.yaml_document.read_document`.
+        CRDsError: ARCHIVE or LIMIT, naming the path, as `fleethook.engines.crds.archive.content.read_document`.
     """
     document = read_document(path, body, budget).value
     if not isinstance(document, dict):

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from fleethook.cluster.connection import MAX_RESPONSE_BYTES, Connection, RestConfig
 from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.engines.crds.apply.crd_client import read_namespaced, request_object
+from fleethook.engines.crds.archive.content import read_document
 from fleethook.engines.crds.archive.limits import ArchiveLimits, YAMLBudget
-from fleethook.engines.crds.archive.yaml_document import read_document
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.release import admin_config_secret_name, cert_secret_name
 from fleethook.model.formats.names import is_dns1123_label, is_dns1123_subdomain
