@@ -25,9 +25,9 @@ from fleethook.engines.crds.controller.controller import (
     report_not_applied,
     status_patch,
 )
+from fleethook.engines.crds.controller.fetcher import SharedCall
 from fleethook.engines.crds.controller.metrics import FetchMetrics
 from fleethook.engines.crds.controller.options import Options
-from fleethook.engines.crds.controller.singleflight import SharedCall
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import select_source
 from fleethook.model.json import JSONObject

@@ -1,17 +1,130 @@
 """Spans of fetches."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.controller.fetcher import SharedCall, SingleFlight
 from fleethook.engines.crds.controller.options import Options
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.tracing.spans import CURRENT
 from tests.engines.crds.controller.test_controller import Api, Bench
 from tests.engines.crds.origin import Origin, says, serving, tarball
 from tests.engines.crds.tarballs import build, small
 from tests.tracing.test_spans import Noted
+from tests.waiting import NET
+
+
+async def never() -> None:
+    raise AssertionError("the origin was not asked")
+
+
+async def test_callers_with_the_same_key_share_a_call() -> None:
+    begun, go = [], threading.Event()
+
+    def work(_: SharedCall[int]) -> int:
+        begun.append(threading.current_thread())
+        go.wait(NET)
+        return 7
+
+    flights: SingleFlight[int] = SingleFlight()
+    waiting = [asyncio.create_task(flights.join("a", work, name="a").wait(never)) for _ in range(10)]
+    other = flights.join("b", lambda _: 8, name="b")
+    assert await other.wait(never) == 8
+    go.set()
+    assert await asyncio.gather(*waiting) == [7] * 10
+    assert len(begun) == 1
+    assert begun[0].daemon
+    # A finished call is forgotten: a later caller starts a new one.
+    assert await flights.join("a", lambda _: 9, name="a").wait(never) == 9
+
+
+async def test_all_waiters_learn_of_the_request_to_the_origin() -> None:
+    go, told = threading.Event(), []
+
+    def work(flight: SharedCall[int]) -> int:
+        flight.starting()
+        go.wait(NET)
+        return 7
+
+    async def asked() -> None:
+        told.append(True)
+        if len(told) == 3:
+            go.set()
+
+    flights: SingleFlight[int] = SingleFlight()
+    assert await asyncio.gather(*(flights.join("a", work, name="a").wait(asked) for _ in range(3))) == [7] * 3
+    assert len(told) == 3
+
+
+async def test_all_waiters_get_the_error() -> None:
+    def work(_: SharedCall[int]) -> int:
+        raise CRDsError(Exit.HTTP, "404", transient=True)
+
+    flights: SingleFlight[int] = SingleFlight()
+    first, second = (flights.join("a", work, name="a") for _ in range(2))
+    for flight in (first, second):
+        with pytest.raises(CRDsError, match="404") as caught:
+            await flight.wait(never)
+        assert caught.value.exit is Exit.HTTP
+
+
+async def test_a_defect_is_a_failure_with_a_name_and_not_a_worker_that_hangs() -> None:
+    def work(_: SharedCall[int]) -> int:
+        raise ZeroDivisionError("by zero")
+
+    with pytest.raises(CRDsError, match="ZeroDivisionError: by zero") as caught:
+        await SharedCall(work, name="a").wait(never)
+    assert caught.value.exit is Exit.INTERNAL
+
+
+async def test_a_cancelled_waiter_does_not_affect_the_others() -> None:
+    go = threading.Event()
+
+    def work(flight: SharedCall[int]) -> int:
+        flight.starting()
+        go.wait(NET)
+        return 7
+
+    told = [asyncio.Event(), asyncio.Event()]
+
+    async def asked(number: int) -> None:
+        told[number].set()
+
+    flight = SharedCall(work, name="a")
+    waiting = [asyncio.create_task(flight.wait(lambda number=number: asked(number))) for number in range(2)]
+    for event in told:
+        await event.wait()
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting[0]
+    go.set()
+    assert await waiting[1] == 7
+
+
+async def test_the_thread_can_run_a_coroutine_on_the_loop() -> None:
+    async def double(number: int) -> int:
+        return 2 * number
+
+    assert await SharedCall(lambda flight: flight.call(double(4)), name="a").wait(never) == 8
+
+
+def test_a_thread_that_ends_after_its_loop_does_no_harm() -> None:
+    go = threading.Event()
+
+    async def begin() -> None:
+        SharedCall(lambda _: go.wait(NET), name="orphan")
+
+    asyncio.run(begin())
+    orphan = next(thread for thread in threading.enumerate() if thread.name == "orphan")
+    go.set()
+    orphan.join(NET)
+    assert not orphan.is_alive()
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ from fleethook.engines.crds.controller.fetch_outcome import (
     report_prepared,
     shorten,
 )
-from fleethook.engines.crds.controller.fetcher import Fetcher
+from fleethook.engines.crds.controller.fetcher import Fetcher, SharedCall
 from fleethook.engines.crds.controller.lifecycle import (
     build_ownership_patch,
     build_release_patch,
@@ -52,7 +52,6 @@ from fleethook.engines.crds.controller.lifecycle import (
 )
 from fleethook.engines.crds.controller.metrics import FetchMetrics
 from fleethook.engines.crds.controller.options import Options
-from fleethook.engines.crds.controller.singleflight import SharedCall
 from fleethook.engines.crds.controller.verifier import Verifier
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import select_source
