@@ -27,10 +27,9 @@ from fleethook.engines.crds.cache.entry_state import (
     read_tarball,
     select_removable,
 )
-from fleethook.engines.crds.cache.layout import LOCK_SECONDS, Layout
+from fleethook.engines.crds.cache.layout import LOCK_SECONDS, Layout, Staged
 from fleethook.engines.crds.cache.metadata import TARBALL, TREE, Record, read_record, replace_record, write_record
 from fleethook.engines.crds.cache.permissions import has_tarball, translate_os_errors
-from fleethook.engines.crds.cache.staging import Staged
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import EXISTING, FILE_MODE, open_at, write_new
 
