@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.crds.apply.documents import Tree, read_first_document
 from fleethook.engines.crds.apply.patches import build_patches, build_values, substitute
+from fleethook.engines.crds.archive.content import Tree, read_object
 from fleethook.engines.crds.archive.limits import YAMLBudget
 from fleethook.engines.crds.crds_errors import CRDsError
 from fleethook.engines.crds.instance.release import webhook_name
@@ -20,7 +20,7 @@ def outcome(case: dict[str, Any]) -> Any:
         text = substitute("patch.yaml", case["content"], case["replacements"])
     except CRDsError as error:
         return f"{error.exit.name}: {error}"
-    return read_first_document("patch.yaml", text.encode(), YAMLBudget())
+    return read_object("patch.yaml", text.encode(), YAMLBudget())
 
 
 @pytest.mark.parametrize("case", CASES["patch_template"], ids=lambda case: case["id"])

@@ -1,6 +1,6 @@
 """Build and read the conditions of an object's status (``metav1.Condition``)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Literal, NamedTuple
 
@@ -46,9 +46,13 @@ def build_conditions(new: Iterable[Condition], *, former: JSON, generation: int,
     return made
 
 
+def find_condition(former: JSON, type_: str) -> Mapping[str, JSON]:
+    """Return a stored condition; empty if it is missing."""
+    found = (one for one in map(as_object, former if isinstance(former, list) else ()) if one.get("type") == type_)
+    return next(found, {})
+
+
 def read_condition(former: JSON, type_: str) -> tuple[JSON, JSON, JSON]:
     """Return status, reason and message of a stored condition; three times None if it is missing."""
-    for one in former if isinstance(former, list) else ():
-        if isinstance(one, dict) and one.get("type") == type_:
-            return one.get("status"), one.get("reason"), one.get("message")
-    return None, None, None
+    found = find_condition(former, type_)
+    return found.get("status"), found.get("reason"), found.get("message")

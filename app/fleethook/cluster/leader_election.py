@@ -16,13 +16,15 @@ import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.connection import Connection
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.settings import Settings
+
+if TYPE_CHECKING:
+    from fleethook.cluster.connection import Connection
 
 _log: Final = logging.getLogger(__name__)
 
@@ -84,7 +86,7 @@ def compute_patience(lease: JSONObject) -> float:
 
 
 async def find_leader(
-    connection: Connection,
+    connection: "Connection",
     path: str,
     lease: JSONObject,
     *,
@@ -128,7 +130,7 @@ class LeaderElector:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: "Connection",
         lease: LeaseName,
         identity: str,
         *,

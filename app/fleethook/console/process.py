@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from fleethook.cluster.certificates.files import ensure_certificates, renew_certificates
 from fleethook.cluster.certificates.tls_context import ReloadingContext
 from fleethook.cluster.kubernetes.resources import KARMADAS, WORKLOADS
-from fleethook.cluster.leader_election import LEASE, NAME, RESOURCE, find_namespace
+from fleethook.cluster.leader_election import LEASE, NAME, RESOURCE, LeaseName, find_namespace
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.console.application import create_console
@@ -128,8 +128,6 @@ def _choose_authorizer(settings: Settings, cluster: Cluster | None) -> Authorize
 
 
 def _watch_lease(settings: Settings, cluster: Cluster) -> LeaseWatch:
-    from fleethook.cluster.leader_election import LeaseName  # noqa: PLC0415 - see app.kube
-
     namespace = find_namespace(settings)
     return LeaseWatch(cluster.connection.json, LeaseName(namespace, NAME).path, namespace=namespace)
 

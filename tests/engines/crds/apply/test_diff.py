@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.crds.apply.diff import CRDChange, VersionChange, compare, compare_releases, parse_entry
+from fleethook.engines.crds.apply.diff import CRDChange, VersionChange, compare, compare_releases
+from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError
 from tests.engines.crds.fetching import fetching
@@ -84,25 +85,20 @@ def test_an_entry_with_dotted_names_is_parsed_as_it_was_unpacked(tmp_path: Path)
     with fetching(cache, dotted(), normalize_dot=True) as fetched:
         found = cache.tarball(fetched.key)
     assert found is not None
-    assert list(parse_entry(*found).crds) == ["works.work.karmada.io"]
+    _, tree = archive.read_tree(found[1], normalize_dot=found[0].record.normalize_dot)
+    assert list(tree.crds) == ["works.work.karmada.io"]
 
 
-def test_a_patch_that_differs_is_a_change_of_its_crd(tmp_path: Path) -> None:
-    cache = Cache(tmp_path)
+def test_a_patch_that_differs_is_a_change_of_its_crd() -> None:
     path = "crds/patches/webhook_in_works.yaml"
     changed = (small()[path] or b"").replace(b"/convert", b"/other")
-    with fetching(cache, build(small())) as before, fetching(cache, build({**small(), path: changed})) as after:
-        trees = [parse_entry(*found) for one in (before, after) if (found := cache.tarball(one.key))]
+    trees = [archive.read_tree(build(files))[1] for files in (small(), {**small(), path: changed})]
     assert compare_releases(trees[0], trees[0]) == []
     (change,) = compare_releases(*trees)
     assert (change.name, change.change, change.fields) == ("works.work.karmada.io", "changed", ("conversion",))
 
 
-def test_a_patch_that_cannot_be_merged_is_an_error(tmp_path: Path) -> None:
-    cache = Cache(tmp_path)
-    with fetching(cache, build({**small(), "crds/patches/webhook_in_works.yaml": b"{{other}}"})) as fetched:
-        found = cache.tarball(fetched.key)
-    assert found is not None
-    tree = parse_entry(*found)
+def test_a_patch_that_cannot_be_merged_is_an_error() -> None:
+    _, tree = archive.read_tree(build({**small(), "crds/patches/webhook_in_works.yaml": b"{{other}}"}))
     with pytest.raises(CRDsError, match="webhook_in_works"):
         compare_releases(tree, tree)

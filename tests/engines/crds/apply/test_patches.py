@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.cluster.certificates.authority import new_authority
-from fleethook.engines.crds.apply.documents import Tree, read_files
 from fleethook.engines.crds.apply.patches import (
     CA_BUNDLE,
     NAME,
@@ -20,10 +19,11 @@ from fleethook.engines.crds.apply.patches import (
     build_values,
     find_foreign_webhooks,
     render_crds,
-    render_trial,
+    render_tree,
     substitute,
 )
 from fleethook.engines.crds.archive import archive
+from fleethook.engines.crds.archive.content import Tree
 from fleethook.engines.crds.archive.limits import ArchiveLimits
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, patch, small
@@ -277,14 +277,13 @@ LINES = st.sampled_from(
 @given(st.lists(LINES, max_size=8), LABELS, LABELS)
 def test_the_trial_refuses_each_tarball_that_an_instance_refuses(lines: list[str], name: str, namespace: str) -> None:
     body = "\n".join(lines).encode()
-    _, files = archive.read_files(build({**small(), PATCH: body}))
     values = {NAME: name, NAMESPACE: namespace, CA_BUNDLE: "QQ=="}
+    _, tree = archive.read_tree(build({**small(), PATCH: body}))
     try:
-        tree = read_files(files)
         render_crds(tree.crds, build_patches(tree, values))
     except CRDsError:
         with pytest.raises(CRDsError):
-            render_trial(files)
+            render_tree(tree)
 
 
 @pytest.mark.parametrize(
@@ -297,8 +296,8 @@ def test_the_trial_refuses_each_tarball_that_an_instance_refuses(lines: list[str
     ],
 )
 def test_a_patch_that_cannot_be_rendered_is_named(patch: bytes, text: str) -> None:
-    _, files = archive.read_files(build({**small(), PATCH: patch}))
+    _, tree = archive.read_tree(build({**small(), PATCH: patch}))
     with pytest.raises(CRDsError, match=text) as caught:
-        render_trial(files)
+        render_tree(tree)
     assert caught.value.exit is Exit.ARCHIVE
     assert PATCH in str(caught.value)

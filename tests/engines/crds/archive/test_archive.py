@@ -380,16 +380,6 @@ def test_warnings_are_errors_when_strict(tarball: Put) -> None:
     assert failure(path, strict=True) == (Exit.ARCHIVE, "; ".join(verify(path).warnings))
 
 
-@pytest.mark.parametrize("kept", [0, 1, 10**6])
-def test_a_tarball_too_large_for_memory_is_unpacked_alike(
-    tarball: Put, into: Path, monkeypatch: pytest.MonkeyPatch, kept: int
-) -> None:
-    monkeypatch.setattr(archive, "_KEPT_BYTES", kept)
-    unpack(tarball(dotted()), into, normalize_dot=True)
-    assert contents(into) == {name.rstrip("/"): body for name, body in small().items()}
-    assert (into / BASE).stat().st_mtime == 1_700_000_000
-
-
 HINT = " (--normalize-dot accepts names as `tar -C directory .` writes them)"
 
 

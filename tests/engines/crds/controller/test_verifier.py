@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.apply.documents import read_files
 from fleethook.engines.crds.apply.patches import build_patches
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.controller.verifier import EncodedCRDs, Verifier
@@ -122,8 +121,7 @@ async def test_an_instance_with_a_release_waits_for_no_large_tarball(
 async def test_a_release_is_read_as_this_process_reads_it(verifier: Verifier) -> None:
     for body, normalize_dot in ((release(), False), (dotted(), True)):
         values = {"{{name}}": "n", "{{namespace}}": "s", "{{caBundle}}": "QQ=="}
-        _, files = archive.read_files(body, normalize_dot=normalize_dot)
-        tree = read_files(files)
+        _, tree = archive.read_tree(body, normalize_dot=normalize_dot)
         crds, patches = await verifier.read(lambda: body, values, lane=1, whole=False)  # noqa: B023
         assert (dict(crds), patches) == (tree.crds, build_patches(tree, values))
         assert list(crds) == list(tree.crds)

@@ -3,10 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from fleethook.engines.crds.apply.documents import Tree, read_files
 from fleethook.engines.crds.apply.patches import render_tree
-from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.cache.cache import Entry
+from fleethook.engines.crds.archive.content import Tree
 from fleethook.model.json import JSON, as_object
 
 Change = Literal["added", "changed", "removed"]
@@ -101,17 +99,6 @@ def _list_differing_fields(
 ) -> tuple[str, ...]:
     names = sorted({*before, *after} - set(leave_out))
     return tuple(name for name in names if before.get(name) != after.get(name))
-
-
-def parse_entry(entry: Entry, tarball: bytes) -> Tree:
-    """Return the CRDs and patches of an entry from the bytes that `Cache.tarball` returned with it.
-
-    Raises:
-        CRDsError: ARCHIVE or LIMIT, as `read_files`.
-    """
-    # The digest of these bytes is the recorded one, so their YAML is parsed once only.
-    _, files = archive.read_files(tarball, normalize_dot=entry.record.normalize_dot, again=True)
-    return read_files(files)
 
 
 def compare_releases(before: Tree, after: Tree) -> list[CRDChange]:

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 
 from cryptography import x509
 
-from fleethook.engines.crds.apply.documents import Tree, read_files, read_first_document
-from fleethook.engines.crds.archive.content import name_patched_crd
+from fleethook.engines.crds.archive.content import Tree, name_patched_crd, read_object
 from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits, YAMLBudget
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.release import webhook_name
@@ -180,7 +179,7 @@ def _build_patch(tree: Tree, path: str, text: str, budget: YAMLBudget) -> Patch:
     crd = name_patched_crd(path)
     if crd not in tree.crds:
         raise CRDsError(Exit.ARCHIVE, f"{path} patches {crd}, which the tarball does not have")
-    return Patch(path, crd, _drop_name(read_first_document(path, text.encode(), budget)))
+    return Patch(path, crd, _drop_name(read_object(path, text.encode(), budget)))
 
 
 def _drop_name(body: JSONObject) -> JSONObject:
@@ -198,18 +197,10 @@ _VALUES: Final[Mapping[str, str]] = {
 }
 
 
-def render_trial(files: Mapping[str, bytes]) -> dict[str, JSONObject]:
-    """Return the CRDs of a verified tarball, patched for an imaginary instance.
-
-    Args:
-        files: The tarball's files by path.
+def render_tree(tree: Tree) -> dict[str, JSONObject]:
+    """Return the CRDs of a tree, patched for an imaginary instance.
 
     Raises:
         CRDsError: ARCHIVE if a patch is not YAML, has an unknown placeholder or cannot be merged.
     """
-    return render_tree(read_files(files))
-
-
-def render_tree(tree: Tree) -> dict[str, JSONObject]:
-    """Return the CRDs of a tree, patched for an imaginary instance; raises as `render_trial`."""
     return render_crds(tree.crds, build_patches(tree, _VALUES))

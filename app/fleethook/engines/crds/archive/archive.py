@@ -1,20 +1,19 @@
 """Verifies and unpacks CRD tarballs.
 
 A tarball is read into memory once, so that the verified bytes are the bytes in use. It is verified to its end before
-the first file is written. Memory holds all files of a release until then. A larger tarball is inflated a second time
-for writing, with one file in memory at a time.
+the first file is written, and inflated a second time for writing: one file is in memory at a time.
 """
 
 import errno
 import hashlib
 import posixpath
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from fleethook.engines.crds.archive import tar
-from fleethook.engines.crds.archive.content import REQUIRED, Content
+from fleethook.engines.crds.archive.content import REQUIRED, Content, Tree
 from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits
 from fleethook.engines.crds.archive.names import TOP, MisplacedError, Names, advise
 from fleethook.engines.crds.archive.tree import FileDigest, Manifest, Written, find_differences, write_tree
@@ -135,18 +134,10 @@ class OperatorRules:
         return ""
 
 
-__all__ = ["FileDigest", "Manifest", "list_files", "load", "read_files", "unpack", "verify", "verify_tree"]
-
-_KEPT_BYTES: Final = 4 * 1024 * 1024  # five times the size of a release
+__all__ = ["FileDigest", "Manifest", "list_files", "load", "read_tree", "unpack", "verify", "verify_tree"]
 
 Tarball = bytes | Path
 """A tarball in memory, or a regular file."""
-
-
-class _VerifiedTarball(NamedTuple):
-    manifest: Manifest
-    kept: list[Written] | None
-    """The files, None if there are too many bytes of them."""
 
 
 def load(tarball: Path, *, limits: ArchiveLimits = LIMITS) -> bytes:
@@ -179,7 +170,7 @@ def verify(
             it is too large, DISK if it cannot be read.
     """
     data, names = _read_bytes(tarball, limits), Names(normalize_dot=normalize_dot)
-    return _verify_entries(data, limits, names, content=Content(limits), strict=strict, keep=0).manifest
+    return _verify_entries(data, limits, names, content=Content(limits), strict=strict)
 
 
 def unpack(
@@ -207,36 +198,25 @@ def unpack(
     """
     data, names = _read_bytes(tarball, limits), Names(normalize_dot=normalize_dot)
     content = Content(limits) if verified is None else None
-    found = _verify_entries(data, limits, names, content=content, strict=strict, keep=_KEPT_BYTES)
-    if verified is not None and verified.sha256 != found.manifest.sha256:
+    found = _verify_entries(data, limits, names, content=content, strict=strict)
+    if verified is not None and verified.sha256 != found.sha256:
         raise CRDsError(Exit.INTEGRITY, "the tarball was changed after it was verified")
-    write_tree(into, names.directories, _read_again(data, limits, names) if found.kept is None else found.kept)
-    return verified or found.manifest
+    write_tree(into, names.directories, _read_again(data, limits, names))
+    return verified or found
 
 
-def read_files(
-    tarball: Tarball,
-    *,
-    limits: ArchiveLimits = LIMITS,
-    strict: bool = False,
-    normalize_dot: bool = False,
-    again: bool = False,
-) -> tuple[Manifest, Mapping[str, bytes]]:
-    """Verify a tarball and return its files by path, without writing them; arguments and errors as ``verify``.
-
-    Pass ``again`` for bytes that have been verified before: their YAML is not parsed.
-    """
+def read_tree(
+    tarball: Tarball, *, limits: ArchiveLimits = LIMITS, strict: bool = False, normalize_dot: bool = False
+) -> tuple[Manifest, Tree]:
+    """Verify a tarball and return its CRDs and patches, without writing them; arguments and errors as ``verify``."""
     data, names = _read_bytes(tarball, limits), Names(normalize_dot=normalize_dot)
-    content = None if again else Content(limits)
-    found = _verify_entries(data, limits, names, content=content, strict=strict, keep=limits.unpacked_bytes)
-    return found.manifest, {file.path: file.body for file in found.kept or ()}
+    content = Content(limits, keep=True)
+    return _verify_entries(data, limits, names, content=content, strict=strict), content.build_tree()
 
 
 def list_files(tarball: bytes, *, limits: ArchiveLimits = LIMITS, normalize_dot: bool = False) -> Manifest:
     """Return the manifest of a tarball that has been verified before: as ``verify``, without parsing the YAML."""
-    return _verify_entries(
-        tarball, limits, Names(normalize_dot=normalize_dot), content=None, strict=False, keep=0
-    ).manifest
+    return _verify_entries(tarball, limits, Names(normalize_dot=normalize_dot), content=None, strict=False)
 
 
 def verify_tree(directory: Directory, manifest: Manifest) -> list[str]:
@@ -253,12 +233,11 @@ def _read_bytes(tarball: Tarball, limits: ArchiveLimits) -> bytes:
 
 
 def _verify_entries(
-    data: bytes, limits: ArchiveLimits, names: Names, *, content: Content | None, strict: bool, keep: int
-) -> _VerifiedTarball:
+    data: bytes, limits: ArchiveLimits, names: Names, *, content: Content | None, strict: bool
+) -> Manifest:
     inflated = GzipReader(data, limits=limits)
     operator = OperatorRules()
     files: dict[str, FileDigest] = {}
-    kept: list[Written] | None = []
     entries = tar.entries(inflated.take, limits)
     try:
         for entry in entries:
@@ -271,8 +250,6 @@ def _verify_entries(
                 files[path] = FileDigest(len(entry.body), hashlib.sha256(entry.body).hexdigest())
                 if content is not None:
                     content.add(path, entry.body)
-                keep -= len(entry.body)
-                kept = None if kept is None or keep < 0 else [*kept, Written(path, entry.body, entry.mtime)]
         warnings = content.finish(names.directories) if content is not None else ()
     except MisplacedError as error:
         advice = advise([error.name, *_list_names(entries)])
@@ -284,9 +261,7 @@ def _verify_entries(
         raise
     if strict and warnings:
         raise CRDsError(Exit.ARCHIVE, "; ".join(warnings))
-    return _VerifiedTarball(
-        Manifest(hashlib.sha256(data).hexdigest(), len(data), files, warnings, operator.problems()), kept
-    )
+    return Manifest(hashlib.sha256(data).hexdigest(), len(data), files, warnings, operator.problems())
 
 
 def _list_names(entries: Iterator[tar.Entry]) -> list[str]:

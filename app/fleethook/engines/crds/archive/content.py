@@ -1,11 +1,12 @@
-"""The required content of a CRD tarball: CRDs below ``crds/bases``, each name once, and patches for them.
+"""The content of a CRD tarball: CRDs below ``crds/bases``, each name once, and patches for them.
 
-Upstream: ``postCheck`` in operator/pkg/tasks/init/crd.go, and operator/pkg/tasks/init/karmadaresource.go (v1.17.1).
+Upstream: ``postCheck`` in operator/pkg/tasks/init/crd.go, and operator/pkg/tasks/init/karmadaresource.go (v1.17.1),
+which walks ``crds/bases``, then ``crds/patches``.
 """
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import yaml
@@ -14,7 +15,7 @@ from fleethook.cluster.manifests.yaml_reader import ManifestError, read_values
 from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits, YAMLBudget
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.model.formats.names import is_dns1123_subdomain
-from fleethook.model.json import JSON, as_object
+from fleethook.model.json import JSON, JSONObject, as_object
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # libyaml compares each %TAG directive with all before it: 700,000 of them, 8 MiB, would take an hour.
@@ -45,10 +46,7 @@ def read_document(path: str, body: bytes, budget: YAMLBudget) -> YAMLDocument:
             directives, duplicate keys, too many levels, or values that JSON does not have.
     """
     budget.take_bytes(path, len(body))
-    try:
-        text = body.decode().removeprefix(_BYTE_ORDER_MARK)
-    except UnicodeDecodeError:
-        raise _make_error(path, "it is not UTF-8") from None
+    text = _decode(path, body)
     if _DIRECTIVE.search(text):
         raise _make_error(path, "it has a directive (a line that begins with %)")
     documents, end = _check_events(path, text, budget)
@@ -57,6 +55,21 @@ def read_document(path: str, body: bytes, budget: YAMLBudget) -> YAMLDocument:
     except ManifestError as error:
         raise CRDsError(Exit.ARCHIVE, f"{error!s:.{_MAX_MESSAGE}}") from None
     return YAMLDocument(values[0].value if values else None, documents)
+
+
+def read_object(path: str, body: bytes, budget: YAMLBudget) -> JSONObject:
+    """Return the first document of a file; raises as `read_document`, and CRDsError ARCHIVE if it is no object."""
+    document = read_document(path, body, budget).value
+    if not isinstance(document, dict):
+        raise CRDsError(Exit.ARCHIVE, f"{path} is no object")
+    return document
+
+
+def _decode(path: str, body: bytes) -> str:
+    try:
+        return body.decode().removeprefix(_BYTE_ORDER_MARK)
+    except UnicodeDecodeError:
+        raise _make_error(path, "it is not UTF-8") from None
 
 
 def _check_events(path: str, text: str, budget: YAMLBudget) -> tuple[int, int]:
@@ -105,13 +118,29 @@ MAC_METADATA: Final = "this is metadata of macOS: pack the directory again by `C
 _GROUPS: Final = (".karmada.io", ".x-k8s.io")
 
 
+class Tree(NamedTuple):
+    """The CRDs and patches of a tarball, in the order in which Karmada's operator applies them."""
+
+    crds: Mapping[str, JSONObject]
+    """CRDs by name."""
+    patches: Mapping[str, str]
+    """Texts of patches by path, with their placeholders."""
+
+
 class Content:
     """Checks the CRDs and patches of a tarball, one file at a time."""
 
-    def __init__(self, limits: ArchiveLimits = LIMITS) -> None:
-        """Create it for one tarball; ``limits`` bound the YAML of all its files together."""
+    def __init__(self, limits: ArchiveLimits = LIMITS, *, keep: bool = False) -> None:
+        """Create it for one tarball.
+
+        Args:
+            limits: Bound the YAML of all its files together.
+            keep: Keep the CRDs and patches for `build_tree`.
+        """
         self._crds: Final[dict[str, str]] = {}
-        self._patches: Final[list[str]] = []
+        self._documents: Final[dict[str, JSONObject]] = {}
+        self._patches: Final[dict[str, bytes]] = {}
+        self._keep: Final = keep
         self._budget: Final = YAMLBudget(limits)
         self.warnings: Final[list[str]] = []
 
@@ -131,7 +160,7 @@ class Content:
         elif path.startswith(_PATCHES) and path.endswith(".yaml"):
             # Not parsed: with its placeholders, a patch may be invalid YAML.
             self._budget.take_bytes(path, len(body))
-            self._patches.append(path)
+            self._patches[path] = body if self._keep else b""
         elif path.endswith(".yaml"):
             self._add_crd(path, body)
 
@@ -151,16 +180,29 @@ class Content:
                 raise CRDsError(Exit.ARCHIVE, f"{path} patches {target}, which the tarball does not have")
         return tuple(self.warnings)
 
+    def build_tree(self) -> Tree:
+        """Return the CRDs and patches of all files; raises CRDsError ARCHIVE if a patch is not UTF-8."""
+        names = {path: name for name, path in self._crds.items()}
+        crds = {names[path]: self._documents[path] for path in _sort_paths(self._documents)}
+        return Tree(crds, {path: _decode(path, self._patches[path]) for path in _sort_paths(self._patches)})
+
     def _add_crd(self, path: str, body: bytes) -> None:
         document, documents = read_document(path, body, self._budget)
-        crd = as_object(document)
+        crd = document if isinstance(document, dict) else {}
         if (crd.get("apiVersion"), crd.get("kind")) != (_API_VERSION, _KIND):
             raise CRDsError(Exit.ARCHIVE, f"{path} is not a {_KIND} of {_API_VERSION}")
         name, group = _read_name_and_group(path, crd)
         if other := self._crds.get(name):
             raise CRDsError(Exit.ARCHIVE, f"{path} has the same CRD as {other}: {name}")
         self._crds[name] = path
+        if self._keep:
+            self._documents[path] = crd
         self.warnings.extend(_find_warnings(path, group, documents))
+
+
+def _sort_paths(paths: Iterable[str]) -> list[str]:
+    # By path components, as Go's filepath.Walk does: a directory `a` comes before a file `a.yaml`.
+    return sorted(paths, key=lambda path: path.split("/"))
 
 
 def _read_name_and_group(path: str, crd: Mapping[str, JSON]) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from fleethook.cli.command_line import CommandSpec, Group
 from fleethook.cli.output.progress import Style, show_download
 from fleethook.cli.output.terminal import write_error
 from fleethook.cli.parameters import Argument, Option
-from fleethook.engines.crds.apply.patches import render_trial
+from fleethook.engines.crds.apply.patches import render_tree
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.names import describe
 from fleethook.engines.crds.archive.tree import Manifest
@@ -124,10 +124,10 @@ def verify(
     """
     with exit_on_error():
         proven, sha256 = verify_provenance(attestation, sha256=sha256, strict=strict)
-        manifest, files = archive.read_files(file, strict=strict, normalize_dot=normalize_dot)
+        manifest, tree = archive.read_tree(file, strict=strict, normalize_dot=normalize_dot)
         if sha256 and manifest.sha256 != sha256:
             raise CRDsError(Exit.INTEGRITY, f"{file} is {manifest.sha256}, and {sha256} is expected")
-        render_trial(files)
+        render_tree(tree)
         _print_manifest(manifest, proven, output)
         if strict and manifest.operator_problems:
             raise CRDsError(Exit.ARCHIVE, "Karmada's own operator cannot use this tarball")

@@ -17,9 +17,9 @@ from fleethook.cli.output.terminal import write_document, write_error
 from fleethook.cli.parameters import Option
 from fleethook.cluster.manifests.yaml_scalars import quote_texts
 from fleethook.engines.crds.apply.diff import CRDChange, compare_releases
-from fleethook.engines.crds.apply.documents import Tree, read_files
 from fleethook.engines.crds.apply.patches import Patch, render_crds
 from fleethook.engines.crds.archive import archive
+from fleethook.engines.crds.archive.content import Content, Tree
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_instances import ApplyOptions, apply_to_instances, check_names
 from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show
@@ -214,18 +214,20 @@ def diff(
 
 
 def _read_other(path: Path) -> Tree:
-    return read_files(_read_directory(path) if path.is_dir() else archive.read_files(path)[1])
+    return _read_directory(path) if path.is_dir() else archive.read_tree(path)[1]
 
 
-def _read_directory(directory: Path) -> dict[str, bytes]:
+def _read_directory(directory: Path) -> Tree:
+    content = Content(keep=True)
     try:
         files = [file for below in _READ for file in (directory / below).rglob("*.yaml") if file.is_file()]
-        found = {file.relative_to(directory).as_posix(): file.read_bytes() for file in files}
+        for file in files:
+            content.add(file.relative_to(directory).as_posix(), file.read_bytes())
     except OSError as error:
         raise CRDsError(Exit.DISK, f"cannot read {directory}: {error.strerror or error}") from None
-    if not found:
+    if not files:
         raise CRDsError(Exit.USAGE, f"{directory} has no *.yaml below {' and '.join(_READ)}")
-    return found
+    return content.build_tree()
 
 
 async def _compare_with_server(target: Target, tree: Tree, patches: list[Patch]) -> list[CRDChange]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from fleethook.cli.inputs.kubeconfig import Target as HostCluster
 from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import write, write_error
-from fleethook.engines.crds.apply.documents import Tree
 from fleethook.engines.crds.apply.patches import Patch, build_values
+from fleethook.engines.crds.archive.content import Tree
 from fleethook.engines.crds.commands.crds_options import read_file
 from fleethook.engines.crds.commands.crds_output import Output
 from fleethook.engines.crds.commands.crds_release import (

@@ -9,10 +9,10 @@ from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.cli.inputs.manifests import read_objects
 from fleethook.cli.output.progress import Style, show_download
 from fleethook.cli.parameters import Option
-from fleethook.engines.crds.apply.diff import CRDChange, parse_entry
-from fleethook.engines.crds.apply.documents import Tree, read_files
+from fleethook.engines.crds.apply.diff import CRDChange
 from fleethook.engines.crds.apply.patches import Patch, build_patches, build_values, find_foreign_webhooks
 from fleethook.engines.crds.archive import archive
+from fleethook.engines.crds.archive.content import Tree
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
@@ -173,14 +173,14 @@ def _fetch_tree(kept: Cache, chosen: SelectedSource, wanted: ReleaseOptions) -> 
         found = kept.tarball(fetched.key)
     if found is None or found[0].record.sha256 != fetched.sha256:
         raise CRDsError(Exit.INTEGRITY, f"another process changed {fetched.path} meanwhile: run the command again")
-    return parse_entry(*found)
+    return archive.read_tree(found[1], normalize_dot=found[0].record.normalize_dot)[1]
 
 
 def _read_tarball(tarball: Path, wanted: ReleaseOptions) -> Tree:
     if wanted.url is not None or wanted.version is not None:
         raise CRDsError(Exit.USAGE, "give --tarball, or a URL or --version, not both")
-    manifest, files = archive.read_files(tarball, strict=wanted.strict, normalize_dot=wanted.normalize_dot)
+    manifest, tree = archive.read_tree(tarball, strict=wanted.strict, normalize_dot=wanted.normalize_dot)
     if wanted.sha256 and manifest.sha256 != wanted.sha256:
         raise CRDsError(Exit.INTEGRITY, f"{tarball} is {manifest.sha256}, and {wanted.sha256} is expected")
     warn(manifest.warnings)
-    return read_files(files)
+    return tree

@@ -18,27 +18,29 @@ from typing import Final, NamedTuple, NoReturn
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.conditions import Condition, build_conditions, read_condition
+from fleethook.cluster.conditions import Condition, find_condition, read_condition
 from fleethook.cluster.connection import MERGE_PATCH, Connection
 from fleethook.cluster.events import Recorder, Reference
 from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.engines.crds.apply.apply import Applied, StoredVersionsError, summarize
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.controller.applier import Applier
 from fleethook.engines.crds.controller.fetch_outcome import (
-    PREPARED,
-    READY,
+    ApplyOutcome,
     Event,
     FetchOutcome,
-    Retry,
+    PREPARED,
+    READY,
+    find_stored_outcome,
+    report_applied,
     report_deletion,
     report_download,
     report_failed,
     report_invalid,
+    report_not_applied,
     report_prepared,
-    shorten,
+    status_patch,
 )
 from fleethook.engines.crds.controller.fetcher import Fetcher, SharedCall
 from fleethook.engines.crds.controller.lifecycle import (
@@ -61,92 +63,6 @@ from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import API_VERSION, KARMADA
 from fleethook.tracing.spans import StartRoot
 from fleethook.work.queue import WorkQueue
-
-APPLIED: Final = "CRDsApplied"
-_SUCCEEDED: Final = "Applied"
-_FAILED: Final = {
-    Exit.USAGE: "AccessInvalid", Exit.NETWORK: "Unreachable", Exit.HTTP: "Refused", Exit.ARCHIVE: "InvalidArchive",
-    Exit.LIMIT: "LimitExceeded",
-}  # fmt: skip
-
-
-class ApplyOutcome(NamedTuple):
-    """The result of applying the CRDs of an instance."""
-
-    finding: Condition
-    event: Event
-    retry: Retry = "never"
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether the API server of the instance has the CRDs."""
-        return self.finding.status == "True"
-
-    def derive_ready(self, prepared: Condition) -> Condition:
-        """Return the condition ``Ready``, given the condition without applying."""
-        if self.succeeded or prepared.status != "True":
-            return prepared
-        return Condition(READY, "False", "Failed", self.finding.message)
-
-
-def report_applied(sha256: str, crds: Sequence[Applied]) -> ApplyOutcome:
-    """Return the outcome for applied CRDs; the condition has the digest of their tarball."""
-    warnings = [f"; {one.warning}" for one in crds if one.warning]
-    text = shorten("".join([_format_prefix(sha256), summarize(crds), *warnings]))
-    return ApplyOutcome(Condition(APPLIED, "True", _SUCCEEDED, text), Event("Normal", "CRDsApplied", text))
-
-
-def report_not_applied(error: CRDsError) -> ApplyOutcome:
-    """Return the outcome for an error."""
-    kept = isinstance(error, StoredVersionsError)
-    text, reason = shorten(str(error)), "StoredVersionsKept" if kept else _FAILED.get(error.exit, "ApplyFailed")
-    retry: Retry = "soon" if error.transient else "slowly"
-    return ApplyOutcome(Condition(APPLIED, "False", reason, text), Event("Warning", f"CRDs{reason}", text), retry)
-
-
-def find_stored_outcome(conditions: JSON, sha256: str, generation: int) -> ApplyOutcome | None:
-    """Return the success that the stored conditions report for a tarball and a generation, or None."""
-    status, reason, message = read_condition(conditions, APPLIED)
-    if status != "True" or not isinstance(message, str) or not message.startswith(_format_prefix(sha256)):
-        return None
-    stored = conditions if isinstance(conditions, list) else []
-    generations = [one.get("observedGeneration") for one in map(as_object, stored) if one.get("type") == APPLIED]
-    if generations != [generation]:
-        return None
-    return ApplyOutcome(Condition(APPLIED, "True", str(reason), message), Event("Normal", "CRDsApplied", message))
-
-
-def _format_prefix(sha256: str) -> str:
-    return f"sha256:{sha256}: "
-
-
-def status_patch(
-    karmada: JSONObject, findings: Sequence[Condition], *, generation: int, whole: bool, now: datetime
-) -> JSONObject | None:
-    """Return the merge patch that adds conditions to a status; None if the status has them already.
-
-    Other conditions stay, and ``lastTransitionTime`` changes only with the status. Upstream replaces the list by its
-    own conditions at each step, with new times.
-
-    Args:
-        karmada: The stored instance.
-        findings: The conditions.
-        generation: Generation of the spec that the conditions are about.
-        whole: Whether to set ``observedGeneration`` too, because no other controller does.
-        now: The current time.
-    """
-    status = as_object(karmada.get("status"))
-    former = status.get("conditions")
-    ours = {one["type"]: one for one in build_conditions(findings, former=former, generation=generation, now=now)}
-    stored = former if isinstance(former, list) else []
-    merged = [ours.pop(as_object(one).get("type"), one) for one in stored]
-    change: JSONObject = {"conditions": [*merged, *ours.values()]}
-    if whole:
-        change["observedGeneration"] = generation
-    if all(status.get(name) == value for name, value in change.items()):
-        return None
-    return {"status": change}
-
 
 _log: Final = logging.getLogger(__name__)
 
@@ -435,10 +351,5 @@ def _get_conditions(karmada: JSONObject) -> JSON:
 
 def _is_true(karmada: JSONObject, type_: str) -> bool:
     """Return whether a condition is True for the current generation."""
-    stored = _get_conditions(karmada)
-    return any(
-        one.get("type") == type_
-        and one.get("status") == "True"
-        and one.get("observedGeneration") == _get_generation(karmada)
-        for one in map(as_object, stored if isinstance(stored, list) else ())
-    )
+    stored = find_condition(_get_conditions(karmada), type_)
+    return stored.get("status") == "True" and stored.get("observedGeneration") == _get_generation(karmada)

@@ -85,7 +85,9 @@ class Verifier:
         answer = await self._ask(question, load, lane)
         if answer.exit == Exit.LIMIT:
             answer = await self._ask(msgspec.structs.replace(question, scale=_WHOLE), load, lane)
-        return answer.manifest()
+        answer.check()
+        assert answer.manifest is not None
+        return answer.manifest
 
     async def read(
         self, load: Load, values: Mapping[str, str], *, lane: Hashable, whole: bool

@@ -14,11 +14,10 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from fleethook.engines.crds.apply.documents import read_files
 from fleethook.engines.crds.apply.patches import build_patches, render_crds
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits
-from fleethook.engines.crds.archive.tree import FileDigest, Manifest
+from fleethook.engines.crds.archive.tree import Manifest
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.model.json import JSON
 from fleethook.work.child_process import answer_questions
@@ -51,13 +50,9 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The manifest of a tarball, or the error."""
+    """The manifest of a tarball, its content, or the error."""
 
-    sha256: str = ""
-    size: int = 0
-    files: dict[str, tuple[int, str]] = {}
-    warnings: tuple[str, ...] = ()
-    operator_problems: tuple[str, ...] = ()
+    manifest: Manifest | None = None
     crds: dict[str, bytes] = {}
     """CRDs by name, each as JSON."""
     patches: bytes = b""
@@ -69,12 +64,6 @@ class Answer(msgspec.Struct, frozen=True):
         """Raise the error of the process as CRDsError, if there is one."""
         if self.exit != Exit.OK:
             raise CRDsError(Exit(self.exit), self.text)
-
-    def manifest(self) -> Manifest:
-        """Return the manifest; raises as `check`."""
-        self.check()
-        files = {path: FileDigest(*digest) for path, digest in self.files.items()}
-        return Manifest(self.sha256, self.size, files, self.warnings, self.operator_problems)
 
 
 def scale_limits(scale: int) -> ArchiveLimits:
@@ -103,18 +92,15 @@ def process_question(message: bytes) -> Answer:
     try:
         if question.values is not None:
             return _read(question, question.values, limits)
-        found = archive.verify(question.tarball, limits=limits, strict=strict, normalize_dot=normalize_dot)
+        return Answer(archive.verify(question.tarball, limits=limits, strict=strict, normalize_dot=normalize_dot))
     except CRDsError as error:
         return Answer(exit=error.exit, text=str(error))
     except MemoryError:
         return _make_limit_answer(f"verifying the tarball takes more than {MAX_MEMORY_BYTES // 2**20} MiB of memory")
-    files = {path: (one.size, one.sha256) for path, one in found.files.items()}
-    return Answer(found.sha256, found.size, files, found.warnings, found.operator_problems)
 
 
 def _read(question: Question, values: dict[str, str], limits: ArchiveLimits) -> Answer:
-    _, files = archive.read_files(question.tarball, limits=limits, normalize_dot=question.normalize_dot, again=True)
-    tree = read_files(files, limits)
+    _, tree = archive.read_tree(question.tarball, limits=limits, normalize_dot=question.normalize_dot)
     patches = build_patches(tree, values, limits)
     render_crds(tree.crds, patches)
     # Not by msgspec: a schema may have integers of more than 64 bits.

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.console.views.paging import take_page
-from fleethook.engines.crds.apply.diff import CRDChange, compare_releases, parse_entry
-from fleethook.engines.crds.apply.documents import Tree
+from fleethook.engines.crds.apply.diff import CRDChange, compare_releases
 from fleethook.engines.crds.archive import archive
+from fleethook.engines.crds.archive.content import Tree
 from fleethook.engines.crds.archive.tree import Manifest
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.cache.entry_state import Listed, State
@@ -88,7 +88,8 @@ def compare_entries(cache: Cache, before: str, after: str) -> list[CRDChange]:
 def _read_tree(cache: Cache, key: str) -> Tree:
     found = cache.tarball(key)
     if found is not None:
-        return parse_entry(*found)
+        entry, tarball = found
+        return archive.read_tree(tarball, normalize_dot=entry.record.normalize_dot)[1]
     if not cache.exists(key):
         raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {cache.directory}")
     raise CRDsError(Exit.INTEGRITY, f"{key} is damaged or not verified: run `fleethook crds cache verify --repair`")

@@ -1,16 +1,25 @@
 """CRDs and patches of a tarball, in order."""
 
+from collections.abc import Mapping
+
 import pytest
 
-from fleethook.engines.crds.apply.documents import read_files, read_first_document
+from fleethook.engines.crds.archive.content import Content, Tree, read_object
 from fleethook.engines.crds.archive.limits import YAMLBudget
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import crd, patch
 
 
+def read_files(files: Mapping[str, bytes]) -> Tree:
+    content = Content(keep=True)
+    for path, body in files.items():
+        content.add(path, body)
+    return content.build_tree()
+
+
 def problem(path: str, text: str) -> tuple[Exit, str]:
     with pytest.raises(CRDsError) as raised:
-        read_first_document(path, text.encode(), YAMLBudget())
+        read_object(path, text.encode(), YAMLBudget())
     return raised.value.exit, str(raised.value)
 
 
@@ -48,12 +57,12 @@ def test_only_yaml_files_count() -> None:
     ],
 )
 def test_only_the_first_document_counts(text: str, document: object) -> None:
-    assert read_first_document("x.yaml", text.encode(), YAMLBudget()) == document
+    assert read_object("x.yaml", text.encode(), YAMLBudget()) == document
 
 
 def test_scalars_have_the_types_of_kubernetes_tools() -> None:
     text = "a: [on, 'on', 2020-01-01, 1_000, 0o17, 1e3, '1e3', 12:30, ~, '', y]\n"
-    assert read_first_document("x.yaml", text.encode(), YAMLBudget())["a"] == [
+    assert read_object("x.yaml", text.encode(), YAMLBudget())["a"] == [
         True, "on", "2020-01-01", 1000, 15, 1000, "1e3", "12:30", None, "", True,
     ]  # fmt: skip
 
