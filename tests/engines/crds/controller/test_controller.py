@@ -17,9 +17,9 @@ from fleethook.cluster.conditions import Condition
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.apply.apply import Applied, StoredVersionsError
 from fleethook.engines.crds.cache.cache import Cache
-from fleethook.engines.crds.controller.controller import (
+from fleethook.engines.crds.controller.controller import KarmadaController
+from fleethook.engines.crds.controller.fetch_outcome import (
     APPLIED,
-    KarmadaController,
     find_stored_outcome,
     report_applied,
     report_not_applied,

@@ -11,7 +11,7 @@ Upstream: operator/pkg/controller/karmada/controller.go (v1.17.1).
 import asyncio
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, NoReturn
 
@@ -27,11 +27,11 @@ from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.controller.applier import Applier
 from fleethook.engines.crds.controller.fetch_outcome import (
+    PREPARED,
+    READY,
     ApplyOutcome,
     Event,
     FetchOutcome,
-    PREPARED,
-    READY,
     find_stored_outcome,
     report_applied,
     report_deletion,

@@ -170,7 +170,9 @@ def find_stored_outcome(conditions: JSON, sha256: str, generation: int) -> Apply
         return None
     if not isinstance(message, str) or not message.startswith(_format_prefix(sha256)):
         return None
-    return ApplyOutcome(Condition(APPLIED, "True", str(stored.get("reason")), message), Event("Normal", "CRDsApplied", message))
+    return ApplyOutcome(
+        Condition(APPLIED, "True", str(stored.get("reason")), message), Event("Normal", "CRDsApplied", message)
+    )
 
 
 def _format_prefix(sha256: str) -> str:
