@@ -16,7 +16,7 @@ from fleethook.engines.crds.apply.target import Target
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.controller import applier as applier_module
 from fleethook.engines.crds.controller.applier import Applier
-from fleethook.engines.crds.controller.fetch_outcome import report_applied
+from fleethook.engines.crds.controller.outcomes import report_applied
 from fleethook.engines.crds.controller.verifier import Verifier
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched

@@ -18,16 +18,16 @@ from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.apply.apply import Applied, StoredVersionsError
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.controller.controller import KarmadaController
-from fleethook.engines.crds.controller.fetch_outcome import (
+from fleethook.engines.crds.controller.fetcher import SharedCall
+from fleethook.engines.crds.controller.metrics import FetchMetrics
+from fleethook.engines.crds.controller.options import Options
+from fleethook.engines.crds.controller.outcomes import (
     APPLIED,
     find_stored_outcome,
     report_applied,
     report_not_applied,
     status_patch,
 )
-from fleethook.engines.crds.controller.fetcher import SharedCall
-from fleethook.engines.crds.controller.metrics import FetchMetrics
-from fleethook.engines.crds.controller.options import Options
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import select_source
 from fleethook.model.json import JSONObject

@@ -26,7 +26,19 @@ from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.controller.applier import Applier
-from fleethook.engines.crds.controller.fetch_outcome import (
+from fleethook.engines.crds.controller.fetcher import Fetcher, SharedCall
+from fleethook.engines.crds.controller.lifecycle import (
+    build_ownership_patch,
+    build_release_patch,
+    cascades_deletion,
+    is_being_deleted,
+    is_same_instance,
+    is_suspended,
+    needs_reconcile,
+)
+from fleethook.engines.crds.controller.metrics import FetchMetrics
+from fleethook.engines.crds.controller.options import Options
+from fleethook.engines.crds.controller.outcomes import (
     PREPARED,
     READY,
     ApplyOutcome,
@@ -42,18 +54,6 @@ from fleethook.engines.crds.controller.fetch_outcome import (
     report_prepared,
     status_patch,
 )
-from fleethook.engines.crds.controller.fetcher import Fetcher, SharedCall
-from fleethook.engines.crds.controller.lifecycle import (
-    build_ownership_patch,
-    build_release_patch,
-    cascades_deletion,
-    is_being_deleted,
-    is_same_instance,
-    is_suspended,
-    needs_reconcile,
-)
-from fleethook.engines.crds.controller.metrics import FetchMetrics
-from fleethook.engines.crds.controller.options import Options
 from fleethook.engines.crds.controller.verifier import Verifier
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import select_source

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.controller.fetch_outcome import (
+from fleethook.engines.crds.controller.outcomes import (
     report_deletion,
     report_download,
     report_failed,
