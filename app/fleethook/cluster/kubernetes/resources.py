@@ -120,8 +120,6 @@ class _Partial(TypedDict, total=False):
 
 
 _decode_any: Final = msgspec.json.Decoder(dict[str, Any]).decode
-_decode_partial: Final = msgspec.json.Decoder(_Partial).decode
-_decode_desired: Final = msgspec.json.Decoder(Desired).decode
 
 
 def decode_object(text: bytes | msgspec.Raw) -> JSONObject:
@@ -133,14 +131,16 @@ def decode_object(text: bytes | msgspec.Raw) -> JSONObject:
     return document
 
 
-def decode_without_status(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode a workload that is compared with its desired state; its status and managed fields say nothing about it."""
-    return dict(_decode_desired(text))
+def _make_decoder(kept: type) -> Decode:
+    """Return a function that decodes the fields of a TypedDict; msgspec skips all others undecoded."""
+    decode: Callable[[bytes | msgspec.Raw], JSONObject] = msgspec.json.Decoder(kept).decode
+    return lambda text: dict(decode(text))
 
 
-def decode_metadata(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode the fields of a partial object (`fleethook.cluster.store.store`)."""
-    return dict(_decode_partial(text))
+# A workload that is compared with its desired state; its status and managed fields say nothing about it.
+decode_without_status: Final = _make_decoder(Desired)
+decode_metadata: Final = _make_decoder(_Partial)
+"""Decodes the fields of a partial object (`fleethook.cluster.store.store.PartialObject`)."""
 
 
 def _openyurt(plural: str, kind: GroupKind, *versions: str) -> WatchedResource:
@@ -198,7 +198,7 @@ class _Definition(TypedDict, total=False):
     spec: _DefinitionSpec
 
 
-_decode_definition: Final = msgspec.json.Decoder(_Definition).decode
+_decode_definition: Final = _make_decoder(_Definition)
 
 
 def decode_definition(text: bytes | msgspec.Raw) -> JSONObject:
@@ -207,7 +207,7 @@ def decode_definition(text: bytes | msgspec.Raw) -> JSONObject:
     Schemas are the largest part of a definition and are dropped. The schema of YurtAppOverriders is kept, because an
     older one prunes fields of overriders (`fleethook.engines.overrider.openyurt.openyurt_conflicts`).
     """
-    found: JSONObject = dict(_decode_definition(text))
+    found = _decode_definition(text)
     kept = (found.get("metadata") or {}).get("name") == YURT_APP_OVERRIDERS.name
     for version in (found.get("spec") or {}).get("versions") or ():
         schema = version.pop("schema", None)
@@ -267,32 +267,6 @@ class _Workspace(TypedDict, total=False):
     spec: _WorkspaceSpec
 
 
-_decode_binding: Final = msgspec.json.Decoder(_Binding).decode
-_decode_export: Final = msgspec.json.Decoder(_Export).decode
-_decode_logical_cluster: Final = msgspec.json.Decoder(_LogicalCluster).decode
-_decode_workspace: Final = msgspec.json.Decoder(_Workspace).decode
-
-
-def decode_binding(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode the reference and the binding status of an APIBinding."""
-    return dict(_decode_binding(text))
-
-
-def decode_export(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode the resources of an APIExport."""
-    return dict(_decode_export(text))
-
-
-def decode_logical_cluster(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode the owning Workspace and the phase of a LogicalCluster."""
-    return dict(_decode_logical_cluster(text))
-
-
-def decode_workspace(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode the logical cluster of a Workspace."""
-    return dict(_decode_workspace(text))
-
-
 HOOK_CONFIGURATIONS: Final = tuple(
     WatchedResource(karmada.GROUP, karmada.VERSION, f"{kind.kind.lower()}s", kind.kind, decode_object)
     for kind in (karmada.EXPLORING_CONFIGURATION, karmada.INTERPRETER_CONFIGURATION)
@@ -305,28 +279,20 @@ CUSTOMIZATIONS: Final = WatchedResource(
     karmada.GROUP, karmada.VERSION, "resourceinterpretercustomizations", karmada.CUSTOMIZATION.kind, decode_object
 )
 
+
+def _kcp(plural: str, kind: GroupKind, decode: Decode, *versions: str, export: str = "") -> WatchedResource:
+    return WatchedResource(
+        kind.group, versions[0], plural, kind.kind, decode, older_versions=versions[1:], export=export
+    )
+
+
 # A kcp before v0.28 serves bindings and exports in v1alpha1 only.
-APIBINDINGS: Final = WatchedResource(
-    kcp.API_BINDING.group,
-    "v1alpha2",
-    "apibindings",
-    kcp.API_BINDING.kind,
-    decode_binding,
-    older_versions=("v1alpha1",),
-)
-APIEXPORTS: Final = WatchedResource(
-    kcp.API_EXPORT.group, "v1alpha2", "apiexports", kcp.API_EXPORT.kind, decode_export, older_versions=("v1alpha1",)
-)
-API_RESOURCE_SCHEMAS: Final = WatchedResource(
-    kcp.API_RESOURCE_SCHEMA.group, "v1alpha1", "apiresourceschemas", kcp.API_RESOURCE_SCHEMA.kind, decode_definition
-)
-LOGICAL_CLUSTERS: Final = WatchedResource(
-    kcp.LOGICAL_CLUSTER.group, "v1alpha1", "logicalclusters", kcp.LOGICAL_CLUSTER.kind, decode_logical_cluster
-)
+APIBINDINGS: Final = _kcp("apibindings", kcp.API_BINDING, _make_decoder(_Binding), "v1alpha2", "v1alpha1")
+APIEXPORTS: Final = _kcp("apiexports", kcp.API_EXPORT, _make_decoder(_Export), "v1alpha2", "v1alpha1")
+API_RESOURCE_SCHEMAS: Final = _kcp("apiresourceschemas", kcp.API_RESOURCE_SCHEMA, decode_definition, "v1alpha1")
+LOGICAL_CLUSTERS: Final = _kcp("logicalclusters", kcp.LOGICAL_CLUSTER, _make_decoder(_LogicalCluster), "v1alpha1")
 # kcp, pkg/server/bootstrap/identity.go: lists of these over all logical clusters name the identity of this APIExport.
-WORKSPACES: Final = WatchedResource(
-    kcp.WORKSPACE.group, "v1alpha1", "workspaces", kcp.WORKSPACE.kind, decode_workspace, export="tenancy.kcp.io"
-)
+WORKSPACES: Final = _kcp("workspaces", kcp.WORKSPACE, _make_decoder(_Workspace), "v1alpha1", export="tenancy.kcp.io")
 NAMESPACES: Final = WatchedResource("", "v1", "namespaces", "Namespace", decode_metadata)
 MUTATING_CONFIGURATIONS: Final = WatchedResource(
     "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", decode_object

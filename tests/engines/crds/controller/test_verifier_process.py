@@ -65,8 +65,12 @@ def test_a_fork_answers_as_the_archive(body: bytes, normalize_dot: bool) -> None
     def verify() -> object:
         return archive.verify(body, limits=LIMITS, strict=False, normalize_dot=normalize_dot)
 
-    found = answer(body, normalize_dot=normalize_dot)
-    assert describe(found.manifest) == describe(verify)
+    def check() -> object:
+        found = answer(body, normalize_dot=normalize_dot)
+        found.check()
+        return found.manifest
+
+    assert describe(check) == describe(verify)
 
 
 def test_strictness_is_passed_on() -> None:

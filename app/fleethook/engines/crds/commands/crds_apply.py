@@ -2,26 +2,23 @@
 
 import asyncio
 import contextlib
-import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
-
-import yaml
+from typing import TYPE_CHECKING, Annotated, Final
 
 from fleethook.cli.exit_codes import CHECK_FAILED
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.output.json_output import write_json
-from fleethook.cli.output.terminal import write_document, write_error
+from fleethook.cli.output.terminal import write_document
+from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
-from fleethook.cluster.manifests.yaml_scalars import quote_texts
 from fleethook.engines.crds.apply.diff import CRDChange, compare_releases
 from fleethook.engines.crds.apply.patches import Patch, render_crds
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.content import Content, Tree
 from fleethook.engines.crds.commands import crds_options as option
-from fleethook.engines.crds.commands.crds_instances import ApplyOptions, apply_to_instances, check_names
+from fleethook.engines.crds.commands.crds_instances import ApplyOptions, apply_release, apply_to_instances, check_names
 from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show
 from fleethook.engines.crds.commands.crds_release import (
     ReleaseOptions,
@@ -31,46 +28,6 @@ from fleethook.engines.crds.commands.crds_release import (
     read_tree,
 )
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.model.formats.text import is_inert
-from fleethook.model.json import JSON
-
-_BASE: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-
-@quote_texts
-class _Dumper(_BASE):  # type: ignore[misc]
-    """Writes no aliases, and quotes strings that some reader takes for another type."""
-
-    def ignore_aliases(self, _: object) -> bool:
-        return True
-
-
-# Strings that YAML 1.1 or YAML 1.2 read as a number or a boolean, and PyYAML does not.
-_Dumper.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?\.?[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]+)?$"),
-    list("-+.0123456789"),
-)
-_Dumper.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?0[oOxXbB]?[0-9a-fA-F_]*$"), list("-+0"))
-_Dumper.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"[yYnN]$"), list("yYnN"))
-
-
-def dump(objects: Iterable[JSON]) -> str:
-    """Return a stream of documents, each preceded by ``---``.
-
-    If a text has characters that control a terminal, all characters beyond ASCII are written as YAML escapes.
-    """
-    found = list(objects)
-    text = _dump_all(found, allow_unicode=True)
-    return text if is_inert(text.replace("\n", "")) else _dump_all(found, allow_unicode=False)
-
-
-def _dump_all(objects: list[JSON], *, allow_unicode: bool) -> str:
-    text: str = yaml.dump_all(
-        objects, Dumper=_Dumper, explicit_start=True, sort_keys=False, allow_unicode=allow_unicode
-    )
-    return text
-
 
 if TYPE_CHECKING:
     from fleethook.engines.crds.apply.apply import Applied
@@ -97,7 +54,7 @@ def render(
         tree, patches = read_release(wanted)
         found = list(render_crds(tree.crds, patches).values())
         if output is Form.YAML:
-            write_document(dump(found))
+            write_document("".join(f"---\n{yaml_text(one, dumper=NoAliasDumper)}" for one in found))
         else:
             listed = {"apiVersion": "v1", "kind": "List", "items": found}
             write_json(listed)
@@ -154,24 +111,11 @@ def apply(
 
 
 async def _apply(target: Target, options: ApplyOptions, tree: Tree, patches: list[Patch]) -> None:
-    from fleethook.engines.crds.apply.apply import apply as apply_crds  # noqa: PLC0415 - see app.kube
-    from fleethook.engines.crds.apply.apply import (  # noqa: PLC0415 - as above
-        check_lost_versions,
-        plan,
-        wait_established,
-    )
+    def show_applied(applied: Sequence["Applied"]) -> None:
+        show(options.output, map(_format_line, applied), [one._asdict() for one in applied])
 
     async with contextlib.AsyncExitStack() as stack:
-        connection = await connect(stack, target)
-        changes = await plan(connection, tree.crds, patches)
-        # Standard output has only the results, perhaps as one JSON document.
-        write_error(*format_changes(changes))
-        if not options.force:
-            check_lost_versions(changes)
-        applied = await apply_crds(connection, tree.crds, patches, dry_run=options.dry_run)
-        show(options.output, map(_format_line, applied), [one._asdict() for one in applied])
-        if options.wait_seconds and not options.dry_run:
-            await wait_established(connection, tree.crds, seconds=options.wait_seconds)
+        await apply_release(await connect(stack, target), tree, patches, options, applied=show_applied)
 
 
 def _format_line(one: "Applied") -> str:

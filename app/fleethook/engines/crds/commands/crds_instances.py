@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fleethook.cli.inputs.kubeconfig import Target as HostCluster
@@ -19,6 +19,7 @@ from fleethook.engines.crds.commands.crds_release import (
     format_changes,
     read_instance_tree,
 )
+from fleethook.engines.crds.controller.lifecycle import is_being_deleted, is_suspended
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.operator import KARMADA
@@ -42,7 +43,7 @@ class ApplyOptions(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """An instance, or the reason to skip it."""
+    """An instance with its release, or the reason to skip it."""
 
     name: str
     """Namespace and name, with a slash between them."""
@@ -50,6 +51,8 @@ class Instance(NamedTuple):
     target: "Target | None" = None
     failure: CRDsError | None = None
     skipped: str = ""
+    tree: Tree | None = None
+    patches: Sequence[Patch] = ()
 
 
 class _Outcome(NamedTuple):
@@ -98,8 +101,8 @@ def apply_to_instances(
     ca_pem = None if wanted.ca_file is None else read_file(wanted.ca_file)
     instances = asyncio.run(_read_all(host, list(dict.fromkeys(names)), ca_pem))
     # Outside of the event loop, because Ctrl-C ends a download only there.
-    work = [_read_release(wanted, one) for one in instances]
-    outcomes = asyncio.run(_apply_all(work, options))
+    instances = [_read_release(wanted, one) for one in instances]
+    outcomes = asyncio.run(_apply_all(instances, options))
     if options.output is Output.JSON:
         write_json([one.document() for one in outcomes], indent=None)
     worst = max((one.exit for one in outcomes), default=Exit.OK)
@@ -111,23 +114,27 @@ def apply_to_instances(
 
 
 async def _read_all(cluster: HostCluster, names: list[str], ca_pem: bytes | None) -> list[Instance]:
-    from fleethook.engines.crds.apply.target import find_instance, list_instances  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.crds.apply.target import list_instances  # noqa: PLC0415 - see app.kube
 
     slots = asyncio.Semaphore(AT_ONCE)
     async with contextlib.AsyncExitStack() as stack:
         host = await connect(stack, cluster)
-        if not names:
-            listed = [
+        if names:
+            found = [await _find(host, name) for name in names]
+        else:
+            found = [
                 Instance(_format_name(one), one, skipped=_reason_to_skip(one)) for one in await list_instances(host)
             ]
-            return await asyncio.gather(*(_read_secrets(host, one, ca_pem, slots) for one in listed))
-        found: list[Instance] = []
-        for name in names:
-            try:
-                found.append(Instance(name, await find_instance(host, *name.split("/"))))
-            except CRDsError as error:
-                found.append(Instance(name, {}, failure=error))
         return await asyncio.gather(*(_read_secrets(host, one, ca_pem, slots) for one in found))
+
+
+async def _find(host: "Connection", name: str) -> Instance:
+    from fleethook.engines.crds.apply.target import find_instance  # noqa: PLC0415 - see app.kube
+
+    try:
+        return Instance(name, await find_instance(host, *name.split("/")))
+    except CRDsError as error:
+        return Instance(name, {}, failure=error)
 
 
 async def _read_secrets(host: "Connection", one: Instance, ca_pem: bytes | None, slots: asyncio.Semaphore) -> Instance:
@@ -148,25 +155,14 @@ def _format_name(karmada: JSONObject) -> str:
 
 
 def _reason_to_skip(karmada: JSONObject) -> str:
-    if as_object(karmada.get("spec")).get("suspend") is True:
+    if is_suspended(karmada):
         return f"the {KARMADA.kind} is suspended"
-    if as_object(karmada.get("metadata")).get("deletionTimestamp"):
-        return f"the {KARMADA.kind} is being deleted"
-    return ""
+    return f"the {KARMADA.kind} is being deleted" if is_being_deleted(karmada) else ""
 
 
-# --- Applying ---------------------------------------------------------------------------------------------------------
-
-
-class _InstanceWork(NamedTuple):
-    instance: Instance
-    tree: Tree | None = None
-    patches: list[Patch] | None = None
-
-
-def _read_release(wanted: ReleaseOptions, one: Instance) -> _InstanceWork:
+def _read_release(wanted: ReleaseOptions, one: Instance) -> Instance:
     if one.target is None:
-        return _InstanceWork(one)
+        return one
     metadata = as_object(one.karmada.get("metadata"))
     try:
         values = build_values(
@@ -175,65 +171,81 @@ def _read_release(wanted: ReleaseOptions, one: Instance) -> _InstanceWork:
             ca_pem=one.target.ca_pem,
         )
         tree = read_instance_tree(wanted, one.karmada)
-        return _InstanceWork(one, tree, build_instance_patches(tree, values))
+        return one._replace(tree=tree, patches=build_instance_patches(tree, values))
     except CRDsError as error:
-        return _InstanceWork(one._replace(failure=error))
+        return one._replace(failure=error)
 
 
-async def _apply_all(work: Sequence[_InstanceWork], options: ApplyOptions) -> list[_Outcome]:
+# --- Applying ---------------------------------------------------------------------------------------------------------
+
+
+async def _apply_all(instances: Sequence[Instance], options: ApplyOptions) -> list[_Outcome]:
     slots = asyncio.Semaphore(AT_ONCE)
     show: Callable[[str], None] = (lambda _: None) if options.output is Output.JSON else write
 
-    async def apply(one: _InstanceWork) -> _Outcome:
+    async def apply(one: Instance) -> _Outcome:
         outcome = await _apply_one(one, options, slots)
         show(outcome.line())
         return outcome
 
-    return await asyncio.gather(*map(apply, work))
+    return await asyncio.gather(*map(apply, instances))
 
 
-async def _apply_one(work: _InstanceWork, options: ApplyOptions, slots: asyncio.Semaphore) -> _Outcome:
-    from fleethook.engines.crds.apply.apply import summarize  # noqa: PLC0415 - see app.kube
+async def _apply_one(one: Instance, options: ApplyOptions, slots: asyncio.Semaphore) -> _Outcome:
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.crds.apply.apply import summarize  # noqa: PLC0415 - as above
 
-    one = work.instance
     if one.skipped:
         return _Outcome(one.name, "skipped", message=one.skipped)
     try:
         if one.failure is not None:
             raise one.failure
-        async with slots:
-            crds = await _apply_work(work, options)
+        assert one.target is not None
+        assert one.tree is not None
+        async with slots, Connection(one.target.access) as connection:
+            crds = await apply_release(connection, one.tree, one.patches, options, name=one.name)
     except CRDsError as error:
         concealed = error if one.target is None else one.target.conceal(error)
         return _Outcome(one.name, "failed", error.exit, str(concealed))
     return _Outcome(one.name, "tried" if options.dry_run else "applied", message=summarize(crds), crds=crds)
 
 
-async def _apply_work(work: _InstanceWork, options: ApplyOptions) -> "Sequence[Applied]":
-    from fleethook.engines.crds.apply.apply import (  # noqa: PLC0415 - as above
+async def apply_release(
+    connection: "Connection",
+    tree: Tree,
+    patches: Sequence[Patch],
+    options: ApplyOptions,
+    *,
+    name: str = "",
+    applied: Callable[[Sequence["Applied"]], None] = lambda _: None,
+) -> Sequence["Applied"]:
+    """Print the changes that a release makes on a server, apply it, and wait until its CRDs are established.
+
+    Args:
+        connection: Connection to the server.
+        tree: The release.
+        patches: Its patches.
+        options: Options of applying CRDs.
+        name: The instance, which precedes each line of the changes.
+        applied: Called with the results before the wait.
+
+    Raises:
+        CRDsError: NETWORK or HTTP; ARCHIVE if the release drops a stored version, and the options do not force that.
+    """
+    from fleethook.engines.crds.apply.apply import (  # noqa: PLC0415 - see app.kube
         apply,
         check_lost_versions,
         plan,
         wait_established,
     )
 
-    assert work.tree is not None
-    assert work.patches is not None
-    async with _connect(work.instance) as connection:
-        changes = await plan(connection, work.tree.crds, work.patches)
-        write_error(*(f"{work.instance.name}: {line}" for line in format_changes(changes)))
-        if not options.force:
-            check_lost_versions(changes)
-        crds = await apply(connection, work.tree.crds, work.patches, dry_run=options.dry_run)
-        if options.wait_seconds and not options.dry_run:
-            await wait_established(connection, work.tree.crds, seconds=options.wait_seconds)
-        return crds
-
-
-@contextlib.asynccontextmanager
-async def _connect(one: Instance) -> "AsyncIterator[Connection]":
-    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
-
-    assert one.target is not None
-    async with Connection(one.target.access) as connection:
-        yield connection
+    changes = await plan(connection, tree.crds, patches)
+    # Standard output has only the results, perhaps as one JSON document.
+    write_error(*(f"{name}: {line}" if name else line for line in format_changes(changes)))
+    if not options.force:
+        check_lost_versions(changes)
+    crds = await apply(connection, tree.crds, patches, dry_run=options.dry_run)
+    applied(crds)
+    if options.wait_seconds and not options.dry_run:
+        await wait_established(connection, tree.crds, seconds=options.wait_seconds)
+    return crds
