@@ -24,8 +24,8 @@ from benchmarks.engines.scale_objects import Size
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
 from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.store import Store
-from fleethook.console.application import create_console
 from fleethook.console.context import INDEXES, ConsoleContext
+from fleethook.console.process import create_console
 from fleethook.lifetime import Cluster, pause_garbage_collector, settle_garbage_collector
 from tests.console.visitor import Page, Visitor
 

@@ -16,7 +16,7 @@ from fleethook.cli.parameters import Option
 PROGRAM: Final = "fleethook"
 _PLUGIN: Final = "kubectl-fleethook"
 _COMPLETE_VARIABLE: Final = "_FLEETHOOK_COMPLETE"
-"""Set by the completion scripts of `fleethook.cli.kubectl_completion`."""
+"""Set by the completion scripts of `fleethook.cli.help`."""
 
 
 def _describe_program(
@@ -28,7 +28,7 @@ def _describe_program(
     if version:
         write(f"{PROGRAM} {__version__}")
         return
-    from fleethook.cli.kubectl_completion import print_script  # noqa: PLC0415 - only this option needs it
+    from fleethook.cli.help import print_script  # noqa: PLC0415 - only this option needs it
 
     print_script(show_completion)
 
@@ -134,7 +134,7 @@ def main() -> None:
         with report_output_errors():
             check_arguments(sys.argv[1:])
             if os.environ.get(_COMPLETE_VARIABLE):
-                from fleethook.cli.kubectl_completion import complete  # noqa: PLC0415 - only scripts of shells need it
+                from fleethook.cli.help import complete  # noqa: PLC0415 - only scripts of shells need it
 
                 complete(sys.argv[1:])
                 return

@@ -28,8 +28,8 @@ from fleethook.cli.serve.acceptor import bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.files import CertificateError
 from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT
-from fleethook.console.metrics_sampler import MetricsTarget, check_target
 from fleethook.console.process import ConsoleOptions, run_console
+from fleethook.console.server_watch import MetricsTarget, check_target
 from fleethook.interpret.python_interpreter import LoadError
 from fleethook.server.logs.logs import configure_logging
 from fleethook.settings import Settings

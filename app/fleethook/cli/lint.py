@@ -8,7 +8,7 @@ from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.inputs.manifests import write_input_errors
 from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, fill_store, read_source, select_dispatching
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions
-from fleethook.cli.output.annotations import AnnotationFormat, annotate_row, write_annotations
+from fleethook.cli.output.ci_output import AnnotationFormat, annotate_errors, annotate_row, write_annotations
 from fleethook.cli.output.findings_output import (
     Row,
     has_failures,
@@ -18,7 +18,6 @@ from fleethook.cli.output.findings_output import (
     print_text,
     select_new,
 )
-from fleethook.cli.output.input_errors import annotate_errors
 from fleethook.cli.output.json_output import write_json
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES

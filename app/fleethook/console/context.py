@@ -9,10 +9,9 @@ from fleethook.app import INDEXES as REVIEW_INDEXES
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.source import PartState
-from fleethook.console.lease_watch import LeaseWatch
-from fleethook.console.metrics_sampler import MetricsSampler
+from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.reviews.review_replay import ReviewReplay
+from fleethook.console.server_watch import LeaseWatch, MetricsSampler
 from fleethook.console.users.access import Authorizer, OpenAuthorizer
 from fleethook.engines.overrider.subject.bound_workloads import WORKLOAD_INDEXES
 from fleethook.interpret.python_interpreter import Interpreter

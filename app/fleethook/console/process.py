@@ -1,4 +1,4 @@
-"""The process of the console: it follows the source of objects, and serves the pages until a signal."""
+"""The process of the console: its pages as an application, the source of objects, and the server until a signal."""
 
 import asyncio
 import contextlib
@@ -12,6 +12,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import uvicorn
+from fastapi import APIRouter, Depends, FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from fleethook.cluster.certificates.files import ensure_certificates, renew_certificates
@@ -20,20 +25,86 @@ from fleethook.cluster.kubernetes.resources import KARMADAS, WORKLOADS
 from fleethook.cluster.leader_election import LEASE, NAME, RESOURCE, LeaseName, find_namespace
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
-from fleethook.console.application import create_console
 from fleethook.console.context import INDEXES, ConsoleContext
-from fleethook.console.lease_watch import LeaseWatch
-from fleethook.console.metrics_sampler import MetricsSampler, MetricsTarget
+from fleethook.console.forms import FormTokens
+from fleethook.console.lint_watch import LintWatch
+from fleethook.console.pages import login, overview, reviews
+from fleethook.console.rendering import find_context, load_templates, render
+from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.reviews.review_replay import ReviewReplay
-from fleethook.console.users.access import Authorizer, OpenAuthorizer
-from fleethook.console.users.client_certificate import CertificateProtocol
-from fleethook.console.users.remote_access import ApiserverAuthorizer
-from fleethook.console.users.security import loopback_names
+from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget
+from fleethook.console.users.access import AccessError, Authorizer, OpenAuthorizer
+from fleethook.console.users.permissions import check_access
+from fleethook.console.users.remote_access import ApiserverAuthorizer, CertificateProtocol
+from fleethook.console.users.security import RequestGuard, loopback_names
+from fleethook.engines.crds.pages import crds
+from fleethook.engines.dispatch.pages import dispatch
+from fleethook.engines.interpret.pages import interpreters
+from fleethook.engines.overrider.pages import overriders
 from fleethook.interpret.python_interpreter import load
 from fleethook.lifetime import Cluster, follow_cluster, follow_manifests, hide_cancelled_requests, run_in_background
 from fleethook.model.gvk import GroupKind
 from fleethook.settings import Settings
+
+_STATIC: Final = Path(__file__).parent / "static"
+_PAGES: Final = (overview, overriders, dispatch, interpreters, crds, reviews)
+
+HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
+"""The probes of a kubelet, which has no credentials. They tell nothing about objects."""
+_health: Final = APIRouter()
+
+
+@_health.get("/healthz")
+async def show_health() -> PlainTextResponse:
+    """Answer as long as the event loop turns."""
+    return PlainTextResponse("ok\n")
+
+
+@_health.get("/readyz")
+async def show_readiness(request: Request) -> PlainTextResponse:
+    """Answer 503 until each kind was read, or could not be read: a page then shows the reason."""
+    if all(part.synced or part.failing or not part.needed for part in find_context(request).parts()):
+        return PlainTextResponse("ready\n")
+    return PlainTextResponse("reading the objects\n", status_code=503)
+
+
+def create_console(context: ConsoleContext, *, hosts: tuple[str, ...] | None) -> ASGIApp:
+    """Return the application.
+
+    Args:
+        context: The objects and options of the pages.
+        hosts: The names by which the console may be called, None for any, as for `RequestGuard`.
+    """
+    load_templates()
+    app = FastAPI(title="fleethook console", openapi_url=None)
+    app.state.context = context
+    app.state.kept_values = {}
+    app.state.form_tokens = FormTokens()
+    app.state.lint_watch = LintWatch(context)
+    for page in _PAGES:
+        app.include_router(page.router, dependencies=[Depends(check_access)])
+    app.include_router(_health)
+    if isinstance(context.authorizer, ApiserverAuthorizer):
+        app.include_router(login.router)
+    app.mount("/static", StaticFiles(directory=_STATIC), name="static")
+    app.add_exception_handler(AccessError, _refuse_access)
+    app.add_exception_handler(HTTPException, _show_http_error)
+    return RequestGuard(app, hosts=hosts, open_paths=HEALTH_PATHS)
+
+
+async def _refuse_access(request: Request, error: Exception) -> HTMLResponse:
+    assert isinstance(error, AccessError)
+    response = await render(request, "error.html", status=error.status, text=str(error), title=str(error.status))
+    if error.status == 401:
+        response.headers["www-authenticate"] = "Bearer"
+    return response
+
+
+async def _show_http_error(request: Request, error: Exception) -> HTMLResponse:
+    assert isinstance(error, HTTPException)
+    text = str(error.detail)
+    return await render(request, "error.html", status=error.status_code, text=text, title=str(error.status_code))
+
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _KEEP_ALIVE_SECONDS: Final = 30

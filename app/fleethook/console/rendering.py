@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse
 from fleethook.cluster.store.source import PartState
 from fleethook.console.context import ConsoleContext
 from fleethook.console.sections import SECTIONS, Section, find_section
-from fleethook.console.users.sessions import COOKIE as SESSION_COOKIE
+from fleethook.console.users.remote_access import COOKIE as SESSION_COOKIE
 
 
 class Freshness(NamedTuple):

@@ -5,13 +5,42 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from fleethook.cli.output.findings_output import ObjectRow, count_levels, describe_object
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.engines.overrider.admission.overrider_admission import validate_overrider
 from tests.builders import request, store_of
 from tests.cli.commands import invoke
 from tests.serving import EXAMPLES
+
+ROW = ObjectRow("error", "lost", "", "YurtAppSet", "shop", "web")
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (ROW, "YurtAppSet shop/web"),
+        (msgspec.structs.replace(ROW, namespace=""), "YurtAppSet web"),
+        (msgspec.structs.replace(ROW, cluster="root:org"), "YurtAppSet shop/web of root:org"),
+    ],
+)
+def test_a_row_names_its_object(row: ObjectRow, text: str) -> None:
+    assert describe_object(row) == text
+
+
+@pytest.mark.parametrize(
+    ("levels", "text"),
+    [
+        ([], "0 errors, 0 warnings"),
+        (["error"], "1 error, 0 warnings"),
+        (["warning", "note", "warning", "error", "error"], "2 errors, 2 warnings"),
+    ],
+)
+def test_notes_are_neither_errors_nor_warnings(levels: list[str], text: str) -> None:
+    assert count_levels([msgspec.structs.replace(ROW, level=level) for level in levels]) == text
+
 
 SUBJECT = """\
 apiVersion: apps.openyurt.io/v1alpha1

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from fleethook.cli.output.findings_output import ObjectRow
 from fleethook.cli.output.json_output import write_json
-from fleethook.cli.output.report import ObjectRow
 from fleethook.model.formats.text import is_inert
 from tests.model.formats.test_text import HOSTILE
 

@@ -9,8 +9,8 @@ import pytest
 from fleethook.app import INDEXES
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
+from fleethook.console.lint_watch import count_findings
 from fleethook.console.pages.overview import count_objects
-from fleethook.console.views.findings import count_findings
 from tests.console.browser.conftest import has_sideways_scroll
 from tests.console.metrics_server import MetricsServer, serving_metrics
 from tests.console.pages.reading import HOSTILE

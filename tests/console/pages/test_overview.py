@@ -11,20 +11,19 @@ import pytest
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.leader_election import LEASE
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.console.lease_watch import LeaseWatch
-from fleethook.console.metrics_sampler import MetricsSampler, MetricsTarget
+from fleethook.console.certificates import CONFIGURATIONS
 from fleethook.console.pages.overview import Leader, Row, build_charts, count_objects, describe_lease, list_rows
+from fleethook.console.review_rates import Rates
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.sections import MUTATING
+from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget
 from fleethook.console.users.access import User
-from fleethook.console.views.certificates import CONFIGURATIONS
-from fleethook.console.views.review_rates import Rates
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import yurt_app_daemon, yurt_app_set
 from tests.console.metrics_server import serving_metrics
 from tests.console.pages.reading import HOSTILE, get
 from tests.console.recorded import record_workloads
-from tests.console.views.test_certificates import configuration
+from tests.console.test_certificates import configuration
 from tests.console.visits import console_of, make_context, visit
 from tests.e2e.pki import Authority
 

@@ -9,12 +9,12 @@ import pytest
 
 from fleethook.app import INDEXES
 from fleethook.cluster.store import Store
-from fleethook.console.application import create_console
 from fleethook.console.context import ConsoleContext
 from fleethook.console.pages.reviews import describe_outcome, find_state
-from fleethook.console.reviews import batch, replay_jobs
+from fleethook.console.process import create_console
+from fleethook.console.reviews import replay_jobs
+from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.reviews.review_replay import ReviewReplay
 from fleethook.console.users.access import AccessError, User
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.replay.decision_changes import Place, make_change
@@ -172,7 +172,7 @@ async def test_a_batch_is_a_table_of_changes(bench: Bench) -> None:
 
 
 async def test_each_changed_review_has_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "PAGE_SIZE", 3)
+    monkeypatch.setattr(replay_jobs, "PAGE_SIZE", 3)
     await record_workloads(tmp_path, *(workload() for _ in range(4)))
     bench = Bench(tmp_path)
     bench.put("3.0")

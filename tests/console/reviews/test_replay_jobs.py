@@ -9,10 +9,20 @@ import pytest
 from fleethook.app import INDEXES
 from fleethook.cluster.store import Store
 from fleethook.console.reviews import replay_jobs
-from fleethook.console.reviews.replay_jobs import MAX_JOBS, ReplayJob, ReplayJobs, Start
+from fleethook.console.reviews.replay_jobs import (
+    MAX_JOBS,
+    ChangedReview,
+    ReplayJob,
+    ReplayJobs,
+    ReviewReplay,
+    Start,
+    describe_example,
+    list_rows,
+    select_changed,
+)
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.reviews.review_replay import ReviewReplay
 from fleethook.console.reviews.search import Query
+from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.recordings.read.reader import Entry, read_entries
 from fleethook.recordings.replay.decision_changes import Place, make_change
 from fleethook.recordings.replay.describe import describe_change
@@ -22,7 +32,76 @@ from fleethook.recordings.replay.report import Report
 from fleethook.work.worker import Worker
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads
+from tests.console.reviews.test_summary import asked, entry_of
+from tests.recordings.replaying import kinds
 from tests.recordings.replaying import replay as replay_records
+
+
+@pytest.fixture
+async def entries(tmp_path: Path) -> list[Entry]:
+    """Records of a workload of the subject, and of one without an owner."""
+    await record_workloads(tmp_path, workload(owners=[]))
+    index = ReviewIndex(tmp_path)
+    return await index.load((await index.wait()).reviews)
+
+
+async def test_the_outcome_follows_the_objects_of_the_store(entries: list[Entry]) -> None:
+    store = Store(INDEXES)
+    replay = ReviewReplay(store)
+    for document in objects():
+        store.put(document)
+    assert kinds(await replay.replay(entries)) == [(), ()]
+    for document in objects("3.0"):
+        store.put(document)
+    assert kinds(await replay.replay(entries)) == [("object",), ()]
+    (bound,) = store.keys(YURT_APP_OVERRIDER)
+    store.remove(bound)
+    assert kinds(await replay.replay(entries)) == [("object",), ()]
+    await replay.close()
+
+
+async def test_the_version_changes_with_the_objects_of_reviews() -> None:
+    store = Store(INDEXES)
+    replay = ReviewReplay(store)
+    for document in objects():
+        store.put(document)
+    assert replay.version == 2
+    store.put(workload())
+    assert replay.version == 2
+    await replay.close()
+
+
+ENTRY = entry_of(asked(name="web"))
+
+
+def changed(aspect: str) -> Replayed:
+    difference = Difference(aspect, ("a",), ("b",))
+    return Replayed(ENTRY, make_change(ENTRY.record, Place("file", 2), b"{}", differences=[difference]))
+
+
+def test_the_largest_group_comes_first_and_further_ones_are_left_out(monkeypatch: object) -> None:
+    report = Report()
+    for one in (changed("warnings"), *(changed("message") for _ in range(3)), Replayed(ENTRY)):
+        report.add(one)
+    examples = {name: describe_example(ENTRY, group.example) for name, group in report.groups.items()}
+    rows = list_rows(report, examples)
+    assert [(row.name.kinds, row.total, row.example.lines[0].text) for row in rows] == [
+        (("message",), 3, "message"),
+        (("warnings",), 1, "warnings"),
+    ]
+    monkeypatch.setattr(replay_jobs, "MAX_ROWS", 1)  # type: ignore[attr-defined]
+    assert [row.total for row in list_rows(report, examples)] == [3]
+
+
+def test_links_have_pages() -> None:
+    reviews = [ChangedReview("file", line, "x", ("object",)) for line in range(replay_jobs.PAGE_SIZE + 1)]
+    assert select_changed(reviews, 0) == (reviews[: replay_jobs.PAGE_SIZE], (1, 2, replay_jobs.PAGE_SIZE + 1, 0))
+    assert select_changed(reviews, 9) == (
+        reviews[replay_jobs.PAGE_SIZE :],
+        (2, 2, replay_jobs.PAGE_SIZE + 1, replay_jobs.PAGE_SIZE),
+    )
+    assert select_changed([], 1) == ([], (1, 1, 0, 0))
+
 
 DIFFERENCES = (Difference("message", ("a",), ("b",)), Difference("warnings", ("c",), ("d",)))
 

@@ -17,15 +17,17 @@ from fleethook.cli.doctor.doctor_findings import (
     check_version,
     find_registered,
 )
-from fleethook.cli.doctor.doctor_policies import (
+from fleethook.cli.doctor.doctor_probes import PROBES, Probe, judge
+from fleethook.cli.doctor.doctor_rights import (
+    Right,
     check_conditions,
     check_objects,
     find_modes,
     judge_policy_rights,
+    judge_rights,
     list_policy_rights,
+    list_rights,
 )
-from fleethook.cli.doctor.doctor_probes import PROBES, Probe, judge
-from fleethook.cli.doctor.doctor_rights import Right, judge_rights, list_rights
 from fleethook.cluster.registration.server_side_apply import get_object
 from fleethook.cluster.registration.webhooks import API_VERSION, MUTATING, VALIDATING
 from fleethook.engines.overrider.openyurt.openyurt_conflicts import DEFINITION_NAME

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from fleethook.cli.doctor.doctor_findings import Diagnosis
-from fleethook.cli.inputs.missing_rights import describe_missing
+from fleethook.cli.inputs.cluster_reader import describe_missing
 from fleethook.cluster.kubernetes.identity import EVERY_CLUSTER, EVERY_SHARD, find_list_path, read_identity
 from fleethook.cluster.kubernetes.resources import CACHED, DISPATCHING, LOGICAL_CLUSTERS, WORKSPACES, WatchedResource
 from fleethook.model.json import JSON, JSONObject, as_object

@@ -1,18 +1,73 @@
-"""The changes of ``--change`` and ``--without``: objects as they are after ``kubectl apply`` and ``kubectl delete``."""
+"""The changes of ``--change`` and ``--without``: objects as they are after ``kubectl apply`` and ``kubectl delete``.
+
+A user names an object as ``KIND[.GROUP]/[NAMESPACE/]NAME[@CLUSTER]``.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.inputs.object_name import ObjectName, describe_key, parse_name
 from fleethook.cli.inputs.sources import NAMESPACED
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.cluster.store.applied import apply_manifest
+from fleethook.engines.dispatch.match.rest_mapping import guess_plural
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.patch import StrategicMergeError
+
+
+class ObjectName(NamedTuple):
+    """A name that a user wrote. Each part that is None matches all objects.
+
+    Attributes:
+        text: The name as written.
+        kind: Kind or plural in lower case.
+        group: API group.
+        namespace: Namespace.
+        name: Name of the object.
+        cluster: Logical cluster.
+    """
+
+    text: str
+    kind: str
+    group: str | None
+    namespace: str | None
+    name: str
+    cluster: str | None
+
+    def matches(self, key: ObjectKey) -> bool:
+        """Return whether this is a name of the object."""
+        return (
+            self.matches_kind(key.group_kind)
+            and self.name == key.name
+            and self.namespace in (None, key.namespace, *(() if key.namespace else ("default",)))
+            and self.cluster in (None, key.cluster)
+        )
+
+    def matches_kind(self, group_kind: GroupKind) -> bool:
+        """Return whether this is a name of an object of the kind."""
+        kind = group_kind.kind.lower()
+        return self.kind in (kind, guess_plural(kind)) and self.group in (None, group_kind.group)
+
+
+def parse_name(text: str, *, option: str = "--without") -> ObjectName:
+    """Return the parts of a name. Exits with a message if it has another form."""
+    kinded, _, cluster = text.partition("@")
+    parts = kinded.split("/")
+    if len(parts) not in (2, 3) or not all(parts):
+        fail(f"{option} {text}: expected KIND/NAME, as in YurtAppOverrider/default/demo")
+    kind, separator, group = parts[0].partition(".")
+    namespace = parts[1] if len(parts) == 3 else None
+    return ObjectName(text, kind.lower(), group if separator else None, namespace, parts[-1], cluster or None)
+
+
+def describe_key(key: ObjectKey) -> str:
+    """Return the full name of an object, which `parse_name` reads."""
+    name = f"{key.namespace}/{key.name}" if key.namespace else key.name
+    return f"{key.group_kind}/{name}{f'@{key.cluster}' if key.cluster else ''}"
+
 
 _DEFAULT_NAMESPACE: Final = "default"
 _MAX_CANDIDATES: Final = 10

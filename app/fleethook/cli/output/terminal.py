@@ -1,14 +1,24 @@
-r"""The only way from a command to a terminal. Names in archives and objects are escaped: they cannot control it.
+r"""The only way from a command to a terminal: lines, styles, and progress on standard error.
+
+Names in archives and objects are escaped: they cannot control the terminal.
 
 Pass lines one by one: a line feed within a line comes from untrusted input and is shown as ``\n``.
 `fleethook.cli.output.json_output` does the same for JSON.
 """
 
+import contextlib
+import enum
+import itertools
 import os
 import sys
-from typing import Final, NewType
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, BinaryIO, Final, NewType
 
 from fleethook.model.formats.text import escape
+
+if TYPE_CHECKING:
+    from pathlib import Path  # `--version` starts faster without it
 
 # A tab only moves the cursor forward, and Lua scripts print columns with it.
 _KEPT: Final = "\t"
@@ -97,3 +107,135 @@ def find_width() -> int:
         return int(os.environ.get("COLUMNS") or 0) or os.get_terminal_size().columns or 80
     except (OSError, ValueError):
         return 80
+
+
+Report = Callable[[int, int | None], None]
+"""Called with the number of received bytes, and the expected total or None."""
+
+_PARTS_PER_UPDATE: Final = 64
+"""An update takes as long as a review."""
+# At most one line per second, to keep logs short.
+_LINE_SECONDS: Final = 1.0
+_MEBIBYTE: Final = 1 << 20
+
+
+class Style(enum.StrEnum):
+    """Style of the progress display."""
+
+    AUTO = "auto"
+    """A line at a terminal, else no display."""
+    PLAIN = "plain"
+    NONE = "none"
+
+
+class ListProgress:
+    """The progress of reading several lists of a cluster."""
+
+    def __init__(self, line: StatusLine, lists: int) -> None:
+        self._line: Final = line
+        self._lists: Final = lists
+        self._name = ""
+        self._objects = 0
+        self._read = -1
+
+    def start(self, name: str) -> None:
+        """Show that the next list is being read: the name of its resource."""
+        self._name, self._objects = name, 0
+        self._read += 1
+        self._update()
+
+    def count(self, objects: int) -> None:
+        """Add the objects of a page to the number that is shown."""
+        self._objects += objects
+        self._update()
+
+    def _update(self) -> None:
+        self._line.update(f"{self._read}/{self._lists} Reading {self._name}: {self._objects:,} objects")
+
+
+class FileProgress:
+    """The progress of reading several files in their order."""
+
+    def __init__(self, line: StatusLine, sizes: Sequence[int], describe: Callable[[], str]) -> None:
+        """Prepare; ``sizes`` are the bytes of all files, or none if one of them is unknown."""
+        self._line: Final = line
+        self._starts: Final = iter([0, *itertools.accumulate(sizes)] if sizes else itertools.repeat(0))
+        self._total: Final = sum(sizes)
+        self._start = 0
+        self._parts = 0
+        self._describe: Final = describe
+
+    def start(self) -> None:
+        """Note that the next file is being read."""
+        self._start = next(self._starts)
+
+    def advance(self, stream: BinaryIO) -> None:
+        """Note that a part of a file was read, by the position of its stream."""
+        self._parts += 1
+        if self._line.is_shown and self._parts % _PARTS_PER_UPDATE == 0:
+            share = f"{(self._start + stream.tell()) / self._total:4.0%} " if self._total else ""
+            self._line.update(f"{share}{self._describe()}")
+
+
+@contextlib.contextmanager
+def show_lists(lists: int) -> Iterator[ListProgress]:
+    """Show the progress of reading so many lists during the block."""
+    with _show_line() as line:
+        line.update("Connecting")
+        yield ListProgress(line, lists)
+
+
+@contextlib.contextmanager
+def show_files(files: "Sequence[Path]", describe: Callable[[], str], *, hidden: bool = False) -> Iterator[FileProgress]:
+    """Show the progress of reading files during the block.
+
+    Args:
+        files: The files. If one is none, as a pipe, the share is not shown.
+        describe: Returns the description; called for each update.
+        hidden: Whether to show nothing at a terminal either.
+    """
+    sizes = [one.stat().st_size for one in files] if all(one.is_file() for one in files) else []
+    with _show_line(hidden=hidden) as line:
+        line.update(describe())
+        yield FileProgress(line, sizes, describe)
+
+
+@contextlib.contextmanager
+def show_download(style: Style, source: str) -> Iterator[Report | None]:
+    """Show the progress of a download during the block; yields None without a display."""
+    if style is Style.PLAIN:
+        yield _report_lines(source)
+        return
+    with _show_line(hidden=style is Style.NONE) as line:
+        yield _report_share(line, source) if line.is_shown else None
+
+
+@contextlib.contextmanager
+def _show_line(*, hidden: bool = False) -> Iterator[StatusLine]:
+    line = StatusLine(hidden=hidden)
+    try:
+        yield line
+    finally:
+        line.clear()
+
+
+def _report_share(line: StatusLine, source: str) -> Report:
+    def report(done: int, total: int | None) -> None:
+        share = f"{done / total:4.0%} " if total else ""
+        line.update(f"{share}{done / _MEBIBYTE:.1f} MiB {source}")
+
+    return report
+
+
+def _report_lines(source: str) -> Report:
+    printed = 0.0
+
+    def report(done: int, total: int | None) -> None:
+        nonlocal printed
+        now = time.monotonic()
+        if now - printed >= _LINE_SECONDS or done == total:
+            printed = now
+            of = "" if total is None else f" of {total:,}"
+            write_error(f"{source}: {done:,}{of} bytes")
+
+    return report

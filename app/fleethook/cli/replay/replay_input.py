@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.output.progress import FileProgress, show_files
+from fleethook.cli.output.terminal import FileProgress, show_files
 from fleethook.recordings.format import FILE_SUFFIX
 from fleethook.recordings.read.reader import Entry, Problem, read_entries
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
+from fleethook.cli.output.ci_output import Case, print_junit
 from fleethook.cli.output.json_output import encode_other
-from fleethook.cli.output.junit import Case, print_junit
 from fleethook.cli.output.terminal import styled, write_document, write_error, write_styled
 from fleethook.model.formats.text import escape, escape_json
 from fleethook.recordings.replay.decision_changes import Change

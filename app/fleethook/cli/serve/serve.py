@@ -13,8 +13,8 @@ from fleethook.cli.inputs.kubeconfig import find_kubeconfig_or_fail
 from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import ContextOption, ExcludeOption, InterpretersOption, KcpCacheOption, ResolveOption
 from fleethook.cli.parameters import Option
+from fleethook.cli.serve.acceptor import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, listen
 from fleethook.cli.serve.server_process import run_server
-from fleethook.cli.serve.workers import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, listen
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.files import CertificateError
 from fleethook.engines.dispatch.credentials.files import CredentialFileError

@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.inputs.cluster_reader import describe_rules
 from fleethook.cli.inputs.kubeconfig import TargetOptions
-from fleethook.cli.inputs.missing_rights import describe_rules
 from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import write, write_error
 from fleethook.cli.parameters import Option

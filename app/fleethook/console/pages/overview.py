@@ -12,16 +12,13 @@ from starlette.responses import HTMLResponse
 
 from fleethook.cluster.leader_election import LEASE
 from fleethook.cluster.store import Store
-from fleethook.console.computed_value import Memo
-from fleethook.console.lint_watch import LintWatch
+from fleethook.console.certificates import CONFIGURATIONS, Certificates, collect_bundles, judge_certificates
+from fleethook.console.lint_watch import LintWatch, select_kinds
 from fleethook.console.rendering import Context, find_context, render
-from fleethook.console.shared_value import KeptValue
+from fleethook.console.review_rates import DEFAULT_WINDOW, WINDOWS, Rates, rate_increases, rate_recordings
+from fleethook.console.shared_value import KeptValue, Memo
 from fleethook.console.users.access import LOCAL_USER
-from fleethook.console.users.permissions import select_permitted
-from fleethook.console.users.permitted_reviews import select_permitted_reviews
-from fleethook.console.views.certificates import CONFIGURATIONS, Certificates, collect_bundles, judge_certificates
-from fleethook.console.views.findings import select_kinds
-from fleethook.console.views.review_rates import DEFAULT_WINDOW, WINDOWS, Rates, rate_increases, rate_recordings
+from fleethook.console.users.permissions import select_permitted, select_permitted_reviews
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 

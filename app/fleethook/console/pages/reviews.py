@@ -13,11 +13,9 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
 from fleethook.console.rendering import Context, render
-from fleethook.console.reviews.batch import list_rows, select_changed
 from fleethook.console.reviews.detail import describe_review
-from fleethook.console.reviews.replay_jobs import ReplayJob, ReplayJobs, Start
+from fleethook.console.reviews.replay_jobs import ReplayJob, ReplayJobs, ReviewReplay, Start, list_rows, select_changed
 from fleethook.console.reviews.review_index import Indexed, ReviewIndex
-from fleethook.console.reviews.review_replay import ReviewReplay
 from fleethook.console.reviews.search import (
     SORTS,
     Query,
@@ -30,8 +28,7 @@ from fleethook.console.reviews.search import (
 from fleethook.console.reviews.summary import VERDICTS, ReviewSummary
 from fleethook.console.shared_value import KeptValue
 from fleethook.console.users.access import AccessError
-from fleethook.console.users.permissions import require_kind, select_permitted
-from fleethook.console.users.permitted_reviews import select_permitted_reviews
+from fleethook.console.users.permissions import require_kind, select_permitted, select_permitted_reviews
 from fleethook.recordings.replay.decision_changes import UNDECIDABLE
 from fleethook.recordings.replay.describe import DiffLine, describe_change
 from fleethook.recordings.replay.replay import Replayed

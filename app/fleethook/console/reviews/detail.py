@@ -1,12 +1,12 @@
 """One recorded review: its verdict, the changes of its object, and the webhooks and scripts that were asked."""
 
 import json
+import secrets
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.console.reviews.secret_content import holds_secret
 from fleethook.console.reviews.summary import classify, read_recorded_outcome
 from fleethook.model.formats.text import shorten
 from fleethook.model.gvk import GroupKind
@@ -14,9 +14,39 @@ from fleethook.model.json import JSON, as_object
 from fleethook.patch import PatchError, apply
 from fleethook.recordings.bodies import BodyError, unwrap_body
 from fleethook.recordings.format import Call
+from fleethook.recordings.hashing import Hasher
+from fleethook.recordings.quoted_values import WorkLimitError
 from fleethook.recordings.read.reader import Entry
+from fleethook.recordings.redaction import RecordValues, RedactionError, Redactor
 from fleethook.recordings.replay.describe import DiffLine, describe_difference
 from fleethook.recordings.replay.outcome import Difference
+
+SECRET: Final = GroupKind("", "Secret")
+_redactor: Final = Redactor(Hasher(secrets.token_bytes(32)))
+
+
+def holds_secret(entry: Entry, group_kind: GroupKind) -> bool:
+    """Return whether a record is about a Secret, or has the content or the hashes of one at any place.
+
+    A record that cannot be searched counts as one that has.
+
+    Args:
+        entry: The record.
+        group_kind: The kind that its review names.
+    """
+    if group_kind == SECRET:
+        return True
+    record = entry.record
+    try:
+        review, answer = (msgspec.json.decode(unwrap_body(one)) for one in (record.review, record.answer))
+        calls = msgspec.json.decode(msgspec.json.encode(record.calls))
+        return _redactor.redact(RecordValues(review, answer, calls)) is not None
+    except (RedactionError, WorkLimitError, RecursionError):
+        return True
+    except (msgspec.DecodeError, UnicodeDecodeError, BodyError):
+        # A body that is no JSON has no object; the page shows it as text, so text that names a Secret is hidden.
+        return b"Secret" in bytes(record.review) or b"Secret" in bytes(record.answer)
+
 
 HIDDEN: Final = "The console does not show Secrets."
 MAX_CHARACTERS: Final = 100_000

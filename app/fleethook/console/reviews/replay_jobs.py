@@ -5,19 +5,135 @@ A job works only while somebody asks for its page. So a job that nobody watches 
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.console.reviews.batch import ChangedReview, Example, describe_example
+from fleethook.app import Fleethook, Outside
+from fleethook.cluster.store import ObjectKey, Store
+from fleethook.cluster.store.store import PARTIAL_KINDS, Stored
+from fleethook.console.paging import Paging, take_page
+from fleethook.console.reviews.detail import holds_secret
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.reviews.review_replay import ReviewReplay
 from fleethook.console.reviews.search import Query
-from fleethook.console.reviews.summary import ReviewSummary
+from fleethook.console.reviews.summary import ReviewSummary, summarize
 from fleethook.model.gvk import GroupKind
+from fleethook.recorded_answers import RecordedHookLayer, answer_from_records
 from fleethook.recordings.read.reader import Entry
-from fleethook.recordings.replay.replay import Replayed, batch
+from fleethook.recordings.replay.decision_changes import Change
+from fleethook.recordings.replay.describe import DiffLine, describe_change
+from fleethook.recordings.replay.offline import OFFLINE
+from fleethook.recordings.replay.replay import Replayed, Replayer, batch
 from fleethook.recordings.replay.report import GroupName, Report
+from fleethook.settings import Settings
 from fleethook.work.worker import Worker
+
+# Reviews between two pauses for other requests; each takes 0.1 ms, or some milliseconds if a plan is compiled.
+_PORTION: Final = 8
+
+
+class ReviewReplay:
+    """Decides with this build and the objects of a store. Webhooks and scripts answer as recorded."""
+
+    def __init__(self, store: Store) -> None:
+        """Prepare.
+
+        Args:
+            store: The objects, with the indexes of `fleethook.app.INDEXES`. It is still empty: the engines follow its
+                changes.
+        """
+        outside = Outside(answer_from_records, RecordedHookLayer)
+        self._app: Final = Fleethook(Settings(**OFFLINE), log=None, outside=outside, store=store)
+        self._replayer: Final = Replayer(self._app.find_endpoint)
+        # The calls of a review are in the context of one task, and engines may be used by one review at a time.
+        self._turn: Final = asyncio.Lock()
+        self.version = 0
+        """Changes with each object that reviews depend on."""
+        store.subscribe(self._note_change)
+
+    async def replay(self, entries: Sequence[Entry]) -> list[Replayed]:
+        """Return the result of asking reviews again, in their order."""
+        found: list[Replayed] = []
+        for start in range(0, len(entries), _PORTION):
+            async with self._turn:
+                await self._replayer.replay(entries[start : start + _PORTION], found.append)
+        return found
+
+    def _note_change(self, key: ObjectKey, _before: Stored | None, _after: object) -> None:
+        self.version += key.group_kind not in PARTIAL_KINDS
+
+    async def close(self) -> None:
+        """End the threads and the clients of the engines."""
+        self._app.runner.close()
+        await self._app.hook_client.close()
+        await self._app.webhook_client.close()
+
+
+MAX_ROWS: Final = 200
+"""Groups of changes on a page."""
+PAGE_SIZE: Final = 200
+"""Links to changed reviews on a page."""
+
+
+class ChangedReview(NamedTuple):
+    """A review with another outcome.
+
+    Attributes:
+        file: The file with its record.
+        line: The line of the record.
+        subject: The object under review.
+        kinds: The parts of the outcome that differ.
+    """
+
+    file: str
+    line: int
+    subject: str
+    kinds: tuple[str, ...]
+
+
+class Example(NamedTuple):
+    """The difference of one review.
+
+    Attributes:
+        lines: The lines about it; none if the review has the content of a Secret.
+        hidden: Whether the lines are left out for that reason.
+    """
+
+    lines: Sequence[DiffLine]
+    hidden: bool
+
+
+class Row(NamedTuple):
+    """Changes of one cause.
+
+    Attributes:
+        name: Their common facts.
+        total: Their number.
+        change: One of them.
+        example: Its difference.
+    """
+
+    name: GroupName
+    total: int
+    change: Change
+    example: Example
+
+
+def describe_example(entry: Entry, change: Change) -> Example:
+    """Return the difference of a review, without the content of a Secret."""
+    hidden = holds_secret(entry, summarize(entry, 0).group_kind)
+    return Example(() if hidden else describe_change(change), hidden)
+
+
+def list_rows(report: Report, examples: Mapping[GroupName, Example]) -> list[Row]:
+    """Return the largest groups of changes, at most `MAX_ROWS`."""
+    ordered = sorted(report.groups.items(), key=lambda item: item[1].count, reverse=True)
+    return [Row(group.name, group.count, group.example, examples[name]) for name, group in ordered[:MAX_ROWS]]
+
+
+def select_changed(changed: Sequence[ChangedReview], page: int) -> tuple[Sequence[ChangedReview], Paging]:
+    """Return a page of links to changed reviews."""
+    return take_page(changed, page, PAGE_SIZE)
+
 
 MAX_JOBS: Final = 8
 """Jobs of one console; each user has one. The job that was asked for least recently is dropped first."""

@@ -1,10 +1,13 @@
-"""Checks of the user's rights before a page reads any object."""
+"""Checks of the user's rights before a page reads any object or recorded review."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from starlette.requests import Request
 
 from fleethook.console.rendering import find_context
+from fleethook.console.reviews.review_index import Indexed
+from fleethook.console.reviews.search import Query, find_reviews
+from fleethook.console.reviews.summary import ReviewSummary
 from fleethook.console.sections import find_section
 from fleethook.console.users.access import LOCAL_USER, AccessError, Authorizer, User
 from fleethook.model.gvk import GroupKind
@@ -50,3 +53,12 @@ async def select_permitted(request: Request, kinds: Iterable[GroupKind]) -> froz
     authorizer = find_context(request).authorizer
     user = getattr(request.state, "user", LOCAL_USER)
     return frozenset([kind for kind in kinds if await authorizer.permits(user, kind, "")])
+
+
+async def select_permitted_reviews(request: Request, indexed: Indexed) -> Sequence[ReviewSummary]:
+    """Return the reviews of kinds that the user may get in all namespaces."""
+    context = find_context(request)
+    if not context.authorizer.needs_credentials:
+        return indexed.reviews
+    kinds = await select_permitted(request, {one.group_kind for one in indexed.reviews})
+    return await context.worker.run("", find_reviews, indexed.reviews, Query(sort="oldest"), kinds)

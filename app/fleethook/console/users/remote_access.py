@@ -1,4 +1,7 @@
-"""The users of a console on other addresses than loopback, and their rights; an apiserver decides about both."""
+"""The users of a console on other addresses than loopback: their tokens, sessions, client certificates and rights.
+
+An apiserver decides about tokens and rights.
+"""
 
 import asyncio
 import hashlib
@@ -6,16 +9,17 @@ import hmac
 import logging
 import secrets
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fleethook.cel.evaluation import AccessQuestion
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.console.users.access import AccessError, User
-from fleethook.console.users.client_certificate import find_certificate_user
-from fleethook.console.users.sessions import Sessions
 from fleethook.engines.dispatch.call.live_lookups import Post, build_access_review
 from fleethook.engines.dispatch.review.access import bearer_token
 from fleethook.engines.dispatch.review.token_review import (
@@ -30,6 +34,117 @@ from fleethook.fairness.expiring_cache import ExpiringCache
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.outbound.call_slots import CallSlots, FullError, Quotas
+
+EXTENSION: Final = "fleethook.console-user"
+"""The ASGI extension with the user of a client certificate: its member ``user`` is a `User`."""
+AUTHENTICATED_GROUP: Final = "system:authenticated"
+"""kube-apiserver adds this group to every authenticated user."""
+
+
+def read_certificate_user(certificate: Mapping[str, Any] | None) -> User | None:
+    """Return the user that a certificate names, None if it has no common name.
+
+    Args:
+        certificate: A verified certificate from ``ssl.SSLObject.getpeercert()``; None or empty without one.
+    """
+    pairs = [pair for rdn in (certificate or {}).get("subject", ()) for pair in rdn]
+    # Go takes the last of several common names.
+    name = next((value for key, value in reversed(pairs) if key == "commonName"), "")
+    if not name:
+        return None
+    groups = tuple(value for key, value in pairs if key == "organizationName")
+    return User(name, groups=(*groups, AUTHENTICATED_GROUP))
+
+
+def find_certificate_user(scope: Scope) -> User | None:
+    """Return the user of the client certificate of a request, None without one."""
+    user: User | None = (scope.get("extensions") or {}).get(EXTENSION, {}).get("user")
+    return user
+
+
+class CertificateProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol; it adds the user of the client certificate to each request."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Read the certificate. OpenSSL returns verified certificates only: TLS ends the handshake of any other."""
+        super().connection_made(transport)
+        secured = transport.get_extra_info("ssl_object")
+        self._user = None if secured is None else read_certificate_user(secured.getpeercert())
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        if self._user is not None:
+            self.scope["extensions"] = {EXTENSION: {"user": self._user}}
+
+
+COOKIE: Final = "__Host-fleethook-session"
+SESSION_SECONDS: Final = 8 * 3600.0
+"""A session ends after a working day. It ends earlier with its token, which the apiserver reviews again and again."""
+MAX_SESSIONS: Final = 1_000
+MAX_SESSIONS_PER_USER: Final = 20
+
+
+class _Session(NamedTuple):
+    user: str
+    token: str
+    until: float
+
+
+class Sessions:
+    """A limited number of sessions; a new one ends the oldest one of its user, or of all users."""
+
+    def __init__(
+        self,
+        *,
+        limit: int = MAX_SESSIONS,
+        user_limit: int = MAX_SESSIONS_PER_USER,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            limit: The most sessions.
+            user_limit: The most sessions of one user.
+            clock: Returns the time in seconds.
+        """
+        self._limit: Final = limit
+        self._user_limit: Final = user_limit
+        self._clock: Final = clock
+        # In the order of their begin.
+        self._sessions: Final[dict[str, _Session]] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def start(self, request: Request, response: Response, *, user: str, token: str) -> None:
+        """End the former session of a browser, begin one under a new id, and send its cookie."""
+        self._sessions.pop(request.cookies.get(COOKIE, ""), None)
+        own = [key for key, one in self._sessions.items() if one.user == user]
+        if len(own) >= self._user_limit:
+            del self._sessions[own[0]]
+        if len(self._sessions) >= self._limit:
+            del self._sessions[next(iter(self._sessions))]
+        key = secrets.token_urlsafe(32)
+        self._sessions[key] = _Session(user, token, self._clock() + SESSION_SECONDS)
+        response.set_cookie(COOKIE, key, secure=True, httponly=True, samesite="strict", path="/")
+
+    def find_token(self, request: Request) -> str:
+        """Return the token of the session of a request, ``""`` without one."""
+        key = request.cookies.get(COOKIE, "")
+        session = self._sessions.get(key)
+        if session is None:
+            return ""
+        if self._clock() >= session.until:
+            del self._sessions[key]
+            return ""
+        return session.token
+
+    def end(self, request: Request, response: Response) -> None:
+        """End the session of a request, and delete its cookie."""
+        self._sessions.pop(request.cookies.get(COOKIE, ""), None)
+        response.delete_cookie(COOKIE, secure=True, httponly=True, samesite="strict", path="/")
+
 
 _log: Final = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.console.views.form_fields import FieldError
+from fleethook.console.forms import FieldError
 from fleethook.engines.interpret.pages.playground import (
     EXAMPLES,
     MAX_DIFF_LINES,

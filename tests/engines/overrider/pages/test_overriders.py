@@ -12,8 +12,8 @@ import yaml
 
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
-from fleethook.console.application import create_console
 from fleethook.console.context import ConsoleContext
+from fleethook.console.process import create_console
 from fleethook.engines.overrider.pages.edit_text import MAX_TEXT_BYTES, format_overrider
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.subject.bound_workloads import WORKLOAD_INDEXES

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fleethook.cli.command_line import CommandSpec, Group
-from fleethook.cli.output.progress import Style, show_download
-from fleethook.cli.output.terminal import write_error
+from fleethook.cli.output.terminal import Style, show_download, write_error
 from fleethook.cli.parameters import Argument, Option
 from fleethook.engines.crds.apply.patches import render_tree
 from fleethook.engines.crds.archive import archive

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from fleethook.cli.inputs.manifests import read_objects
-from fleethook.cli.output.progress import Style
+from fleethook.cli.output.terminal import Style
 from fleethook.cli.parameters import Argument, Option, read_parameter
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.cache.layout import find_data_directory

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.cli.inputs.manifests import read_objects
-from fleethook.cli.output.progress import Style, show_download
+from fleethook.cli.output.terminal import Style, show_download
 from fleethook.cli.parameters import Option
 from fleethook.engines.crds.apply.diff import CRDChange
 from fleethook.engines.crds.apply.patches import Patch, build_patches, build_values, find_foreign_webhooks

@@ -11,8 +11,8 @@ from starlette.responses import HTMLResponse
 
 from fleethook.cluster.store import ObjectKey
 from fleethook.console.context import ConsoleContext
+from fleethook.console.paging import take_page
 from fleethook.console.rendering import Context, render
-from fleethook.console.views.paging import take_page
 from fleethook.engines.crds.apply.diff import CRDChange
 from fleethook.engines.crds.cache.cache import Cache
 from fleethook.engines.crds.cache.entry_state import Listed

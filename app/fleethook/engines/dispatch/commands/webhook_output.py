@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from fleethook.cli.output.ci_output import Case, print_junit
 from fleethook.cli.output.json_output import write_json
-from fleethook.cli.output.junit import Case, print_junit
 from fleethook.cli.output.terminal import styled, write_styled
 from fleethook.engines.dispatch.review.request_plan import PlannedRequest
 from fleethook.engines.dispatch.trial import Trial

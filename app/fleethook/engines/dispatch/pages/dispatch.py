@@ -12,13 +12,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.console.computed_value import Memo
 from fleethook.console.context import ConsoleContext
-from fleethook.console.forms import FormFields
+from fleethook.console.forms import FieldError, FormFieldError, FormFields
 from fleethook.console.rendering import Context, render
-from fleethook.console.shared_value import KeptValue
+from fleethook.console.shared_value import KeptValue, Memo
 from fleethook.console.users.permissions import require_kind, require_read_kinds, select_permitted
-from fleethook.console.views.form_fields import FieldError, FormFieldError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.lint.codes import Finding

@@ -9,8 +9,8 @@ import msgspec
 
 from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.cluster.store.store import PARTIAL_KINDS
-from fleethook.console.views.form_fields import FormFieldError, read_document
-from fleethook.console.views.yaml_paths import dump_yaml
+from fleethook.console.forms import FormFieldError, read_document
+from fleethook.console.yaml_paths import dump_yaml
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher

@@ -22,7 +22,7 @@ from fleethook.cli.options import (
     ResolveOption,
     read_addresses,
 )
-from fleethook.cli.output.input_errors import report_input_errors
+from fleethook.cli.output.ci_output import report_input_errors
 from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import flush, write, write_document, write_error
 from fleethook.cli.output.yaml_output import yaml_text

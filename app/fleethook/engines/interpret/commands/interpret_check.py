@@ -9,8 +9,13 @@ from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.inputs.manifests import read_manifests, write_input_errors
 from fleethook.cli.options import FilesArgument, InputOptions
-from fleethook.cli.output.annotations import Annotation, AnnotationFormat, annotate_document, write_annotations
-from fleethook.cli.output.input_errors import annotate_errors
+from fleethook.cli.output.ci_output import (
+    Annotation,
+    AnnotationFormat,
+    annotate_document,
+    annotate_errors,
+    write_annotations,
+)
 from fleethook.cli.output.terminal import write
 from fleethook.cli.parameters import Option
 from fleethook.cluster.manifests.yaml_lines import FieldLines

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.inputs.manifests import write_input_errors
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions
+from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.json_output import write_json
-from fleethook.cli.output.report import count_levels
 from fleethook.cli.output.terminal import flush, write, write_document, write_error
 from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from fleethook.cli.output.ci_output import Case, print_junit
 from fleethook.cli.output.json_output import write_json
-from fleethook.cli.output.junit import Case, print_junit
 from fleethook.cli.output.terminal import styled, write_styled
 from fleethook.cluster.manifests.yaml_reader import ManifestError
 from fleethook.engines.interpret.fixtures import Difference

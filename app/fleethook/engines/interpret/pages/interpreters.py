@@ -11,12 +11,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.store import Store
-from fleethook.console.computed_value import Memo
 from fleethook.console.context import ConsoleContext
-from fleethook.console.forms import FormFields
+from fleethook.console.forms import FieldError, FormFields
 from fleethook.console.rendering import Context, render
-from fleethook.console.shared_value import KeptValue
-from fleethook.console.views.form_fields import FieldError
+from fleethook.console.shared_value import KeptValue, Memo
 from fleethook.engines.interpret.pages.interpreters_view import (
     INTERPRETED,
     LAYERS,

@@ -6,7 +6,7 @@ from difflib import unified_diff
 from itertools import islice
 from typing import Final
 
-from fleethook.console.views.form_fields import FieldError, FormFieldError, limit_text, read_documents, read_value
+from fleethook.console.forms import FieldError, FormFieldError, limit_text, read_documents, read_value
 from fleethook.engines.interpret.fixtures import FixtureError, find_operation
 from fleethook.engines.interpret.playground.answering import answer_question
 from fleethook.engines.interpret.playground.export import export_files, write_yaml

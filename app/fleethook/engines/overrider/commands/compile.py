@@ -5,13 +5,12 @@ from enum import StrEnum
 from typing import Annotated
 
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.object_name import parse_name
 from fleethook.cli.inputs.sources import ClusterOptions, fill_store, read_source
+from fleethook.cli.inputs.what_if import parse_name
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, SubjectOption
-from fleethook.cli.output.findings_output import Row, has_failures, make_overrider_row, print_lines
-from fleethook.cli.output.input_errors import report_input_errors
+from fleethook.cli.output.ci_output import report_input_errors
+from fleethook.cli.output.findings_output import Row, count_levels, has_failures, make_overrider_row, print_lines
 from fleethook.cli.output.json_output import write_json
-from fleethook.cli.output.report import count_levels
 from fleethook.cli.output.terminal import write, write_document
 from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option

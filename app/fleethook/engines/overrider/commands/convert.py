@@ -7,8 +7,8 @@ from typing import Annotated, Final, NamedTuple
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.cluster_reader import read_cluster
 from fleethook.cli.inputs.manifests import read_objects
-from fleethook.cli.inputs.object_name import parse_name
 from fleethook.cli.inputs.sources import ClusterOptions, select_namespace
+from fleethook.cli.inputs.what_if import parse_name
 from fleethook.cli.options import (
     ContextOption,
     FilenameOption,
@@ -19,8 +19,8 @@ from fleethook.cli.options import (
     NamespaceOption,
     SubjectOption,
 )
-from fleethook.cli.output.input_errors import report_input_errors
-from fleethook.cli.output.report import count_levels
+from fleethook.cli.output.ci_output import report_input_errors
+from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
 from fleethook.cluster.manifests.yaml_reader import Document

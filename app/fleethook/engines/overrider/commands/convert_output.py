@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from fleethook.cli.output.findings_output import ObjectRow, describe_object
 from fleethook.cli.output.json_output import write_json
-from fleethook.cli.output.report import ObjectRow, describe_object
 from fleethook.cli.output.terminal import Styled, concatenate, styled, write, write_document, write_error, write_styled
 from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cluster.manifests.yaml_lines import FieldLines

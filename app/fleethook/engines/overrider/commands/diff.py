@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.object_name import parse_name
 from fleethook.cli.inputs.sources import ClusterOptions, Source, read_source
+from fleethook.cli.inputs.what_if import parse_name
 from fleethook.cli.options import (
     ContextOption,
     EditOption,
@@ -20,8 +20,8 @@ from fleethook.cli.options import (
     SubjectOption,
     WithoutOption,
 )
+from fleethook.cli.output.ci_output import report_input_errors
 from fleethook.cli.output.findings_output import has_failures, make_overrider_row, print_lines
-from fleethook.cli.output.input_errors import report_input_errors
 from fleethook.cli.output.terminal import write_error
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS

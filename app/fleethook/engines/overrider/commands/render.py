@@ -5,13 +5,24 @@ from typing import Annotated, NamedTuple, NoReturn
 
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.inputs.manifests import fail_input, write_input_errors
-from fleethook.cli.inputs.object_name import parse_name
 from fleethook.cli.inputs.sources import ClusterOptions, Source, fill_store, read_source
+from fleethook.cli.inputs.what_if import parse_name
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, SubjectOption
-from fleethook.cli.output.annotations import AnnotationFormat, annotate_row, write_annotations
-from fleethook.cli.output.findings_output import Row, has_failures, make_overrider_row, print_lines, select_new
-from fleethook.cli.output.input_errors import annotate_errors, report_input_errors
-from fleethook.cli.output.report import count_levels
+from fleethook.cli.output.ci_output import (
+    AnnotationFormat,
+    annotate_errors,
+    annotate_row,
+    report_input_errors,
+    write_annotations,
+)
+from fleethook.cli.output.findings_output import (
+    Row,
+    count_levels,
+    has_failures,
+    make_overrider_row,
+    print_lines,
+    select_new,
+)
 from fleethook.cli.output.terminal import write_error
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES

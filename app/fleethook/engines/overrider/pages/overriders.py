@@ -13,10 +13,10 @@ from starlette.responses import HTMLResponse, Response
 from fleethook.cluster.store import ObjectKey
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
+from fleethook.console.paging import Paging
 from fleethook.console.rendering import Context, render
 from fleethook.console.shared_value import KeptValue
-from fleethook.console.views.paging import Paging
-from fleethook.console.views.yaml_paths import format_value
+from fleethook.console.yaml_paths import format_value
 from fleethook.engines.overrider.pages.cell_state import LABELS
 from fleethook.engines.overrider.pages.edit_text import (
     EditError,

@@ -5,7 +5,7 @@ from difflib import SequenceMatcher
 from typing import Final, Literal, NamedTuple
 
 from fleethook.cluster.store import StoreView
-from fleethook.console.views.yaml_paths import Line, list_lines
+from fleethook.console.yaml_paths import Line, list_lines
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.preview.preview import Cell, Preview, preview

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.store import ObjectKey
-from fleethook.console.sections import MUTATING, VALIDATING
-from fleethook.console.views.certificates import (
+from fleethook.console.certificates import (
     CONFIGURATIONS,
     MAX_ROWS,
     Bundle,
@@ -15,6 +14,7 @@ from fleethook.console.views.certificates import (
     collect_bundles,
     judge_certificates,
 )
+from fleethook.console.sections import MUTATING, VALIDATING
 from fleethook.outbound.tls.ca_bundle import Validity
 from tests.console.visits import make_context
 from tests.e2e.pki import Authority

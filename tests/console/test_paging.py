@@ -1,6 +1,6 @@
 import pytest
 
-from fleethook.console.views.paging import paginate, take_page
+from fleethook.console.paging import paginate, take_page
 
 
 @pytest.mark.parametrize(("page", "expected"), [(-1, 1), (0, 1), (1, 1), (3, 3), (99, 3)])

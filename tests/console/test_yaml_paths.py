@@ -1,7 +1,7 @@
 import pytest
 
 from fleethook.cluster.manifests.yaml_reader import read_values
-from fleethook.console.views.yaml_paths import dump_yaml, format_value, list_lines
+from fleethook.console.yaml_paths import dump_yaml, format_value, list_lines
 
 
 def test_each_line_has_the_path_of_its_member() -> None:

@@ -1,18 +1,20 @@
-"""Findings for tools that show them beside the lines of files: SARIF for code scanning, and GitHub's commands."""
+"""Results for CI systems: SARIF for code scanning, GitHub's commands, and JUnit XML, which they show as tests."""
 
+import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import quote
 
 from fleethook import __version__
-from fleethook.cli.output.findings_output import Row
+from fleethook.cli.inputs.manifests import InputError
+from fleethook.cli.output.findings_output import UNREADABLE_INPUT, Row, describe_object
 from fleethook.cli.output.json_output import write_json
-from fleethook.cli.output.report import describe_object
-from fleethook.cli.output.terminal import write
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cli.output.terminal import write, write_document
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.model.formats.text import escape
 from fleethook.model.json import JSONObject
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -22,7 +24,7 @@ _ROOT: Final = "%SRCROOT%"
 
 
 class Finding(Protocol):
-    """A finding; `fleethook.cli.output.annotations.Annotation` describes the members."""
+    """A finding; `fleethook.cli.output.ci_output.Annotation` describes the members."""
 
     @property
     def level(self) -> str: ...  # noqa: D102
@@ -146,3 +148,72 @@ def _format_command(one: Annotation) -> str:
 
 def _escape(text: str, escapes: dict[str, str]) -> str:
     return "".join(escapes.get(character, character) for character in text)
+
+
+@contextlib.contextmanager
+def report_input_errors(output: str) -> Iterator[None]:
+    """Write unreadable input of the block to standard output, too, if the format of the output is for other tools.
+
+    ``json`` gets an object with the member ``errors``. Formats for people get nothing, because standard error has it.
+    """
+    try:
+        yield
+    except InputError as error:
+        if output == "json":
+            write_json({"errors": [make_error_row(one) for one in error.errors]})
+        elif output in [*AnnotationFormat]:
+            write_annotations(annotate_errors(error.errors), AnnotationFormat(output))
+        raise
+
+
+def annotate_errors(errors: Sequence[ManifestError]) -> list[Annotation]:
+    """Return the annotations of unreadable input; an error about a whole file is in its first line."""
+    return [
+        Annotation("error", UNREADABLE_INPUT, one.source, one.reason, _find_file(one), max(one.line, 1))
+        for one in errors
+    ]
+
+
+def _find_file(error: ManifestError) -> str:
+    return "" if error.source == "<stdin>" else error.source
+
+
+def make_error_row(error: ManifestError) -> JSONObject:
+    """Return the error as JSON."""
+    return {"level": "error", "code": UNREADABLE_INPUT, "text": error.reason, "place": error.place}
+
+
+class Case(NamedTuple):
+    """A test case.
+
+    Attributes:
+        group: The owner of the case, such as a file.
+        name: Its name.
+        failure: The lines about its failure, the first one as a summary; none if it passes.
+        seconds: Its duration, None if it is unknown.
+    """
+
+    group: str
+    name: str
+    failure: Sequence[str] = ()
+    seconds: float | None = None
+
+
+def print_junit(command: str, cases: Sequence[Case], notes: Sequence[str] = ()) -> None:
+    """Write cases, and notes about all of them, to standard output."""
+    from xml.etree import ElementTree as ET  # noqa: PLC0415 - only JUnit XML needs it
+
+    failures = sum(bool(one.failure) for one in cases)
+    suite = ET.Element("testsuite", name=command, tests=str(len(cases)), failures=str(failures))
+    for one in cases:
+        case = ET.SubElement(suite, "testcase", classname=escape(one.group), name=escape(one.name))
+        if one.seconds is not None:
+            case.set("time", f"{one.seconds:.6f}")
+        if one.failure:
+            lines = [escape(line) for line in one.failure]
+            failure = ET.SubElement(case, "failure", message=lines[0])
+            if lines[1:]:
+                failure.text = "\n".join(lines)
+    if notes:
+        ET.SubElement(suite, "system-out").text = "\n".join(escape(line) for line in notes)
+    write_document(ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n")

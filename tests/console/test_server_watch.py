@@ -1,18 +1,24 @@
+import asyncio
 import contextlib
 import math
 import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.files import ensure_certificates
-from fleethook.console import metrics_sampler
-from fleethook.console.metrics_sampler import (
+from fleethook.console import server_watch
+from fleethook.console.server_watch import (
+    KEPT_SECONDS,
     MAX_LABEL_CHARACTERS,
     MAX_SERIES,
     REVIEWS,
+    LeaseState,
+    LeaseWatch,
     MetricsError,
     MetricsSampler,
     MetricsTarget,
@@ -127,7 +133,7 @@ async def test_an_unreachable_server_is_a_problem() -> None:
 
 
 async def test_the_ring_is_bounded(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_sampler, "MAX_INCREASES", 2)
+    monkeypatch.setattr(server_watch, "MAX_INCREASES", 2)
     sampler = MetricsSampler(MetricsTarget(server.url), clock=Clock())
     server.count()
     for _ in range(5):
@@ -136,14 +142,14 @@ async def test_the_ring_is_bounded(server: MetricsServer, monkeypatch: pytest.Mo
 
 
 async def test_a_large_answer_is_refused(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_sampler, "MAX_BODY_BYTES", 100)
+    monkeypatch.setattr(server_watch, "MAX_BODY_BYTES", 100)
     sampler = MetricsSampler(MetricsTarget(server.url))
     await sampler.sample()
     assert sampler.find().problem == "its response is larger than 100 bytes"
 
 
 async def test_a_slow_answer_is_a_problem(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_sampler, "TIMEOUT_SECONDS", 1e-6)
+    monkeypatch.setattr(server_watch, "TIMEOUT_SECONDS", 1e-6)
     sampler = MetricsSampler(MetricsTarget(server.url))
     await sampler.sample()
     assert sampler.find().problem == "no complete answer within 0 s"
@@ -234,7 +240,7 @@ def test_only_urls_without_secrets_are_taken(url: str, token_file: Path | None, 
 
 
 async def test_sampling_goes_on_after_a_failure(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_sampler, "INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(server_watch, "INTERVAL_SECONDS", 0.0)
     sampler = MetricsSampler(MetricsTarget(server.url))
     server.status = 500
     failures: list[str] = []
@@ -245,3 +251,76 @@ async def test_sampling_goes_on_after_a_failure(server: MetricsServer, monkeypat
         server.count()
         await until(lambda: sampler.find().increases)
     assert failures == []
+
+
+LEASE = {"spec": {"holderIdentity": "a"}}
+
+
+class Apiserver:
+    """Answers with a Lease, or fails."""
+
+    def __init__(self) -> None:
+        self.answer: Any = LEASE
+        self.asked: list[tuple[str, str]] = []
+        self.open = asyncio.Event()
+        self.open.set()
+        self.now = 0.0
+
+    async def get(self, method: str, path: str, *, timeout: float) -> Any:  # noqa: ASYNC109
+        assert timeout > 0
+        self.asked.append((method, path))
+        await self.open.wait()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def watch(self) -> LeaseWatch:
+        return LeaseWatch(self.get, "/leases/fleethook", namespace="n", clock=lambda: self.now)
+
+
+async def test_an_answer_is_used_for_some_seconds() -> None:
+    apiserver = Apiserver()
+    watch = apiserver.watch()
+    assert await watch.find() == LeaseState(LEASE, is_read=True)
+    apiserver.now = KEPT_SECONDS - 1
+    await watch.find()
+    assert apiserver.asked == [("GET", "/leases/fleethook")]
+    apiserver.now = KEPT_SECONDS
+    apiserver.answer = {"spec": {}}
+    assert (await watch.find()).lease == {"spec": {}}
+    assert len(apiserver.asked) == 2
+
+
+async def test_a_missing_lease_is_an_answer() -> None:
+    apiserver = Apiserver()
+    apiserver.answer = APIError(404, "NotFound", "leases fleethook not found")
+    assert await apiserver.watch().find() == LeaseState(None, is_read=True)
+
+
+async def test_a_failure_is_named_and_keeps_the_last_answer() -> None:
+    apiserver = Apiserver()
+    watch = apiserver.watch()
+    await watch.find()
+    for number, failure in enumerate((APIError(403, "Forbidden", "cannot get"), UnreachableError("refused")), 1):
+        apiserver.now = number * KEPT_SECONDS
+        apiserver.answer = failure
+        state = await watch.find()
+        assert (state.lease, state.is_read) == (LEASE, True)
+        assert state.problem in ("cannot get", "refused")
+    apiserver.now *= 2
+    apiserver.answer = LEASE
+    assert (await watch.find()).problem == ""
+
+
+async def test_a_page_does_not_wait_for_a_slow_apiserver() -> None:
+    apiserver = Apiserver()
+    apiserver.open.clear()
+    watch = apiserver.watch()
+    assert await watch.find() == LeaseState()
+    apiserver.now = 2 * KEPT_SECONDS
+    await watch.find()
+    assert len(apiserver.asked) == 1
+    apiserver.open.set()
+    assert watch._reading is not None
+    await watch._reading
+    assert (await watch.find()).is_read

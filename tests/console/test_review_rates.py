@@ -3,8 +3,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.console.reviews.summary import ReviewSummary
-from fleethook.console.views.review_rates import (
+from fleethook.console.review_rates import (
     MAX_BINS,
     MAX_VERDICTS,
     OTHER,
@@ -17,6 +16,7 @@ from fleethook.console.views.review_rates import (
     rate_increases,
     rate_recordings,
 )
+from fleethook.console.reviews.summary import ReviewSummary
 
 WINDOW = 600  # bins of 10 s
 

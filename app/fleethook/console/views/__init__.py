@@ -1,1 +1,0 @@
-"""View models: pure functions from the store and parameters to frozen values that templates show."""
