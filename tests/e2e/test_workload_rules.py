@@ -173,21 +173,21 @@ def assert_stored(server: Server, workload: dict[str, Any]) -> Any:
     """Create a workload and return the stored one, which contains the normalized one."""
     status, stored = server.create(workload)
     assert status == 201, stored["message"]
-    assert list(find_missing(normalize_workload(workload, workload["kind"]).document, stored)) == []
+    assert list(find_missing(normalize_workload(workload, workload["kind"]), stored)) == []
     return stored
 
 
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_the_samples_are_stored_as_they_are(server: Server, kind: str) -> None:
     workload = SAMPLES[kind]()
-    assert normalize_workload(workload, kind).document is workload
+    assert normalize_workload(workload, kind) is workload
     assert_stored(server, workload)
 
 
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_nulls_are_not_stored(server: Server, kind: str) -> None:
     workload = set_members(kind, lambda _struct, _name: None)
-    assert normalize_workload(workload, kind).document == SAMPLES[kind]()
+    assert normalize_workload(workload, kind) == SAMPLES[kind]()
     assert check_workload(workload, kind) == []
     assert_stored(server, workload)
 
@@ -211,7 +211,7 @@ def zero_of(struct: str, name: str) -> Any:
 def test_zero_values_are_not_stored(server: Server, kind: str) -> None:
     workload = set_members(kind, zero_of)
     assert workload != SAMPLES[kind]()
-    assert normalize_workload(workload, kind).document == SAMPLES[kind]()
+    assert normalize_workload(workload, kind) == SAMPLES[kind]()
     assert check_workload(workload, kind) == []
     assert_stored(server, workload)
 
@@ -219,15 +219,12 @@ def test_zero_values_are_not_stored(server: Server, kind: str) -> None:
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_unknown_members_are_not_stored(server: Server, kind: str) -> None:
     workload = SAMPLES[kind]()
-    places = list(structs_in(workload, root_name(kind)))
-    for _, tokens in places:
+    for _, tokens in list(structs_in(workload, root_name(kind))):
         node: Any = workload
         for token in tokens:
             node = node[token]
         node["misspelled"] = {"a": [1]}
-    normalized = normalize_workload(workload, kind)
-    assert len(normalized.pruned) == len(places)
-    assert normalized.document == SAMPLES[kind]()
+    assert normalize_workload(workload, kind) == SAMPLES[kind]()
     assert "misspelled" not in json.dumps(assert_stored(server, workload))
     assert server.create(workload, "fieldValidation=Strict")[0] == 400
 
@@ -249,7 +246,7 @@ def test_each_field_alone_is_stored_in_normalized_form(server: Server) -> None:
                 status, answer = server.create(workload)
                 if status == 201:
                     stored += 1
-                    document = normalize_workload(workload, kind).document
+                    document = normalize_workload(workload, kind)
                     assert list(find_missing(document, answer)) == [], (struct, name, value)
                     assert check_workload(workload, kind) == [], (struct, name, value)
     assert stored > 300

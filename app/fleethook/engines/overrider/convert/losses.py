@@ -10,12 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.convert.operations import Operation
-from fleethook.engines.overrider.schema.go_structs import Kind, load_structs, root_name
+from fleethook.engines.overrider.schema.go_structs import ZEROS, Kind, load_structs, root_name
 from fleethook.model.json import JSON, JSONObject
 from fleethook.patch import apply, format_pointer, identical, parse_pointer, resolve_pointer
-
-ZEROS: Final[dict[str, JSON]] = {"string": "", "bool": False, "int32": 0, "int64": 0}
-"""The zero values of scalar types."""
 
 
 def without_zeros(workload: JSONObject, kind: Kind) -> JSONObject:

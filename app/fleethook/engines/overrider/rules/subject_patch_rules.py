@@ -135,8 +135,8 @@ def _check_tweaks(subject: JSONObject, kind: str) -> Iterator[Finding]:
     of: Kind = "StatefulSet" if kind == "StatefulSet" else "Deployment"
     template = members_of(as_object(as_object(templates_of(subject)).get(TEMPLATES[kind])).get("spec"))
     bare = normalize_workload({"apiVersion": "apps/v1", "kind": kind, "metadata": {}, "spec": dict(template)}, of)
-    known = frozenset(check_workload(bare.document, of))
-    pod = as_object(as_object(bare.document["spec"].get("template")).get("spec"))
+    known = frozenset(check_workload(bare, of))
+    pod = as_object(as_object(bare["spec"].get("template")).get("spec"))
     names = [
         container.get("name")
         for member in ("containers", "initContainers")
@@ -150,7 +150,7 @@ def _check_tweaks(subject: JSONObject, kind: str) -> Iterator[Finding]:
         if any(one.level == "error" for one in mistakes):
             continue
         try:
-            tweaked = apply_tweaks(bare.document, subject, (number,), kind=kind, pool="")
+            tweaked = apply_tweaks(bare, subject, (number,), kind=kind, pool="")
         except SubjectError as error:
             place, separator, problem = str(error).partition(" does not fit")
             where = place if separator and place.startswith(field) else field

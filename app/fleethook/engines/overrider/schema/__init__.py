@@ -5,12 +5,11 @@ The package data is generated from a running kube-apiserver and from the Go type
 
 from fleethook.engines.overrider.schema.check import check_decoded, check_workload
 from fleethook.engines.overrider.schema.findings import Finding
-from fleethook.engines.overrider.schema.normalize import DecodedParts, Normalized, decode_workload, normalize_workload
+from fleethook.engines.overrider.schema.normalize import DecodedParts, decode_workload, normalize_workload
 
 __all__ = [
     "DecodedParts",
     "Finding",
-    "Normalized",
     "check_decoded",
     "check_workload",
     "decode_workload",

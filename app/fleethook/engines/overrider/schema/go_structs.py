@@ -70,7 +70,9 @@ def struct_name(type_: str) -> str | None:
 
 
 _SCALARS: Final[dict[str, tuple[type, ...]]] = {"string": (str,), "bool": (bool,), "int32": (int,), "int64": (int,)}
-_ZEROS: Final[dict[str, JSON]] = {"string": "", "bool": False, "int32": 0, "int64": 0, "Time": None, "IntOrString": 0}
+ZEROS: Final[Mapping[str, JSON]] = {"string": "", "bool": False, "int32": 0, "int64": 0}
+"""The zero values of scalar types."""
+_ALL_ZEROS: Final[Mapping[str, JSON]] = {**ZEROS, "Time": None, "IntOrString": 0}
 _MAPS: Final = {"ResourceList": "Quantity"}
 
 
@@ -128,7 +130,7 @@ def _is_printed(field: Field) -> bool:
 
 
 def _make_empty(field: Field) -> JSON:
-    return _print_value({}, field.type) if field.type in load_structs() else _ZEROS.get(field.type)
+    return _print_value({}, field.type) if field.type in load_structs() else _ALL_ZEROS.get(field.type)
 
 
 def _remove_encoded(value: JSON, former: JSON, type_: str) -> JSON:
@@ -208,7 +210,7 @@ def _make_slice_decoder(inner: str) -> _Decode:
 
 
 def _zero(type_: str) -> JSON:
-    return _ZEROS.get(type_, {} if type_ in load_structs() else None)
+    return _ALL_ZEROS.get(type_, {} if type_ in load_structs() else None)
 
 
 def _make_map_decoder(inner: str) -> _Decode:

@@ -10,35 +10,24 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.schema.go_structs import Field, Kind, Struct, load_structs, root_name
+from fleethook.engines.overrider.schema.go_structs import ZEROS, Field, Kind, load_structs, root_name
 from fleethook.model.formats.quantity_text import stored_quantity, stored_resource
 from fleethook.model.json import JSON, JSONObject
-from fleethook.patch import format_pointer
 
 
-class Normalized(NamedTuple):
-    """A document in stored form."""
-
-    document: JSONObject
-    """The stored form; objects without changes are the given objects."""
-    pruned: tuple[str, ...]
-    """JSON pointers of the unknown members in the given document, which the apiserver drops."""
-
-
-def normalize_workload(document: JSONObject, kind: Kind) -> Normalized:
+def normalize_workload(document: JSONObject, kind: Kind) -> JSONObject:
     """Return a workload as kube-apiserver stores it, without the defaults that it adds.
 
     Values of a wrong type stay unchanged, because the apiserver refuses them. Times stay unchanged, too, although the
-    apiserver rewrites them in UTC.
+    apiserver rewrites them in UTC. Objects without changes are the given objects.
     """
-    pruned: list[str] = []
-    normalized = _compile_rules(kind)(document, None, _Notes(pruned, {}, remember=False))
-    return Normalized(normalized, tuple(pruned))
+    normalized: JSONObject = _compile_rules(kind)(document, _Decoding({}, keeps_unknown=False))
+    return normalized
 
 
 def decode_workload(document: JSONObject, kind: Kind) -> JSONObject:
     """Return a workload like `normalize_workload`, but with unknown members."""
-    decoded: JSONObject = _compile_rules(kind)(document, None, _Notes(None, {}, remember=False))
+    decoded: JSONObject = _compile_rules(kind)(document, _Decoding({}))
     return decoded
 
 
@@ -50,22 +39,13 @@ class DecodedParts:
     def __init__(self, document: JSONObject, kind: Kind) -> None:
         """Decode a workload as `decode_workload` does, and remember its parts."""
         self._known: Final[dict[int, _Known]] = {}
-        self.document: Final[JSONObject] = _compile_rules(kind)(
-            document, None, _Notes(None, self._known, remember=True)
-        )
+        self.document: Final[JSONObject] = _compile_rules(kind)(document, _Decoding(self._known, remembers=True))
         """The decoded workload."""
 
     def decode(self, document: JSONObject, kind: Kind) -> JSONObject:
         """Decode another workload like `decode_workload`, and reuse the decoded parts."""
-        decoded: JSONObject = _compile_rules(kind)(document, None, _Notes(None, self._known, remember=False))
+        decoded: JSONObject = _compile_rules(kind)(document, _Decoding(self._known))
         return decoded
-
-
-class _Path(NamedTuple):
-    """The path of a value: built for each object on the way down, read only if a member is pruned."""
-
-    parent: "_Path | None"
-    token: str | int
 
 
 class _Known(NamedTuple):
@@ -77,22 +57,19 @@ class _Known(NamedTuple):
     """The members of its struct."""
 
 
-class _Notes:
-    """The results that rules collect while they normalize a document."""
+class _Decoding(NamedTuple):
+    """The choices of one caller."""
 
-    __slots__ = ("known", "pruned", "remember")
-
-    def __init__(self, pruned: list[str] | None, known: dict[int, _Known], *, remember: bool) -> None:
-        self.pruned: Final = pruned
-        """Collects the pointers of unknown members, which are dropped; None to keep these members."""
-        self.known: Final = known
-        self.remember: Final = remember
+    known: dict[int, _Known]
+    """The objects that were decoded before, by their ids."""
+    remembers: bool = False
+    keeps_unknown: bool = True
 
 
-_Rule = Callable[[JSON, _Path | None, _Notes], JSON]
-"""Returns the stored form of a value at a path."""
+_Rule = Callable[[JSON, _Decoding], JSON]
+"""Returns the stored form of a value."""
 
-_UNKNOWN: Final = object()
+_DROPPED: Final = object()
 
 
 class _Member(NamedTuple):
@@ -100,143 +77,119 @@ class _Member(NamedTuple):
 
     rule: _Rule | None
     """The rule for the value, None if it is stored unchanged."""
-    zeros: tuple[JSON, ...]
-    """Values that are dropped if value and type are equal."""
+    omitted: type | None
+    """The type whose zero value is dropped, None if none is."""
 
 
 @cache
 def _compile_rules(kind: Kind) -> _Rule:
     """Return the rule for a kind, compiled once."""
-    compiler = _Compiler(load_structs())
-    return compiler.struct(root_name(kind))
+    return _compile_struct(root_name(kind), {})
 
 
-class _Compiler:
-    """Turns the fields of structs into closures."""
-
-    def __init__(self, structs: Mapping[str, Struct]) -> None:
-        self._structs = structs
-        self._compiled: dict[str, _Rule] = {}
-
-    def struct(self, name: str) -> _Rule:
-        if name not in self._compiled:
-            members: dict[str, _Member] = {}
-            # Registered before its members are compiled, because a struct may contain itself.
-            self._compiled[name] = _CONVERSIONS.get(name, _keep_rule)(_make_struct_rule(members))
-            members.update((json_name, self._member(field)) for json_name, field in self._structs[name].items())
-        return self._compiled[name]
-
-    def _member(self, field: Field) -> _Member:
-        # Protobuf does not distinguish an empty list from an absent one. Without `omitempty`, Go encodes it as null, so
-        # it is dropped as well.
-        omitted = field.omit != "" or field.type.startswith("[]")
-        return _Member(self._rule(field.type), _list_zeros(field.type) if omitted else ())
-
-    def _rule(self, type_: str) -> _Rule | None:
-        if type_ in _LEAVES:
-            return _LEAVES[type_]
-        for prefix, container in (("*", None), ("[]", _make_list_rule), ("map[string]", _make_map_rule)):
-            if type_.startswith(prefix):
-                inner = type_.removeprefix(prefix)
-                return container(self._rule(inner), _get_zero(inner)) if container else self._rule(inner)
-        return self.struct(type_)
+def _compile_struct(name: str, compiled: dict[str, _Rule]) -> _Rule:
+    if name not in compiled:
+        members: dict[str, _Member] = {}
+        # Registered before its members are compiled, because a struct may contain itself.
+        rule = _make_struct_rule(members)
+        compiled[name] = _CONVERSIONS[name](rule) if name in _CONVERSIONS else rule
+        members.update(
+            (json_name, _compile_member(field, compiled)) for json_name, field in load_structs()[name].items()
+        )
+    return compiled[name]
 
 
-def _list_zeros(type_: str) -> tuple[JSON, ...]:
-    """Return the values that ``omitempty`` drops; pointers and structs have none."""
+def _compile_member(field: Field, compiled: dict[str, _Rule]) -> _Member:
+    # Protobuf does not distinguish an empty list from an absent one. Without `omitempty`, Go encodes it as null, so it
+    # is dropped as well.
+    is_omitted = field.omit != "" or field.type.startswith("[]")
+    return _Member(_compile_type(field.type, compiled), _find_zero_type(field.type) if is_omitted else None)
+
+
+def _compile_type(type_: str, compiled: dict[str, _Rule]) -> _Rule | None:
+    if type_ in _LEAVES:
+        return _LEAVES[type_]
+    if type_.startswith("*"):
+        return _compile_type(type_[1:], compiled)
+    for prefix, make_rule in (("[]", _make_list_rule), ("map[string]", _make_map_rule)):
+        if type_.startswith(prefix):
+            inner = type_.removeprefix(prefix)
+            return make_rule(_compile_type(inner, compiled), ZEROS.get(inner, {}))
+    return _compile_struct(type_, compiled)
+
+
+def _find_zero_type(type_: str) -> type | None:
+    """Return the type of the value that ``omitempty`` drops; pointers and structs have none."""
     if type_.startswith("[]"):
-        return ([],)
+        return list
     if type_.startswith("map[string]") or type_ == "ResourceList":
-        return ({},)
-    return (_SCALAR_ZEROS[type_],) if type_ in _SCALAR_ZEROS else ()
-
-
-def _get_zero(type_: str) -> JSON:
-    """Return the zero value of a type, which null means in a list and as the value of a key."""
-    return _SCALAR_ZEROS.get(type_, {})
-
-
-_SCALAR_ZEROS: Final[Mapping[str, JSON]] = {"string": "", "bool": False, "int32": 0, "int64": 0}
+        return dict
+    return type(ZEROS[type_]) if type_ in ZEROS else None
 
 
 def _make_struct_rule(members: Mapping[str, _Member]) -> _Rule:
-    def normalize(value: JSON, path: _Path | None, notes: _Notes) -> JSON:
+    def normalize(value: JSON, decoding: _Decoding) -> JSON:
         if not isinstance(value, dict):
             return value
-        before = notes.known.get(id(value))
+        before = decoding.known.get(id(value))
         if before is not None and before.members is members:
             return before.stored
-        changes = _find_changes(value, members, path, notes)
+        changes = _find_changes(value, members, decoding)
         stored = _apply_changes(value, changes) if changes else value
-        if notes.remember:
-            notes.known[id(value)] = _Known(value, stored, members)
+        if decoding.remembers:
+            decoding.known[id(value)] = _Known(value, stored, members)
         return stored
 
     return normalize
 
 
-def _find_changes(
-    value: JSONObject, members: Mapping[str, _Member], path: _Path | None, notes: _Notes
-) -> dict[str, JSON]:
+def _find_changes(value: JSONObject, members: Mapping[str, _Member], decoding: _Decoding) -> dict[str, JSON]:
     """Return the members of a struct whose stored form differs from the given value."""
     changes: dict[str, JSON] = {}
     for name, given in value.items():
         member = members.get(name)
         if member is None:
-            if notes.pruned is not None:
-                notes.pruned.append(_format_path(_Path(path, name)))
-                changes[name] = _UNKNOWN
-        elif given is None or (member.zeros and _is_zero(given, member.zeros)):
-            changes[name] = _UNKNOWN
+            if not decoding.keeps_unknown:
+                changes[name] = _DROPPED
+        elif given is None or (not given and type(given) is member.omitted):
+            changes[name] = _DROPPED
         elif member.rule is not None:
-            stored = member.rule(given, _extend_path(path, name, notes), notes)
+            stored = member.rule(given, decoding)
             if stored is not given:
                 changes[name] = stored
     return changes
 
 
-def _extend_path(path: _Path | None, token: str | int, notes: _Notes) -> _Path | None:
-    """Return the path of a member, None if the caller collects no paths."""
-    return None if notes.pruned is None else _Path(path, token)
-
-
-def _is_zero(value: JSON, zeros: tuple[JSON, ...]) -> bool:
-    return not value and type(value) is type(zeros[0])
-
-
 def _apply_changes(value: JSONObject, changes: Mapping[str, JSON]) -> JSONObject:
     merged = {name: changes.get(name, given) for name, given in value.items()}
-    return {name: given for name, given in merged.items() if given is not _UNKNOWN}
+    return {name: given for name, given in merged.items() if given is not _DROPPED}
 
 
-def _make_list_rule(rule: _Rule | None, zero: JSON) -> _Rule | None:
-    def normalize(value: JSON, path: _Path | None, notes: _Notes) -> JSON:
+def _make_list_rule(rule: _Rule | None, zero: JSON) -> _Rule:
+    def normalize(value: JSON, decoding: _Decoding) -> JSON:
         if not isinstance(value, list):
             return value
-        stored = [
-            zero if given is None else given if rule is None else rule(given, _extend_path(path, index, notes), notes)
-            for index, given in enumerate(value)
-        ]
+        stored = [_store_element(given, rule, zero, decoding) for given in value]
         return value if all(map(_is_same, stored, value)) else stored
 
     return normalize
 
 
-def _make_map_rule(rule: _Rule | None, zero: JSON) -> _Rule | None:
-    def normalize(value: JSON, path: _Path | None, notes: _Notes) -> JSON:
+def _make_map_rule(rule: _Rule | None, zero: JSON) -> _Rule:
+    def normalize(value: JSON, decoding: _Decoding) -> JSON:
         if not isinstance(value, dict):
             return value
-        stored = {
-            key: zero
-            if given is None
-            else given
-            if rule is None
-            else rule(given, _extend_path(path, key, notes), notes)
-            for key, given in value.items()
-        }
+        stored = {key: _store_element(given, rule, zero, decoding) for key, given in value.items()}
         return value if all(map(_is_same, stored.values(), value.values())) else stored
 
     return normalize
+
+
+def _store_element(given: JSON, rule: _Rule | None, zero: JSON, decoding: _Decoding) -> JSON:
+    """Return an element of a list or a map, where null means the zero value."""
+    if given is None:
+        return zero
+    return given if rule is None else rule(given, decoding)
 
 
 def _is_same(left: JSON, right: JSON) -> bool:
@@ -244,7 +197,7 @@ def _is_same(left: JSON, right: JSON) -> bool:
 
 
 def _make_quantity_rule(text_of: Callable[[str], str]) -> _Rule:
-    def normalize(value: JSON, _path: _Path | None, _notes: _Notes) -> JSON:
+    def normalize(value: JSON, _decoding: _Decoding) -> JSON:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return value
         try:
@@ -259,8 +212,8 @@ def _make_quantity_rule(text_of: Callable[[str], str]) -> _Rule:
 def _add_alias_rule(normalize: _Rule) -> _Rule:
     """Copy ``serviceAccountName`` to its deprecated alias, like Kubernetes' conversion of PodSpec."""
 
-    def with_alias(value: JSON, path: _Path | None, notes: _Notes) -> JSON:
-        spec = normalize(value, path, notes)
+    def with_alias(value: JSON, decoding: _Decoding) -> JSON:
+        spec = normalize(value, decoding)
         names = (spec.get("serviceAccount"), spec.get("serviceAccountName")) if isinstance(spec, dict) else ()
         if names and all(isinstance(name, str) for name in names) and names[0] != names[1]:
             return {**spec, "serviceAccount": names[1]}
@@ -272,8 +225,8 @@ def _add_alias_rule(normalize: _Rule) -> _Rule:
 def _add_claim_type_rule(normalize: _Rule) -> _Rule:
     """Set the type of a volume claim template, like Kubernetes' conversion of StatefulSetSpec."""
 
-    def with_type(value: JSON, path: _Path | None, notes: _Notes) -> JSON:
-        claim = normalize(value, path, notes)
+    def with_type(value: JSON, decoding: _Decoding) -> JSON:
+        claim = normalize(value, decoding)
         if not isinstance(claim, dict):
             return claim
         changes = {
@@ -288,11 +241,6 @@ def _add_claim_type_rule(normalize: _Rule) -> _Rule:
 
 _CLAIM_TYPE: Final = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
 
-
-def _keep_rule(normalize: _Rule) -> _Rule:
-    return normalize
-
-
 _CONVERSIONS: Final[Mapping[str, Callable[[_Rule], _Rule]]] = {
     "core.v1.PersistentVolumeClaim": _add_claim_type_rule,
     "core.v1.PodSpec": _add_alias_rule,
@@ -303,12 +251,3 @@ _LEAVES: Final[Mapping[str, _Rule | None]] = {
     "Quantity": _make_quantity_rule(stored_quantity),
     "ResourceList": _make_map_rule(_make_quantity_rule(stored_resource), "0"),
 }  # fmt: skip
-
-
-def _format_path(path: _Path) -> str:
-    tokens: list[str] = []
-    at: _Path | None = path
-    while at is not None:
-        tokens.append(str(at.token))
-        at = at.parent
-    return format_pointer(tokens[::-1])

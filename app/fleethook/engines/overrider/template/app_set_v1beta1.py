@@ -59,7 +59,7 @@ def build_app_set_template(
     }
     # OpenYurt's controller decodes the set into Go types, which drops unknown fields.
     whole = overlay(seed(YURT_APP_SET, subject, kind=kind, pool=pool), bare, WORKLOAD)
-    bare = normalize_workload(whole, "StatefulSet" if kind == "StatefulSet" else "Deployment").document
+    bare = normalize_workload(whole, "StatefulSet" if kind == "StatefulSet" else "Deployment")
     if tweaks:
         bare = apply_tweaks(bare, subject, tweaks, kind=kind, pool=pool)
         if (problem := shape_problem(bare)) is not None:
