@@ -24,8 +24,6 @@ class Choice(NamedTuple):
     members: frozenset[str]
     needed: bool
     """Whether kube-apiserver refuses a struct without any of them."""
-    default: str = ""
-    """The member that kube-apiserver adds if none is set, ``""`` if it adds none."""
 
 
 class Discriminated(NamedTuple):
@@ -68,13 +66,13 @@ def load_choices() -> Mapping[str, Choice]:
     projections = frozenset(structs["core.v1.VolumeProjection"])
     return {
         **_CHOICES,
-        "core.v1.Volume": Choice(sources, needed=False, default="emptyDir"),
+        "core.v1.Volume": Choice(sources, needed=False),
         "core.v1.VolumeProjection": Choice(projections, needed=False),
     }
 
 
-def find_conflicts(choice: Choice, node: JSONObject) -> Iterator[tuple[str, str]]:
-    """Yield the member, ``""`` for the struct, and the message of a violation of a choice.
+def find_conflicts(choice: Choice, node: JSONObject) -> Iterator[Violation]:
+    """Yield the violation of a choice.
 
     Args:
         choice: The choice of the struct.
@@ -83,13 +81,13 @@ def find_conflicts(choice: Choice, node: JSONObject) -> Iterator[tuple[str, str]
     given = [name for name in node if name in choice.members]
     if len(given) > 1:
         advice = "remove one of them" if len(given) == 2 else f"keep one of {', '.join(given)}"
-        yield given[1], f"may not be set together with {given[0]}: {advice}"
+        yield Violation((given[1],), f"may not be set together with {given[0]}: {advice}")
     elif choice.needed and not given:
-        yield "", f"must have one of {', '.join(sorted(choice.members))}"
+        yield Violation((), f"must have one of {', '.join(sorted(choice.members))}")
 
 
-def find_disallowed(rule: Discriminated, node: JSONObject) -> Iterator[tuple[str, str]]:
-    """Yield the member and the message of a violation of a rule about a discriminator.
+def find_disallowed(rule: Discriminated, node: JSONObject) -> Iterator[Violation]:
+    """Yield the violation of a rule about a discriminator.
 
     Args:
         rule: The rule of the struct.
@@ -97,9 +95,9 @@ def find_disallowed(rule: Discriminated, node: JSONObject) -> Iterator[tuple[str
     """
     value, wanted = node.get(rule.discriminator, ""), " or ".join(sorted(rule.values - {""}))
     if rule.member in node and value not in rule.values:
-        yield rule.member, f"may only be set if {rule.discriminator} is {wanted}, not {value}"
+        yield Violation((rule.member,), f"may only be set if {rule.discriminator} is {wanted}, not {value}")
     elif rule.needed and rule.member not in node and value in rule.values:
-        yield rule.member, f"is required if {rule.discriminator} is {wanted}"
+        yield Violation((rule.member,), f"is required if {rule.discriminator} is {wanted}")
 
 
 _POD_SPEC: Final = "/spec/template/spec"
@@ -153,14 +151,9 @@ def _list_elements(pointer: str, node: JSON, name: str) -> Iterator[tuple[str, J
             yield f"{pointer}/{name}/{index}", element
 
 
-class _Place(NamedTuple):
-    """The path of a value: built for each object on the way down, read only for a finding."""
-
-    parent: "_Place | None"
-    token: str | int
-
-
-_Visit = Callable[[JSON, _Place | None], Iterator[Finding]]
+_Path = tuple[str | int, ...]
+_Visit = Callable[[JSON, _Path], Iterator[Finding]]
+"""Yields the findings about a value at a path."""
 # kube-apiserver and the owner write these.
 _NOT_CHECKED: Final = frozenset({"status", "managedFields", "ownerReferences"})
 
@@ -175,7 +168,7 @@ def find_violations(workload: JSONObject, kind: Kind) -> Iterator[Finding]:
     """
     visit = _compile_visit(root_name(kind))
     if visit is not None:
-        yield from visit(workload, None)
+        yield from visit(workload, ())
 
 
 @cache
@@ -183,9 +176,9 @@ def _compile_visit(struct: str) -> _Visit | None:
     """Return the function that visits a struct and the structs inside; None if no rule is about any of them."""
     rules = [*STRUCT_RULES.get(struct, ()), *POD_RULES.get(struct, ())]
     if struct in load_choices():
-        rules.append(_as_rule(partial(find_conflicts, load_choices()[struct])))
+        rules.append(partial(find_conflicts, load_choices()[struct]))
     if struct in DISCRIMINATED:
-        rules.append(_as_rule(partial(find_disallowed, DISCRIMINATED[struct])))
+        rules.append(partial(find_disallowed, DISCRIMINATED[struct]))
     members: dict[str, _Visit] = {}
     for name, field in load_structs()[struct].items():
         inner = struct_name(field.type)
@@ -194,38 +187,22 @@ def _compile_visit(struct: str) -> _Visit | None:
     return _visit_struct(tuple(rules), members) if rules or members else None
 
 
-def _as_rule(find: Callable[[JSONObject], Iterator[tuple[str, str]]]) -> Rule:
-    def check(node: JSONObject) -> Iterator[Violation]:
-        for member, message in find(node):
-            yield Violation((member,) if member else (), message)
-
-    return check
-
-
 def _visit_struct(rules: tuple[Rule, ...], members: Mapping[str, _Visit]) -> _Visit:
-    def visit(value: JSON, place: _Place | None) -> Iterator[Finding]:
+    def visit(value: JSON, path: _Path) -> Iterator[Finding]:
         if not isinstance(value, dict):
             return
         for rule in rules:
             for tokens, message, problem in rule(value):
-                yield Finding(_format_place(place, tokens), problem, message)
+                yield Finding(format_pointer([*map(str, (*path, *tokens))]), problem, message)
         for name in members.keys() & value.keys():
-            yield from members[name](value[name], _Place(place, name))
+            yield from members[name](value[name], (*path, name))
 
     return visit
 
 
 def _visit_each(visit: _Visit) -> _Visit:
-    def visit_each(value: JSON, place: _Place | None) -> Iterator[Finding]:
+    def visit_each(value: JSON, path: _Path) -> Iterator[Finding]:
         for number, element in enumerate_objects(value):
-            yield from visit(element, _Place(place, number))
+            yield from visit(element, (*path, number))
 
     return visit_each
-
-
-def _format_place(place: _Place | None, tokens: tuple[str | int, ...]) -> str:
-    path = [*map(str, tokens[::-1])]
-    while place is not None:
-        path.append(str(place.token))
-        place = place.parent
-    return format_pointer(path[::-1])
