@@ -12,21 +12,22 @@ from typing import Final
 from fleethook.model.formats.names import is_dns1123_label, is_dns1123_subdomain, label_key_problem, label_value_problem
 from fleethook.model.formats.quantity import Quantity
 
+_Check = Callable[[str], str | None]
+
 _LABEL: Final = "lower case letters, digits and '-', with a letter or digit at its ends, 63 characters at most"
 _SUBDOMAIN: Final = "lower case letters, digits, '-' and '.', with a letter or digit at its ends"
-_PORT_NAME: Final = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 _MAX_PORT_NAME: Final = 15
-_ENV_NAME: Final = re.compile(r"[ -<>-~]+")
 _CONFIG_MAP_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
 _MAX_KEY: Final = 253
-_HEADER: Final = re.compile(r"[-A-Za-z0-9]+", re.ASCII)
-_SEARCH: Final = "lower case letters, digits, '-', '_' and '.'"
 _SEARCH_PART: Final = r"_?[a-z0-9](?:[-_a-z0-9]*[a-z0-9])?"
-_SEARCH_DOMAIN: Final = re.compile(rf"{_SEARCH_PART}(?:\.{_SEARCH_PART})*", re.ASCII)
 _SYSCTL_PART: Final = r"[a-z0-9](?:[-_a-z0-9]*[a-z0-9])?"
-_SYSCTL: Final = re.compile(rf"(?:{_SYSCTL_PART}[./])*{_SYSCTL_PART}", re.ASCII)
 _SYSCTL_SAMPLE: Final = "net.core.somaxconn"
-_PERCENT: Final = re.compile(r"[0-9]+%", re.ASCII)
+
+
+def _match(pattern: str, problem: str, *, longest: int | None = None) -> _Check:
+    """Return the check of a text that has to match a pattern."""
+    compiled = re.compile(pattern, re.ASCII)
+    return lambda text: None if (not longest or len(text) <= longest) and compiled.fullmatch(text) else problem
 
 
 # The templates of a fleet have few different quantities. A text has at most 1.5 MB, and long ones are rare.
@@ -47,28 +48,10 @@ def _subdomain_problem(text: str) -> str | None:
     return None if is_dns1123_subdomain(text) else f"must consist of {_SUBDOMAIN}"
 
 
-def _port_name_problem(text: str) -> str | None:
-    if len(text) <= _MAX_PORT_NAME and _PORT_NAME.fullmatch(text):
-        return None
-    return "must have 1 to 15 lower case letters, digits and single '-' in between, with a letter"
-
-
-def _environment_name_problem(text: str) -> str | None:
-    return None if _ENV_NAME.fullmatch(text) else "must consist of printable ASCII characters other than '='"
-
-
 def _config_map_key_problem(text: str) -> str | None:
     if len(text) > _MAX_KEY or not _CONFIG_MAP_KEY.fullmatch(text) or text == "." or text.startswith(".."):
         return "must have 1 to 253 letters, digits, '-', '_' or '.', and must not start with '..'"
     return None
-
-
-def _header_problem(text: str) -> str | None:
-    return None if _HEADER.fullmatch(text) else "must consist of letters, digits and '-'"
-
-
-def _percent_problem(text: str) -> str | None:
-    return None if _PERCENT.fullmatch(text) else "must be a whole number, or a percentage such as '10%'"
 
 
 def _ip_problem(text: str) -> str | None:
@@ -100,42 +83,40 @@ def _absolute_path_problem(text: str) -> str | None:
     return None if text.startswith("/") else "must be an absolute path: start it with '/'"
 
 
-def _driver_name_problem(text: str) -> str | None:
-    return _subdomain_problem(text.lower())
-
-
-def _search_domain_problem(text: str) -> str | None:
-    # A single dot is the root, and a dot at the end is allowed.
-    return None if text == "." or _SEARCH_DOMAIN.fullmatch(text.removesuffix(".")) else f"must be a domain of {_SEARCH}"
-
-
-def _sysctl_problem(text: str) -> str | None:
-    return None if len(text) <= _MAX_KEY and _SYSCTL.fullmatch(text) else f"must be a name such as {_SYSCTL_SAMPLE}"
-
-
 QUANTITY: Final = "quantity"
+_PORT_NAME: Final = _match(
+    r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*",
+    "must have 1 to 15 lower case letters, digits and single '-' in between, with a letter",
+    longest=_MAX_PORT_NAME,
+)
 
-FORMATS: Final[Mapping[str, Callable[[str], str | None]]] = {
+FORMATS: Final[Mapping[str, _Check]] = {
     QUANTITY: _quantity_problem,
     "absolute-path": _absolute_path_problem,
     "config-map-key": _config_map_key_problem,
     "descending-path": _descending_path_problem,
-    "driver-name": _driver_name_problem,
-    "environment-name": _environment_name_problem,
+    "driver-name": lambda text: _subdomain_problem(text.lower()),
+    "environment-name": _match(r"[ -<>-~]+", "must consist of printable ASCII characters other than '='"),
     "file-path": _file_path_problem,
-    "header": _header_problem,
+    "header": _match(r"[-A-Za-z0-9]+", "must consist of letters, digits and '-'"),
     "ip": _ip_problem,
     "label": _label_problem,
     "label-value": label_value_problem,
     "optional-label": lambda text: _label_problem(text) if text else None,
     "optional-subdomain": lambda text: _subdomain_problem(text) if text else None,
-    "percent": _percent_problem,
-    "port": _port_name_problem,
-    "port-name": _port_name_problem,
+    "percent": _match(r"[0-9]+%", "must be a whole number, or a percentage such as '10%'"),
+    "port": _PORT_NAME,
+    "port-name": _PORT_NAME,
     "qualified-name": label_key_problem,
-    "search-domain": _search_domain_problem,
+    # A single dot is the root, and a dot at the end is allowed.
+    "search-domain": _match(
+        rf"\.|{_SEARCH_PART}(?:\.{_SEARCH_PART})*\.?",
+        "must be a domain of lower case letters, digits, '-', '_' and '.'",
+    ),
     "steps": _steps_problem,
     "subdomain": _subdomain_problem,
-    "sysctl": _sysctl_problem,
+    "sysctl": _match(
+        rf"(?:{_SYSCTL_PART}[./])*{_SYSCTL_PART}", f"must be a name such as {_SYSCTL_SAMPLE}", longest=_MAX_KEY
+    ),
 }
 """The problem of a text by the name of its format, None if the text is valid."""
