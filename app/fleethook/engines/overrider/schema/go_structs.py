@@ -7,7 +7,7 @@ that the patch removed stays, and elements of a list inherit members from their 
 This module represents a struct as a JSON object. An absent member has its zero value. ``fields.json`` has the fields.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
@@ -104,7 +104,7 @@ def decode_into(workload: JSONObject, text: JSON, kind: Kind) -> JSONObject:
     Raises:
         DecodeError: A member has a value of a wrong type.
     """
-    decoded = _make_decoder(root_name(kind))(workload, text, "")
+    decoded = _decode(root_name(kind), workload, text, "")
     kept: JSONObject = _remove_encoded(decoded, workload, root_name(kind))
     return kept
 
@@ -154,99 +154,63 @@ def _remove_encoded(value: JSON, former: JSON, type_: str) -> JSON:
 _EMPTY: Final[tuple[JSON, ...]] = (None, {}, "", 0)
 
 
-_Decode = Callable[[JSON, JSON, str], JSON]
-"""Returns a value after a text was decoded into it, given both and the path for messages."""
-
-
-@cache
-def _make_decoder(type_: str) -> _Decode:
+def _decode(type_: str, value: JSON, text: JSON, path: str) -> JSON:
+    """Return a value after a text was decoded into it; the path is for messages."""
+    structs = load_structs()
+    if text is None:
+        # Go's decoder ignores null unless the member is a pointer, a slice or a map, or has a decoder of its own.
+        return value if type_ in _SCALARS or type_ in structs else None
     if type_.startswith("*"):
-        return _make_pointer_decoder(type_[1:])
+        return _decode(type_[1:], value, text, path)
     if type_.startswith("[]"):
-        return _make_slice_decoder(type_[2:])
+        return _decode_list(type_[2:], value, text, path)
     if type_.startswith("map[string]") or type_ in _MAPS:
-        return _make_map_decoder(_MAPS.get(type_) or type_.removeprefix("map[string]"))
-    if type_ in load_structs():
-        return _make_struct_decoder(type_)
-    return _make_scalar_decoder(type_) if type_ in _SCALARS else _replace
-
-
-def _replace(_value: JSON, text: JSON, _path: str) -> JSON:
-    """Decode a type with its own decoder, such as a quantity, which replaces the former value."""
+        return _decode_map(_MAPS.get(type_) or type_.removeprefix("map[string]"), value, text, path)
+    if type_ in structs:
+        return _decode_struct(type_, value, text, path)
+    expected = _SCALARS.get(type_, (object,))
+    if not isinstance(text, expected) or (isinstance(text, bool) and int in expected):
+        raise DecodeError(f"{path} must be of type {type_}")
     return text
 
 
-def _make_scalar_decoder(type_: str) -> _Decode:
-    expected = _SCALARS[type_]
-
-    def decode(value: JSON, text: JSON, path: str) -> JSON:
-        if text is None:
-            return value  # Go's decoder ignores null unless the member is a pointer, a slice or a map.
-        if not isinstance(text, expected) or (isinstance(text, bool) and bool not in expected):
-            raise DecodeError(f"{path} must be of type {type_}")
-        return text
-
-    return decode
+def _decode_list(element: str, value: JSON, text: JSON, path: str) -> JSON:
+    if not isinstance(text, list):
+        raise DecodeError(f"{path} must be a list")
+    former = value if isinstance(value, list) else []
+    padded = [*former, *([_zero(element)] * (len(text) - len(former)))]
+    return [_decode(element, padded[number], one, f"{path}/{number}") for number, one in enumerate(text)]
 
 
-def _make_pointer_decoder(inner: str) -> _Decode:
-    def decode(value: JSON, text: JSON, path: str) -> JSON:
-        return None if text is None else _make_decoder(inner)(value, text, path)
-
-    return decode
-
-
-def _make_slice_decoder(inner: str) -> _Decode:
-    def decode(value: JSON, text: JSON, path: str) -> JSON:
-        if text is None:
-            return None
-        if not isinstance(text, list):
-            raise DecodeError(f"{path} must be a list")
-        former, element = value if isinstance(value, list) else [], _make_decoder(inner)
-        padded = [*former, *([_zero(inner)] * (len(text) - len(former)))]
-        return [element(padded[number], one, f"{path}/{number}") for number, one in enumerate(text)]
-
-    return decode
+def _decode_map(element: str, value: JSON, text: JSON, path: str) -> JSON:
+    if not isinstance(text, dict):
+        raise DecodeError(f"{path} must be an object")
+    # Go decodes each value into a new one, and keeps the keys that the text does not have.
+    read = {key: _decode(element, _zero(element), one, f"{path}/{key}") for key, one in text.items()}
+    return {**(value or {}), **read}
 
 
 def _zero(type_: str) -> JSON:
     return _ALL_ZEROS.get(type_, {} if type_ in load_structs() else None)
 
 
-def _make_map_decoder(inner: str) -> _Decode:
-    def decode(value: JSON, text: JSON, path: str) -> JSON:
-        if text is None:
-            return None
-        if not isinstance(text, dict):
-            raise DecodeError(f"{path} must be an object")
-        element = _make_decoder(inner)
-        # Go decodes each value into a new one, and keeps the keys that the text does not have.
-        read = {key: element(_zero(inner), one, f"{path}/{key}") for key, one in text.items()}
-        return {**(value or {}), **read}
+def _decode_struct(name: str, value: JSON, text: JSON, path: str) -> JSON:
+    if not isinstance(text, dict):
+        raise DecodeError(f"{path or 'the workload'} must be an object")
+    members, made = load_structs()[name], dict(value or {})
+    for given, inner in text.items():
+        # Go matches names in any case, and ignores unknown ones.
+        member = given if given in members else _fold_names(name).get(given.casefold())
+        if member is None:
+            continue
+        read = _decode(members[member].type, made.get(member), inner, f"{path}/{member}")
+        if read is None:
+            made.pop(member, None)
+        else:
+            made[member] = read
+    return made
 
-    return decode
 
-
-def _make_struct_decoder(name: str) -> _Decode:
-    members = load_structs()[name]
-    folded = {member.casefold(): member for member in members}
-
-    def decode(value: JSON, text: JSON, path: str) -> JSON:
-        if text is None:
-            return value
-        if not isinstance(text, dict):
-            raise DecodeError(f"{path or 'the workload'} must be an object")
-        made: JSONObject = dict(value or {})
-        for given, inner in text.items():
-            # Go matches names in any case, and ignores unknown ones.
-            member = given if given in members else folded.get(given.casefold())
-            if member is None:
-                continue
-            read = _make_decoder(members[member].type)(made.get(member), inner, f"{path}/{member}")
-            if read is None:
-                made.pop(member, None)
-            else:
-                made[member] = read
-        return made
-
-    return decode
+@cache
+def _fold_names(struct: str) -> Mapping[str, str]:
+    return {member.casefold(): member for member in load_structs()[struct]}
