@@ -4,7 +4,7 @@ import pytest
 
 from fleethook.cel.evaluation import CURRENT, Evaluation
 from fleethook.cel.library.network import ADDRESS_FUNCTIONS
-from fleethook.cel.plan.costs import compute_comparison_cost, compute_equality_cost, find_call_cost, measure_size
+from fleethook.cel.plan.costs import find_call_cost, measure_size
 from fleethook.cel.values.values import NONE, Optional
 
 ip = next(function.code for function in ADDRESS_FUNCTIONS if (function.name, function.types) == ("ip", ("string",)))
@@ -18,24 +18,25 @@ def test_the_size_of_a_value(value: object, size: int) -> None:
     assert measure_size(value) == size
 
 
+def charge(function: str, overload: str, *arguments: object) -> int:
+    cost = find_call_cost(function, [overload])
+    assert cost.by_arguments is not None
+    return cost.by_arguments(arguments)
+
+
 @pytest.mark.parametrize(
     ("left", "right", "cost"),
     [("a" * 100, "a" * 11, 2), ([1] * 30, [1] * 40, 3), (1, 2, 1), (Optional("a" * 50), "a" * 90, 5), (NONE, "a", 1)],
 )
 def test_a_comparison_costs_a_tenth_of_the_smaller_operand(left: object, right: object, cost: int) -> None:
-    assert compute_comparison_cost(left, right) == compute_equality_cost(left, right) == cost
+    assert charge("_==_", "equals", left, right) == charge("_!=_", "not_equals", left, right) == cost
 
 
 def test_equality_of_kubernetes_types_costs_one() -> None:
     address = ip("::1")
 
-    assert (compute_equality_cost(address, address), compute_comparison_cost(address, address)) == (1, 2)
-
-
-def charge(function: str, overload: str, *arguments: object) -> int:
-    cost = find_call_cost(function, [overload])
-    assert cost.by_arguments is not None
-    return cost.by_arguments(arguments)
+    assert charge("_==_", "equals", address, address) == 1
+    assert charge("_!=_", "not_equals", address, address) == 2
 
 
 @pytest.mark.parametrize(

@@ -63,14 +63,7 @@ def compile_resolver(attribute: Attribute) -> Evaluate:
     if all(isinstance(member.key, str) and not member.optional and not member.tested for member in members):
         return _compile_plain_resolver(base, tuple(member.key for member in members))
 
-    def resolve(frame: Frame) -> Any:
-        value = base(frame)
-        kind = type(value)
-        if kind is CelError or value is NONE:
-            return value
-        return _walk(frame, value.value if kind is Optional else value, members, optional=kind is Optional)
-
-    return resolve
+    return lambda frame: _resolve(frame, base(frame), members)
 
 
 def _compile_plain_resolver(base: Evaluate, keys: Sequence[str]) -> Evaluate:
@@ -80,7 +73,7 @@ def _compile_plain_resolver(base: Evaluate, keys: Sequence[str]) -> Evaluate:
         value = base(frame)
         for position, key in enumerate(keys):
             if type(value) is not dict:
-                return _resolve_others(frame, value, rest[position:])
+                return _resolve(frame, value, rest[position:])
             frame[COST] += 1
             value = value.get(key, _MISSING)
             if value is _MISSING:
@@ -90,7 +83,7 @@ def _compile_plain_resolver(base: Evaluate, keys: Sequence[str]) -> Evaluate:
     return resolve
 
 
-def _resolve_others(frame: Frame, value: Any, members: Sequence[Member]) -> Any:
+def _resolve(frame: Frame, value: Any, members: Sequence[Member]) -> Any:
     kind = type(value)
     if kind is CelError or value is NONE:
         return value

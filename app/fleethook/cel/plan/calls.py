@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from fleethook.cel.evaluation import COST, LIMIT, Evaluate, Frame, LimitReachedError
-from fleethook.cel.plan.costs import CallCost, compute_comparison_cost, compute_equality_cost
-from fleethook.cel.values.operators import is_equal
-from fleethook.cel.values.values import NO_SUCH_OVERLOAD, NONE, CelError, Foreign, Optional
+from fleethook.cel.plan.costs import CallCost
+from fleethook.cel.values.values import NO_SUCH_OVERLOAD, NONE, CelError, Optional
 
 _NO_SUCH_OVERLOAD: Final = CelError(NO_SUCH_OVERLOAD)
 # Functions raise these errors for invalid arguments. Their texts become the error of the expression.
@@ -58,47 +57,28 @@ def compile_call(
         charges_errors: Whether to charge for a call with an error among its arguments.
     """
     charges_errors = charges_errors and len(arguments) <= _MAX_STRICT_ARGUMENTS
-    if len(arguments) == _MAX_STRICT_ARGUMENTS and cost.by_arguments is None and cost.by_result is None:
-        return _compile_binary(code, *arguments, fixed=cost.fixed)
 
     def call(frame: Frame) -> Any:
         values = [argument(frame) for argument in arguments]
-        error = next((value for value in values if type(value) is CelError), None)
-        if error is not None:
-            if charges_errors:
-                _charge_failed_call(frame, cost, values)
-            return error
-        if cost.by_result is not None:
-            result = attempt(code, values)
-            charge(frame, cost.by_result(result))
-            return result
-        charge(frame, cost.fixed if cost.by_arguments is None else cost.by_arguments(values))
-        return attempt(code, values)
+        error = _find_error(values)
+        if error is None and cost.by_result is None:
+            charge(frame, cost.fixed if cost.by_arguments is None else cost.by_arguments(values))
+            return attempt(code, values)
+        result = attempt(code, values) if error is None else error
+        if cost.by_result is not None and (error is None or charges_errors):
+            charge(frame, cost.by_result(result if error is None else values[0]))
+        elif charges_errors:
+            charge(frame, cost.fixed if cost.by_arguments is None else cost.by_arguments(values))
+        return result
 
     return call
 
 
-def _charge_failed_call(frame: Frame, cost: CallCost, values: Sequence[Any]) -> None:
-    if cost.by_result is not None:
-        charge(frame, cost.by_result(values[0]))
-    else:
-        charge(frame, cost.fixed if cost.by_arguments is None else cost.by_arguments(values))
-
-
-def _compile_binary(code: Callable[..., Any], left: Evaluate, right: Evaluate, *, fixed: int) -> Evaluate:
-    def call(frame: Frame) -> Any:
-        one, other = left(frame), right(frame)
-        frame[COST] += fixed
-        if type(one) is CelError:
-            return one
-        if type(other) is CelError:
-            return other
-        try:
-            return code(one, other)
-        except _CALL_ERRORS as fault:
-            return describe_fault(fault)
-
-    return call
+def _find_error(values: Sequence[Any]) -> CelError | None:
+    for value in values:
+        if type(value) is CelError:
+            return value
+    return None
 
 
 def compile_check(code: Callable[..., Any], arguments: Sequence[Evaluate], cost: CallCost) -> Evaluate:
@@ -109,34 +89,13 @@ def compile_check(code: Callable[..., Any], arguments: Sequence[Evaluate], cost:
 
     def call(frame: Frame) -> Any:
         values = [argument(frame) for argument in arguments]
-        error = next((value for value in values if type(value) is CelError), None)
+        error = _find_error(values)
         result = attempt(code, values) if error is None else error
         if error is not None or type(result) is not CelError:
             charge(frame, cost.fixed)
         return result
 
     return call
-
-
-def compile_equality(left: Evaluate, right: Evaluate, *, negated: bool) -> Evaluate:
-    """Return code for ``==`` and ``!=``."""
-    cost = compute_comparison_cost if negated else compute_equality_cost
-
-    def compare(frame: Frame) -> Any:
-        one, other = left(frame), right(frame)
-        frame[COST] += cost(one, other)
-        if type(one) is CelError:
-            return one
-        if type(other) is CelError:
-            return other
-        if isinstance(one, Foreign) and type(one) is not type(other) and other is not None:
-            return True if negated else _NO_SUCH_OVERLOAD
-        try:
-            return is_equal(one, other) is not negated
-        except ValueError as fault:
-            return CelError(str(fault))
-
-    return compare
 
 
 def compile_logic(left: Evaluate, right: Evaluate, *, decisive: bool) -> Evaluate:
@@ -193,15 +152,3 @@ def compile_optional_or(left: Evaluate, right: Evaluate, *, unwrapped: bool) -> 
         return value.value if unwrapped else value
 
     return choose
-
-
-def compile_membership(argument: Evaluate, constants: Sequence[Any]) -> Evaluate:
-    """Return code for ``x in ['a', 'b']``, which is free (cel-go: evalSetMembership)."""
-
-    def is_member(frame: Frame) -> Any:
-        value = argument(frame)
-        if type(value) is CelError:
-            return value
-        return any(is_equal(value, one) for one in constants)
-
-    return is_member

@@ -1,6 +1,7 @@
 """Compiles comprehensions, the loops behind macros such as ``all`` and ``map`` (cel-go: evalFold)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 from fleethook.cel.evaluation import ABSENT, COST, LIMIT, Evaluate, Frame, LimitReachedError
@@ -26,9 +27,10 @@ class Loop(NamedTuple):
     step: Evaluate
     result: Evaluate
     accumulator: int
-    element: int
+    first: int
     second: int
-    """The index of the second variable, 0 if there is none."""
+    has_pairs: bool
+    """Whether the second variable is in use: then the first one has the indices of a list."""
 
 
 def compile_accumulator(slot: int, initial: Evaluate) -> Evaluate:
@@ -54,7 +56,6 @@ def compile_accumulator(slot: int, initial: Evaluate) -> Evaluate:
 def compile_loop(loop: Loop) -> Evaluate:
     """Return code that evaluates a comprehension."""
     result, collected = loop.result, loop.accumulator
-    run = _compile_pair_steps(loop) if loop.second else _compile_steps(loop)
 
     def evaluate(frame: Frame) -> Any:
         values = loop.range(frame)
@@ -64,7 +65,7 @@ def compile_loop(loop: Loop) -> Evaluate:
         if not isinstance(values, list | dict):
             name = _GO_TYPES.get(get_kind(type(values)), "ref.Val")
             return CelError(f"got '{name}', expected iterable type")
-        run(frame, values)
+        _run_steps(loop, frame, values)
         if frame[COST] > frame[LIMIT]:
             raise LimitReachedError
         made = result(frame)
@@ -76,32 +77,16 @@ def compile_loop(loop: Loop) -> Evaluate:
     return evaluate
 
 
-def _compile_steps(loop: Loop) -> Callable[[Frame, Any], None]:
-    _, condition, step, _, collected, element, _ = loop
-
-    def run(frame: Frame, values: Iterable[Any]) -> None:
-        for value in values:
-            frame[element] = value.value if type(value) is ObjectKey else value
-            if condition(frame) is False:
-                return
-            frame[collected] = step(frame)
-            if frame[COST] > frame[LIMIT]:
-                raise LimitReachedError
-
-    return run
-
-
-def _compile_pair_steps(loop: Loop) -> Callable[[Frame, Any], None]:
-    _, condition, step, _, collected, first, second = loop
-
-    def run(frame: Frame, values: Any) -> None:
-        pairs = values.items() if isinstance(values, dict) else enumerate(values)
-        for key, value in pairs:
-            frame[first], frame[second] = key.value if type(key) is ObjectKey else key, value
-            if condition(frame) is False:
-                return
-            frame[collected] = step(frame)
-            if frame[COST] > frame[LIMIT]:
-                raise LimitReachedError
-
-    return run
+def _run_steps(loop: Loop, frame: Frame, values: Any) -> None:
+    _, condition, step, _, collected, first, second, has_pairs = loop
+    if isinstance(values, dict):
+        pairs: Iterable[tuple[Any, Any]] = values.items()
+    else:
+        pairs = enumerate(values) if has_pairs else zip(values, repeat(None))
+    for key, value in pairs:
+        frame[first], frame[second] = key.value if type(key) is ObjectKey else key, value
+        if condition(frame) is False:
+            return
+        frame[collected] = step(frame)
+        if frame[COST] > frame[LIMIT]:
+            raise LimitReachedError

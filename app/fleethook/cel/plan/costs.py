@@ -16,7 +16,6 @@ from fleethook.cel.values.values import NONE, CelError, Foreign, Optional
 CostOfArguments: TypeAlias = Callable[[Sequence[Any]], int]
 
 # cel-go: common/cost.go
-COST_OF_MEMBER: Final = 1
 COST_OF_LIST: Final = 10
 COST_OF_MAP: Final = 30
 _TRAVERSAL_FACTOR: Final = 0.1
@@ -64,18 +63,13 @@ def _charge_by_second_size(arguments: Sequence[Any]) -> int:
     return measure_size(arguments[1])
 
 
-def compute_equality_cost(left: Any, right: Any) -> int:
-    """Return the cost of ``==``: that of the smaller operand, and 1 for types that Kubernetes adds to CEL."""
-    return 1 if isinstance(left, Foreign) else compute_comparison_cost(left, right)
-
-
-def compute_comparison_cost(left: Any, right: Any) -> int:
-    """Return the cost of ``!=``, and of ``<`` between strings: that of the smaller operand."""
-    return _charge_traversal(min(_measure_in_optional(left), _measure_in_optional(right)))
-
-
 def _charge_by_smaller(arguments: Sequence[Any]) -> int:
-    return compute_comparison_cost(*arguments)
+    return _charge_traversal(min(map(_measure_in_optional, arguments)))
+
+
+def _charge_equality(arguments: Sequence[Any]) -> int:
+    # Kubernetes charges 1 for the types that it adds to CEL.
+    return 1 if isinstance(arguments[0], Foreign) else _charge_by_smaller(arguments)
 
 
 def _charge_by_sum(arguments: Sequence[Any]) -> int:
@@ -193,6 +187,8 @@ def _assign_cost(names: str, cost: CallCost) -> dict[str, CallCost]:
 
 # pkg/cel/library/cost.go, by the name of the function. Other functions have cel-go's cost, or 1.
 _BY_NAME: Final[dict[str, CallCost]] = {
+    "_==_": CallCost(by_arguments=_charge_equality),
+    "_!=_": CallCost(by_arguments=_charge_by_smaller),
     "check": CallCost(COST_OF_CHECK),
     **_assign_cost("fieldSelector labelSelector", CallCost(by_arguments=_charge_by_selector)),
     **_assign_cost("isSorted sum max min indexOf lastIndexOf", CallCost(by_arguments=_charge_by_elements)),

@@ -5,7 +5,7 @@ have no others, so all others are errors at run time, as in kube-apiserver.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from fleethook.cel.evaluation import COST, Evaluate, Frame
 from fleethook.cel.plan.costs import COST_OF_LIST, COST_OF_MAP
@@ -14,14 +14,6 @@ from fleethook.cel.values.values import NONE, CelError, ObjectKey, Optional, Uin
 
 # Other keys are no error in cel-go, which compares most of them by their identity.
 _HASHED: Final = frozenset({str, int, bool, Uint, float, type(None), Duration, Timestamp})
-
-
-class Entry(NamedTuple):
-    """The code of one entry of a map."""
-
-    key: Evaluate
-    value: Evaluate
-    optional: bool
 
 
 def compile_list(elements: Sequence[Evaluate], optional: frozenset[int]) -> Evaluate:
@@ -46,22 +38,22 @@ def compile_list(elements: Sequence[Evaluate], optional: frozenset[int]) -> Eval
     return make
 
 
-def compile_map(entries: Sequence[Entry]) -> Evaluate:
-    """Return code that creates a map."""
+def compile_map(entries: Sequence[tuple[Evaluate, Evaluate, bool]]) -> Evaluate:
+    """Return code that creates a map from codes of keys and values; an optional entry is omitted if it has no value."""
 
     def make(frame: Frame) -> Any:
         frame[COST] += COST_OF_MAP
         made: dict[Any, Any] = {}
-        for entry in entries:
-            key = entry.key(frame)
+        for compute_key, compute_value, optional in entries:
+            key = compute_key(frame)
             if type(key) is CelError:
                 return key
-            value = entry.value(frame)
+            value = compute_value(frame)
             if type(value) is CelError:
                 return value
             if type(key) not in _HASHED:
                 key = ObjectKey(key)
-            if entry.optional:
+            if optional:
                 if type(value) is not Optional:
                     return CelError("cannot initialize optional entry from non-optional value")
                 if value is NONE:

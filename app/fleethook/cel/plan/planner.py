@@ -37,16 +37,14 @@ from fleethook.cel.plan.attributes import (
 from fleethook.cel.plan.calls import (
     compile_call,
     compile_check,
-    compile_equality,
     compile_logic,
-    compile_membership,
     compile_not_strictly_false,
     compile_optional_or,
 )
 from fleethook.cel.plan.comprehensions import Loop, compile_accumulator, compile_loop
-from fleethook.cel.plan.costs import find_call_cost
-from fleethook.cel.plan.literals import Entry, compile_list, compile_map, compile_message
-from fleethook.cel.values.operators import OPERATORS, contains, negate
+from fleethook.cel.plan.costs import CallCost, find_call_cost
+from fleethook.cel.plan.literals import compile_list, compile_map, compile_message
+from fleethook.cel.values.operators import OPERATORS, is_equal
 from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, CelType, Uint
 
 
@@ -67,9 +65,7 @@ def _negate_bool(value: Any) -> bool:
 _CODES: Final[dict[str, Any]] = {
     **build_resolvers(FUNCTIONS),
     **OPERATORS,
-    "-_": negate,
     "!_": _negate_bool,
-    "@in": lambda value, values: contains(values, value),
 }
 _CONVERSIONS: Final = frozenset(
     {"bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"}
@@ -79,10 +75,8 @@ _REGEX_FUNCTIONS: Final = frozenset({"matches", "find", "findAll"})
 _OPTIONAL_MEMBERS: Final = frozenset({"_?._", "_[?_]"})
 
 
-class _Scope(NamedTuple):
-    """The variables of the comprehensions around a node."""
-
-    locals: Mapping[str, Evaluate]
+_Scope = Mapping[str, Evaluate]
+"""The variables of the comprehensions around a node."""
 
 
 class Planner:
@@ -96,7 +90,7 @@ class Planner:
 
     def plan(self) -> Plan:
         """Return the plan of the expression."""
-        code = compile_part(self._plan_node(self._root, _Scope({})))
+        code = compile_part(self._plan_node(self._root, {}))
         return Plan(code, self._slots, self._nodes)
 
     def _allocate_slot(self) -> int:
@@ -129,8 +123,8 @@ class Planner:
         return compile_part(self._plan_node(node, scope))
 
     def _plan_name(self, name: str, scope: _Scope) -> Part:
-        if name in scope.locals:
-            return Attribute(scope.locals[name])
+        if name in scope:
+            return Attribute(scope[name])
         name = name.lstrip(".")
         if name in VARIABLES:
             return Attribute(compile_variable(FIRST_VARIABLE + VARIABLES.index(name), name))
@@ -155,7 +149,7 @@ class Planner:
             (self._plan_node(entry.key, scope), self._plan_node(entry.value, scope), entry.optional)
             for entry in node.entries
         ]
-        code = compile_map([Entry(compile_part(key), compile_part(value), optional) for key, value, optional in parts])
+        code = compile_map([(compile_part(key), compile_part(value), optional) for key, value, optional in parts])
         constant = all(isinstance(key, Constant) and isinstance(value, Constant) for key, value, _ in parts)
         return _fold_literal(code) if constant else code
 
@@ -168,14 +162,12 @@ class Planner:
         return compile_message(node.name.lstrip("."), fields)
 
     def _plan_loop(self, node: Comprehension, scope: _Scope) -> Part:
-        collected, element = self._allocate_slot(), self._allocate_slot()
-        second = self._allocate_slot() if node.second else 0
+        collected, first, second = (self._allocate_slot() for _ in range(3))
         result = compile_accumulator(collected, self._compile_node(node.initial, scope))
-        after = _Scope({**scope.locals, node.accumulator: result})
-        inside = {**after.locals, node.first: compile_local(element)}
-        if second:
-            inside[node.second] = compile_local(second)
-        within = _Scope(inside)
+        after = {**scope, node.accumulator: result}
+        within = {**after, node.first: compile_local(first)}
+        if node.second:
+            within[node.second] = compile_local(second)
         return compile_loop(
             Loop(
                 range=self._compile_node(node.range, scope),
@@ -183,8 +175,9 @@ class Planner:
                 step=self._compile_node(node.step, within),
                 result=self._compile_node(node.result, after),
                 accumulator=collected,
-                element=element,
+                first=first,
                 second=second,
+                has_pairs=bool(node.second),
             )
         )
 
@@ -244,8 +237,6 @@ def _compile_operator(function: str, parts: Sequence[Part]) -> Part | None:
             return compile_logic(*codes, decisive=False)
         case "_||_":
             return compile_logic(*codes, decisive=True)
-        case "_==_" | "_!=_":
-            return compile_equality(*codes, negated=function == "_!=_")
         case "@not_strictly_false" | "__not_strictly_false__":
             return compile_not_strictly_false(*codes)
         case "or" | "orValue":
@@ -261,7 +252,10 @@ def _compile_membership_of_constants(parts: Sequence[Part]) -> Part | None:
         return Constant(value=False)
     if not all(type(one) in _PRIMITIVES for one in values.value):
         return None
-    return compile_membership(compile_part(value), values.value)
+    # cel-go's evalSetMembership is free.
+    return compile_call(
+        lambda one: any(is_equal(one, other) for other in values.value), [compile_part(value)], CallCost(0)
+    )
 
 
 def _fold(code: Evaluate) -> Any:

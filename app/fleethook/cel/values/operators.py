@@ -12,6 +12,7 @@ from fleethook.cel.values.values import (
     MIN_INT,
     NO_SUCH_OVERLOAD,
     NONE,
+    Foreign,
     GrowingList,
     GrowingMap,
     Optional,
@@ -153,15 +154,6 @@ def _get_common_type(left: Any, right: Any) -> type:
     raise TypeError(NO_SUCH_OVERLOAD)
 
 
-OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "_+_": add,
-    "_-_": subtract,
-    "_*_": multiply,
-    "_/_": divide,
-    "_%_": remainder,
-}
-
-
 _NUMBERS: Final = frozenset({int, float, Uint})
 _ORDERED: Final = frozenset({str, bytes, bool, Timestamp, Duration})
 _LISTS: Final = frozenset({list, GrowingList})
@@ -261,9 +253,38 @@ def _align_floats(left: Any, right: Any) -> tuple[float, float]:
     return first, second
 
 
+def equals(left: Any, right: Any) -> bool:
+    """Return ``left == right``; raises TypeError for a type that Kubernetes adds to CEL, and one other than that."""
+    if _is_foreign_to(left, right):
+        raise TypeError(NO_SUCH_OVERLOAD)
+    return is_equal(left, right)
+
+
+def differs(left: Any, right: Any) -> bool:
+    """Return ``left != right``."""
+    return _is_foreign_to(left, right) or not is_equal(left, right)
+
+
+def _is_foreign_to(left: Any, right: Any) -> bool:
+    return isinstance(left, Foreign) and type(left) is not type(right) and right is not None
+
+
 COMPARISONS: Final = {
     "_<_": _build_comparison(operator.lt),
     "_<=_": _build_comparison(operator.le),
     "_>_": _build_comparison(operator.gt),
     "_>=_": _build_comparison(operator.ge),
 }
+
+OPERATORS: Final[dict[str, Callable[..., Any]]] = {
+    "_+_": add,
+    "_-_": subtract,
+    "_*_": multiply,
+    "_/_": divide,
+    "_%_": remainder,
+    "-_": negate,
+    "_==_": equals,
+    "_!=_": differs,
+    "@in": lambda value, values: contains(values, value),
+}
+"""The operators with one code for all types, by their functions."""
