@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 
@@ -107,22 +107,18 @@ def format_type(one: Type) -> str:
     """Return a type as errors of the type checker write it (cel-go: checker/format.go)."""
     if one.kind == "opaque" and not one.parameters:
         return one.name
-    if one.kind in _SHORT_NAMES:
-        return _SHORT_NAMES[one.kind]
-    if one.kind == "wrapper":
-        return f"wrapper({one.name})"
-    if one.parameters:
-        return f"{one.name}({', '.join(map(format_type, one.parameters))})"
-    return one.name
+    return _SHORT_NAMES.get(one.kind) or _format(one, format_type)
 
 
 def describe_type(one: Type) -> str:
     """Return a type as kube-apiserver names the type of a condition (cel-go: Type.String)."""
+    return _format(one, describe_type)
+
+
+def _format(one: Type, format_parameter: Callable[[Type], str]) -> str:
     if one.kind == "wrapper":
         return f"wrapper({one.name})"
-    if one.parameters:
-        return f"{one.name}({', '.join(map(describe_type, one.parameters))})"
-    return one.name
+    return f"{one.name}({', '.join(map(format_parameter, one.parameters))})" if one.parameters else one.name
 
 
 def is_dynamic(one: Type) -> bool:

@@ -1,8 +1,9 @@
 """IP addresses, CIDRs and URLs (k8s.io/apiserver/pkg/cel/library: ip.go, cidr.go, urls.go; Go's net/netip, net/url)."""
 
 import re
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Final, NamedTuple, TypeAlias
+from typing import ClassVar, Final, NamedTuple, TypeAlias
 from urllib.parse import parse_qs, quote, unquote_to_bytes
 
 from fleethook.cel.functions import Function
@@ -14,36 +15,20 @@ _Address: TypeAlias = IPv4Address | IPv6Address
 _BITS: Final = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
 
 
+@dataclass(frozen=True)
 class IP(Foreign):
     """An IP address."""
 
-    __slots__ = ("address",)
-    kind = "net.IP"
-
-    def __init__(self, address: _Address) -> None:
-        self.address: Final = address
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, IP) and self.address == other.address
-
-    def __hash__(self) -> int:
-        return hash(self.address)
+    kind: ClassVar[str] = "net.IP"
+    address: _Address
 
 
+@dataclass(frozen=True)
 class CIDR(Foreign):
     """A range of IP addresses."""
 
-    __slots__ = ("prefix",)
-    kind = "net.CIDR"
-
-    def __init__(self, prefix: "_Prefix") -> None:
-        self.prefix: Final = prefix
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CIDR) and self.prefix == other.prefix
-
-    def __hash__(self) -> int:
-        return hash(self.prefix)
+    kind: ClassVar[str] = "net.CIDR"
+    prefix: "_Prefix"
 
 
 class _Prefix(NamedTuple):
@@ -170,21 +155,13 @@ _PATH_KEPT: Final = "$&+,/:;=@"
 _PATH_LEFT: Final = re.compile(r"[A-Za-z0-9\-_.~!$&'()*+,;=:@\[\]/%]*")
 
 
+@dataclass(frozen=True)
 class URL(Foreign):
-    """A URL."""
+    """A URL; its text determines its parts."""
 
-    __slots__ = ("parts", "text")
-    kind = "kubernetes.URL"
-
-    def __init__(self, text: str, parts: "_Parts") -> None:
-        self.text: Final = text
-        self.parts: Final = parts
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, URL) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
+    kind: ClassVar[str] = "kubernetes.URL"
+    text: str
+    parts: "_Parts" = field(compare=False)
 
 
 class _Parts(NamedTuple):

@@ -9,7 +9,7 @@ from math import isinf, isnan
 from typing import Any, Final
 
 from fleethook.cel.functions import Function
-from fleethook.cel.values.operators import COMPARISONS
+from fleethook.cel.values.operators import COMPARISONS, check_int
 from fleethook.cel.values.times import (
     HOURS,
     MINUTES,
@@ -115,12 +115,6 @@ def _return_unchanged(value: Any) -> Any:
     return value
 
 
-def _check_int(value: int) -> int:
-    if not MIN_INT <= value <= MAX_INT:
-        raise OverflowError("integer overflow")
-    return value
-
-
 def _truncate(value: float) -> int:
     # The smallest integer is out of range as a double, as in cel-go.
     if not math.isfinite(value) or not float(MIN_INT) < value < float(MAX_INT):
@@ -172,33 +166,29 @@ def convert_to_string(value: Any) -> str:
     return str(_TO_STRING[type(value)](value))
 
 
-def _convert(name: str, type_: str, code: Any) -> Function:
-    return Function(name, (type_,), code)
-
-
 _KINDS: Final = ("string", "int", "uint", "bool", "bytes", "double", "timestamp", "duration")
 CONVERSION_FUNCTIONS: Final = (
-    *(_convert("string", kind, convert_to_string) for kind in _KINDS),
-    *(_convert(name, name, _return_unchanged) for name in _KINDS if name != "string"),
-    _convert("dyn", "dyn", _return_unchanged),
-    _convert("type", "dyn", get_type),
-    _convert("bool", "string", parse_bool),
-    _convert("int", "uint", lambda value: _check_int(int(value))),
-    _convert("int", "double", _truncate),
-    _convert("int", "timestamp", lambda value: value.seconds),
-    _convert("int", "duration", lambda value: value.nanos),
-    _convert("int", "string", parse_int),
-    _convert("uint", "int", _to_uint),
-    _convert("uint", "double", _to_uint),
-    _convert("uint", "string", parse_uint),
-    _convert("double", "int", float),
-    _convert("double", "uint", float),
-    _convert("double", "string", parse_float),
-    _convert("bytes", "string", str.encode),
-    _convert("timestamp", "string", parse_timestamp),
-    _convert("timestamp", "int", lambda value: make_timestamp(value * SECOND)),
-    _convert("duration", "string", parse_duration),
-    _convert("duration", "int", _reject_duration),
+    *(Function("string", (kind,), convert_to_string) for kind in _KINDS),
+    *(Function(name, (name,), _return_unchanged) for name in _KINDS if name != "string"),
+    Function("dyn", ("dyn",), _return_unchanged),
+    Function("type", ("dyn",), get_type),
+    Function("bool", ("string",), parse_bool),
+    Function("int", ("uint",), lambda value: check_int(int(value))),
+    Function("int", ("double",), _truncate),
+    Function("int", ("timestamp",), lambda value: value.seconds),
+    Function("int", ("duration",), lambda value: value.nanos),
+    Function("int", ("string",), parse_int),
+    Function("uint", ("int",), _to_uint),
+    Function("uint", ("double",), _to_uint),
+    Function("uint", ("string",), parse_uint),
+    Function("double", ("int",), float),
+    Function("double", ("uint",), float),
+    Function("double", ("string",), parse_float),
+    Function("bytes", ("string",), str.encode),
+    Function("timestamp", ("string",), parse_timestamp),
+    Function("timestamp", ("int",), lambda value: make_timestamp(value * SECOND)),
+    Function("duration", ("string",), parse_duration),
+    Function("duration", ("int",), _reject_duration),
 )
 
 

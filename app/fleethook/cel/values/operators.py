@@ -23,7 +23,8 @@ from fleethook.cel.values.values import (
 _CHARACTERS_PER_ELEMENT: Final = 10
 
 
-def _check_int(value: int) -> int:
+def check_int(value: int) -> int:
+    """Return an integer; raises OverflowError outside 64 bits."""
     if MIN_INT <= value <= MAX_INT:
         return value
     raise OverflowError("integer overflow")
@@ -48,7 +49,7 @@ def add(left: Any, right: Any) -> Any:
     if kind is not other:
         return _add_times(left, right)
     if kind is int:
-        return _check_int(left + right)
+        return check_int(left + right)
     if kind is str or kind is bytes:
         # For operands of dynamic type, Kubernetes charges 1, however long they are.
         spend((len(left) + len(right)) // _CHARACTERS_PER_ELEMENT)
@@ -81,7 +82,7 @@ def subtract(left: Any, right: Any) -> Any:
     """Return ``left - right``; raises TypeError, OverflowError."""
     kind, other = type(left), type(right)
     if kind is other and kind is int:
-        return _check_int(left - right)
+        return check_int(left - right)
     if kind is other and kind is Uint:
         return _check_uint(int(left) - int(right))
     if kind is other and kind is float:
@@ -101,7 +102,7 @@ def multiply(left: Any, right: Any) -> Any:
     if kind is float:
         return left * right
     product = int(left) * int(right)
-    return _check_int(product) if kind is int else _check_uint(product)
+    return check_int(product) if kind is int else _check_uint(product)
 
 
 def divide(left: Any, right: Any) -> Any:
@@ -113,7 +114,7 @@ def divide(left: Any, right: Any) -> Any:
         raise ValueError("division by zero")
     quotient = abs(int(left)) // abs(int(right))
     quotient = quotient if (left < 0) == (right < 0) else -quotient
-    return _check_int(quotient) if kind is int else _check_uint(quotient)
+    return check_int(quotient) if kind is int else _check_uint(quotient)
 
 
 def _divide_floats(left: float, right: float) -> float:
@@ -139,7 +140,7 @@ def remainder(left: Any, right: Any) -> Any:
 def negate(value: Any) -> Any:
     """Return ``-value``; raises TypeError, OverflowError."""
     if type(value) is int:
-        return _check_int(-value)
+        return check_int(-value)
     if type(value) is float:
         return -value
     if type(value) is Duration:

@@ -5,6 +5,7 @@ types.
 """
 
 import json
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 MIN_INT: Final = -(2**63)
@@ -20,19 +21,11 @@ class Uint(int):
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True)
 class CelType:
     """A type as a value, as ``type(1)`` returns it."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name: Final = name
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CelType) and self.name == other.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
+    name: str
 
 
 class Optional:
