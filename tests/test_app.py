@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.cluster.store.source import PartState
+from fleethook.cluster.store.source_state import PartState
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.serving import EXAMPLES, MUTATE, REVIEW

@@ -17,7 +17,7 @@ from fleethook import __version__
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.paths import split_cluster_path
 from fleethook.cluster.store import Store
-from fleethook.cluster.store.source import PartState, Source
+from fleethook.cluster.store.source_state import PartState, Source
 from fleethook.engines.crds.routes import crds_routes
 from fleethook.engines.dispatch.credentials.reloader import Credentials
 from fleethook.engines.dispatch.dispatcher import Dependencies

@@ -19,8 +19,8 @@ from fleethook.work.worker import favour_event_loop
 
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
+    from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
     from fleethook.cluster.kubernetes.resources import WatchedResource
-    from fleethook.cluster.kubernetes.source import KubernetesSource
 
 _log: Final = logging.getLogger(__name__)
 
@@ -172,6 +172,7 @@ class Cluster:
         """
         # Imported here because a server that reads manifests does not need the client.
         from fleethook.cluster.connection import Connection  # noqa: PLC0415
+        from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource  # noqa: PLC0415
         from fleethook.cluster.kubernetes.resources import (  # noqa: PLC0415
             DISPATCHING,
             INTERPRETING,
@@ -181,7 +182,6 @@ class Cluster:
             WORKSPACES,
             karmada_config,
         )
-        from fleethook.cluster.kubernetes.source import KubernetesSource  # noqa: PLC0415
         from fleethook.cluster.registration.announcer import Announcer  # noqa: PLC0415
         from fleethook.cluster.registration.condition_client import ConditionClient  # noqa: PLC0415
         from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun  # noqa: PLC0415
@@ -247,7 +247,7 @@ async def _send_dry_run(
 
 async def _wait_until_seen(source: "KubernetesSource", group_kind: GroupKind, resource_version: str) -> None:
     """Wait until the watch of a kind reaches a resourceVersion, at most as long as a working watch needs."""
-    from fleethook.cluster.kubernetes.wire import as_number  # noqa: PLC0415 - as above
+    from fleethook.cluster.kubernetes.list_watch_decoding import as_number  # noqa: PLC0415 - as above
     from fleethook.engines.overrider.admission.read_your_writes import CATCH_UP_SECONDS  # noqa: PLC0415 - see app.kube
 
     if source.missing([group_kind]) or source.informer(group_kind).state().failing:

@@ -21,8 +21,8 @@ import uvloop
 from benchmarks.engines import scale_objects as objects
 from benchmarks.engines.scale_connection import OriginConnection, origin_of
 from benchmarks.engines.scale_objects import Size
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
-from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.store import Store
 from fleethook.console.context import INDEXES, ConsoleContext
 from fleethook.console.process import create_console

@@ -37,7 +37,7 @@ from benchmarks.servers.ours import app_of, serving_context
 from benchmarks.varied import reviews, write_lines
 from fleethook.cli.serve.acceptor import bind
 from fleethook.cli.serve.server import GracefulServer
-from fleethook.cluster.certificates.files import ensure_certificates
+from fleethook.cluster.certificates.certificate_files import ensure_certificates
 from fleethook.lifetime import settle_garbage_collector
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import Endpoint

@@ -23,8 +23,8 @@ from benchmarks.engines import scale_objects as objects
 from benchmarks.engines.scale_connection import OriginConnection, origin_of
 from benchmarks.engines.scale_objects import Size, Workloads
 from fleethook.app import Fleethook, create_app
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES
-from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.engines.overrider.controller.controller import OverriderController
 from fleethook.engines.overrider.controller.workload_client import WriteLimits
 from fleethook.lifetime import pause_garbage_collector, settle_garbage_collector

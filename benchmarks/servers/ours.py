@@ -21,7 +21,7 @@ from benchmarks.varied import SUBJECTS, stored
 from fleethook.app import Fleethook, create_app
 from fleethook.cli.serve.acceptor import bind
 from fleethook.cli.serve.server import GracefulServer
-from fleethook.cluster.certificates.files import ensure_certificates
+from fleethook.cluster.certificates.certificate_files import ensure_certificates
 from fleethook.cluster.certificates.tls_context import ReloadingContext
 from fleethook.cluster.kubernetes.resources import decode_metadata, decode_object
 from fleethook.cluster.store import Store

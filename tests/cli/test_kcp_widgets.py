@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 
 import pytest
 
-from fleethook.cluster.certificates.files import ensure_certificates
+from fleethook.cluster.certificates.certificate_files import ensure_certificates
 from fleethook.patch import apply
 from tests.serving import EXAMPLES, Server, serving
 from tests.waiting import NET

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.crds.apply.patches import build_patches, build_values, substitute
-from fleethook.engines.crds.archive.content import Tree, read_object
-from fleethook.engines.crds.archive.limits import YAMLBudget
+from fleethook.engines.crds.apply.crd_patches import build_patches, build_values, substitute
+from fleethook.engines.crds.archive.archive_limits import YAMLBudget
+from fleethook.engines.crds.archive.crd_content import Tree, read_object
 from fleethook.engines.crds.crds_errors import CRDsError
-from fleethook.engines.crds.instance.release import webhook_name
+from fleethook.engines.crds.instance.karmada_release import webhook_name
 
 CASES = yaml.safe_load((Path(__file__).parent / "crds_apply.yaml").read_text())
 

@@ -5,13 +5,13 @@ import pytest
 import yaml
 
 from fleethook.cluster.conditions import Condition
-from fleethook.engines.crds.controller.lifecycle import build_release_patch, cascades_deletion, needs_reconcile
-from fleethook.engines.crds.controller.outcomes import (
+from fleethook.engines.crds.controller.instance_outcomes import (
     report_deletion,
     report_download,
     report_failed,
     report_prepared,
 )
+from fleethook.engines.crds.controller.lifecycle import build_release_patch, cascades_deletion, needs_reconcile
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched
 

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES
-from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.console.context import INDEXES, ConsoleContext

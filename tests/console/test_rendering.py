@@ -8,7 +8,7 @@ import pytest
 
 import fleethook.console
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.store.source import PartState
+from fleethook.cluster.store.source_state import PartState
 from fleethook.console import rendering
 from fleethook.console.rendering import describe_age, summarize_parts
 from tests.builders import yurt_app_set

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.certificates.files import ensure_certificates
+from fleethook.cluster.certificates.certificate_files import ensure_certificates
 from fleethook.console import server_watch
 from fleethook.console.server_watch import (
     KEPT_SECONDS,

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fleethook.engines.crds.commands import crds_process
-from fleethook.engines.crds.controller.options import Options, Reach
+from fleethook.engines.crds.controller.controller_options import Options, Reach
 from tests.cli.commands import invoke
 from tests.e2e.chart import Release, Right, Values, read_used_rights, rights, run, template
 from tests.e2e.cluster import Api, ControlPlane

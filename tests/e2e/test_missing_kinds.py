@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.connection import Connection
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import DEFINITIONS, WatchedResource, decode_object
-from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.store import Store
 from fleethook.lifetime import run_in_background
 from fleethook.model.crd import RESOURCES, custom_resource_definition

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.connection import Connection
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import DEFINITIONS, YURT_APP_SETS, WatchedResource
-from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.lifetime import run_in_background
 from fleethook.model.json import JSONObject

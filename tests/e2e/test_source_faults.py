@@ -16,8 +16,8 @@ import pytest
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.informer import Informer
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import WatchedResource, decode_object
-from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.store import Store
 from fleethook.lifetime import run_in_background
 from fleethook.model.gvk import GroupKind

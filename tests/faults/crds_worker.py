@@ -11,8 +11,8 @@ import signal
 import sys
 from pathlib import Path
 
-from fleethook.engines.crds.cache.cache import Cache
-from fleethook.engines.crds.source import Policy
+from fleethook.engines.crds.cache.tarball_cache import Cache
+from fleethook.engines.crds.tarball_source import Policy
 from tests.engines.crds.fetching import bring
 
 

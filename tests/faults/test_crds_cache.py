@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.source import Source
+from fleethook.engines.crds.tarball_source import Source
 from tests.engines.crds.fetching import ALWAYS, NEVER, bring
 from tests.engines.crds.origin import Answer, Asked, Connection, serving, tarball
 from tests.engines.crds.tarballs import build, release, small

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download import connection
+from fleethook.engines.crds.download import http_connection
 from fleethook.engines.crds.download.download import Timing, download
-from fleethook.engines.crds.source import Credentials, Source
+from fleethook.engines.crds.tarball_source import Credentials, Source
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.origin import (
     Answer,
@@ -246,7 +246,7 @@ def test_an_idle_connection_is_given_up_before_the_total_time(into: Path, monkey
 
         def attempts(seconds: float) -> int:
             """Fetch with an idle limit from an origin that stalls once and then sends everything."""
-            monkeypatch.setattr(connection, "IDLE_SECONDS", seconds)
+            monkeypatch.setattr(http_connection, "IDLE_SECONDS", seconds)
             origin.asked.clear()
             origin.answer = in_turn(stalls, tarball(BODY))
             into.unlink(missing_ok=True)
@@ -256,7 +256,7 @@ def test_an_idle_connection_is_given_up_before_the_total_time(into: Path, monkey
         assert origin.asked[1].headers["range"] == "bytes=5000-"
         into.unlink()
         origin.answer = silent
-        monkeypatch.setattr(connection, "IDLE_SECONDS", 0.3)
+        monkeypatch.setattr(http_connection, "IDLE_SECONDS", 0.3)
         assert "no data arrived in time" in str(refused(origin, into, Exit.NETWORK))
 
 

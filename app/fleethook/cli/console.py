@@ -26,7 +26,7 @@ from fleethook.cli.output.terminal import flush, write
 from fleethook.cli.parameters import Option
 from fleethook.cli.serve.acceptor import bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.certificates.files import CertificateError
+from fleethook.cluster.certificates.certificate_files import CertificateError
 from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT
 from fleethook.console.process import ConsoleOptions, run_console
 from fleethook.console.server_watch import MetricsTarget, check_target

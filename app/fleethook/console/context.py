@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from fleethook.app import INDEXES as REVIEW_INDEXES
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
-from fleethook.cluster.store.source import PartState
+from fleethook.cluster.store.source_state import PartState
 from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler

@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from fleethook.cluster.certificates.files import ensure_certificates, renew_certificates
+from fleethook.cluster.certificates.certificate_files import ensure_certificates, renew_certificates
 from fleethook.cluster.certificates.tls_context import ReloadingContext
 from fleethook.cluster.kubernetes.resources import KARMADAS, WORKLOADS
 from fleethook.cluster.leader_election import LEASE, NAME, RESOURCE, LeaseName, find_namespace

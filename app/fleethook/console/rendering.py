@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from fleethook.cluster.store.source import PartState
+from fleethook.cluster.store.source_state import PartState
 from fleethook.console.context import ConsoleContext
 from fleethook.console.sections import SECTIONS, Section, find_section
 from fleethook.console.users.remote_access import COOKIE as SESSION_COOKIE

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.cluster.kubernetes.identity import EVERY_SHARD
+from fleethook.cluster.kubernetes.kcp_identity import EVERY_SHARD
 from fleethook.cluster.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, NAMESPACES
 from tests.cli.commands import Result, invoke
 from tests.engines.dispatch.builders import logical_cluster

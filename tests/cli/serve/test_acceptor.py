@@ -14,7 +14,7 @@ import pytest
 import uvloop
 
 from fleethook.cli.serve.acceptor import LISTENER_VARIABLE, Acceptor, Transports, bind, inherit_listeners, listen
-from fleethook.cluster.certificates.files import ensure_certificates
+from fleethook.cluster.certificates.certificate_files import ensure_certificates
 from fleethook.server.protocol.connections import Connection, Connections, Stage
 from tests.waiting import until
 

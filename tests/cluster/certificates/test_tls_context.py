@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fleethook.cluster.certificates import tls_context
-from fleethook.cluster.certificates.authority import issue_serving, new_authority
-from fleethook.cluster.certificates.files import CertificateError, CertificateFiles, ensure_certificates
+from fleethook.cluster.certificates.certificate_authority import issue_serving, new_authority
+from fleethook.cluster.certificates.certificate_files import CertificateError, CertificateFiles, ensure_certificates
 from fleethook.cluster.certificates.tls_context import ReloadingContext, create_server_context
 from tests.waiting import NET
 

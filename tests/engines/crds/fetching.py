@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.download.download import Timing, download
 from fleethook.engines.crds.fetch import Fetched, fetch
-from fleethook.engines.crds.source import Policy, Source
+from fleethook.engines.crds.tarball_source import Policy, Source
 from tests.engines.crds.origin import serving, tarball
 
 ALWAYS, IF_NOT_PRESENT, NEVER = Policy.ALWAYS, Policy.IF_NOT_PRESENT, Policy.NEVER

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from fleethook.cluster.connection import Connection
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES
-from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.controller import OverriderController
 from fleethook.engines.overrider.controller.workload_client import WriteLimits

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES
-from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.overrider.admission.read_your_writes import FreshReads
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES
-from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.engines.overrider.openyurt.owner_controller import DAEMONS_WITHOUT_CONTROLLER
 from tests.builders import (
     API_V1BETA1,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.instance.validation import find_problems as karmada_problems
-from fleethook.engines.crds.instance.validation import find_warnings
+from fleethook.engines.crds.instance.tarball_validation import find_problems as karmada_problems
+from fleethook.engines.crds.instance.tarball_validation import find_warnings
 from fleethook.engines.dispatch.call.client_warnings import limit_warnings as warnings_to_client
 from fleethook.engines.dispatch.validation import configuration
 from fleethook.engines.dispatch.validation.rules import resource_problems

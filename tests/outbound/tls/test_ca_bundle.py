@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fleethook.cluster.certificates.files import ensure_certificates
+from fleethook.cluster.certificates.certificate_files import ensure_certificates
 from fleethook.outbound.tls.ca_bundle import (
     MAX_BUNDLE,
     BundleError,

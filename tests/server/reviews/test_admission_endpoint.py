@@ -8,7 +8,7 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.resources import DISPATCHING, INTERPRETING
-from fleethook.cluster.store.source import PartState, StaleError
+from fleethook.cluster.store.source_state import PartState, StaleError
 from fleethook.model.admission import AdmissionRequest, errored
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint

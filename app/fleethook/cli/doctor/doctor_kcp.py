@@ -8,7 +8,7 @@ import msgspec
 
 from fleethook.cli.doctor.doctor_findings import Diagnosis
 from fleethook.cli.inputs.cluster_reader import describe_missing
-from fleethook.cluster.kubernetes.identity import EVERY_CLUSTER, EVERY_SHARD, find_list_path, read_identity
+from fleethook.cluster.kubernetes.kcp_identity import EVERY_CLUSTER, EVERY_SHARD, find_list_path, read_identity
 from fleethook.cluster.kubernetes.resources import CACHED, DISPATCHING, LOGICAL_CLUSTERS, WORKSPACES, WatchedResource
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of, is_system

@@ -11,10 +11,10 @@ from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.kubeconfig import list_files
 from fleethook.cli.inputs.manifests import read_mappings
 from fleethook.cli.output.terminal import show_lists, write_error
-from fleethook.cluster.kubernetes.identity import EVERY_CLUSTER, EVERY_SHARD, find_list_path, is_required
-from fleethook.cluster.kubernetes.listing import identified
+from fleethook.cluster.kubernetes.kcp_identity import EVERY_CLUSTER, EVERY_SHARD, find_list_path, is_required
+from fleethook.cluster.kubernetes.list_reader import identified
+from fleethook.cluster.kubernetes.list_watch_decoding import Page, decode_page
 from fleethook.cluster.kubernetes.resources import CACHED, WORKSPACES, WatchedResource
-from fleethook.cluster.kubernetes.wire import Page, decode_page
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.model.json import JSON, JSONObject, as_object
 

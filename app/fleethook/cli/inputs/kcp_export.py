@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.cluster_reader import CLUSTER, ListRequest, UnservedError, read_listed, read_resource
 from fleethook.cli.output.terminal import write_error
-from fleethook.cluster.kubernetes.identity import EVERY_CLUSTER
+from fleethook.cluster.kubernetes.kcp_identity import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.resources import (
     API_RESOURCE_SCHEMAS,
     APIBINDINGS,

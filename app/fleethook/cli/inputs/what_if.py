@@ -10,7 +10,7 @@ from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.sources import NAMESPACED
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, key_of
-from fleethook.cluster.store.applied import apply_manifest
+from fleethook.cluster.store.applied_manifest import apply_manifest
 from fleethook.engines.dispatch.match.rest_mapping import guess_plural
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
@@ -99,8 +99,8 @@ class Changed(NamedTuple):
 def overlay(documents: Sequence[Document], changes: Overlay) -> Changed:
     """Return the objects with the changes. Exits with a message if a change does not fit.
 
-    A manifest changes the object with its cluster, group, kind, namespace and name (`fleethook.cluster.store.applied`),
-    or adds it. Removals name objects as they are before the changes.
+    A manifest changes the object with its cluster, group, kind, namespace and name, or adds it
+    (`fleethook.cluster.store.applied_manifest`). Removals name objects as they are before the changes.
 
     Args:
         documents: The objects. Of two with the same key, the later one counts.

@@ -16,7 +16,7 @@ from fleethook.cli.parameters import Option
 from fleethook.cli.serve.acceptor import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, listen
 from fleethook.cli.serve.server_process import run_server
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.certificates.files import CertificateError
+from fleethook.cluster.certificates.certificate_files import CertificateError
 from fleethook.engines.dispatch.credentials.files import CredentialFileError
 from fleethook.interpret.python_interpreter import LoadError
 from fleethook.server.logs.log_lines import LogLines

@@ -12,7 +12,7 @@ from fleethook.cli.output.terminal import flush, write
 from fleethook.cli.serve.acceptor import bind, inherit_listeners
 from fleethook.cli.serve.leader import keep_selection, lead, lists_without_leader
 from fleethook.cli.serve.server import GracefulServer
-from fleethook.cluster.certificates.files import CertificateFiles, ensure_certificates, renew_certificates
+from fleethook.cluster.certificates.certificate_files import CertificateFiles, ensure_certificates, renew_certificates
 from fleethook.cluster.certificates.tls_context import ReloadingContext
 from fleethook.cluster.registration.webhooks import service_of
 from fleethook.lifetime import run_in_background

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from cryptography import x509
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.certificates.authority import (
+from fleethook.cluster.certificates.certificate_authority import (
     SERVING_LIFETIME,
     KeyPair,
     find_renewal_time,
@@ -23,7 +23,7 @@ from fleethook.cluster.certificates.authority import (
     issue_serving,
     new_authority,
 )
-from fleethook.cluster.certificates.files import CertificateFiles, write_file
+from fleethook.cluster.certificates.certificate_files import CertificateFiles, write_file
 from fleethook.cluster.connection import Connection
 from fleethook.model.json import JSONObject, as_object
 

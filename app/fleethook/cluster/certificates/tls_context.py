@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from cryptography import x509
 
-from fleethook.cluster.certificates.files import CertificateError, CertificateFiles
+from fleethook.cluster.certificates.certificate_files import CertificateError, CertificateFiles
 from fleethook.outbound.tls.certificate_chain import Roots, verify_client
 from fleethook.outbound.tls.certificate_der import CertificateError as VerificationError
 from fleethook.outbound.tls.credential import as_file

@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
 
-from fleethook.engines.crds.cache.cache import Cache, Entry, Origin
-from fleethook.engines.crds.cache.layout import LOCK_SECONDS
-from fleethook.engines.crds.cache.metadata import TARBALL
+from fleethook.engines.crds.cache.cache_layout import LOCK_SECONDS
+from fleethook.engines.crds.cache.entry_record import TARBALL
+from fleethook.engines.crds.cache.tarball_cache import Cache, Entry, Origin
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import Downloaded, Progress, Validators, download
-from fleethook.engines.crds.source import Policy, Source, redact
+from fleethook.engines.crds.tarball_source import Policy, Source, redact
 
 Result = Literal["downloaded", "revalidated", "cached", "adopted", "stale"]
 

@@ -7,7 +7,7 @@ import pytest
 from fleethook.cluster.connection import Connection
 from fleethook.engines.crds.apply import crd_client
 from fleethook.engines.crds.apply.crd_client import read_namespaced, request_object
-from fleethook.engines.crds.apply.patches import Patch
+from fleethook.engines.crds.apply.crd_patches import Patch
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.apply.apiserver import ApiServer, Asked
 

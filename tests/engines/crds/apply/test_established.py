@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from fleethook.cluster.connection import Connection
-from fleethook.engines.crds.apply.apply import wait_established
+from fleethook.engines.crds.apply.crd_apply import wait_established
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.apply.apiserver import ESTABLISHED, ApiServer
 from tests.engines.crds.tarballs import crd

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.connection import Connection
-from fleethook.engines.crds.apply.target import find_instance, list_instances
+from fleethook.engines.crds.apply.instance_server import find_instance, list_instances
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.apply.apiserver import ApiServer
 

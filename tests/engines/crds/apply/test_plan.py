@@ -7,14 +7,14 @@ import pytest
 import yaml
 
 from fleethook.cluster.connection import Connection
-from fleethook.engines.crds.apply.apply import (
+from fleethook.engines.crds.apply.crd_apply import (
     StoredVersionsError,
     apply,
     check_lost_versions,
     check_stored_versions,
     plan,
 )
-from fleethook.engines.crds.apply.patches import Patch
+from fleethook.engines.crds.apply.crd_patches import Patch
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.apply.apiserver import ApiServer, Asked
 from tests.engines.crds.tarballs import crd

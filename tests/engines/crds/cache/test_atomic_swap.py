@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.cache.layout import EntryName, exchange
+from fleethook.engines.crds.cache.cache_layout import EntryName, exchange
 
 
 @pytest.fixture

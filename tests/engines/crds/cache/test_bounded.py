@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.cache.cache import Cache, Origin
-from fleethook.engines.crds.source import Source
+from fleethook.engines.crds.cache.tarball_cache import Cache, Origin
+from fleethook.engines.crds.tarball_source import Source
 from tests.engines.crds.tarballs import build, small
 
 KEY = Source("https://example.com/crds.tar.gz").key

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.archive.limits import ArchiveLimits
-from fleethook.engines.crds.cache.cache import Cache, Origin
+from fleethook.engines.crds.archive.archive_limits import ArchiveLimits
+from fleethook.engines.crds.cache.entry_record import TARBALL
 from fleethook.engines.crds.cache.entry_state import Listed, measure_size, select_removable
-from fleethook.engines.crds.cache.metadata import TARBALL
+from fleethook.engines.crds.cache.tarball_cache import Cache, Origin
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import fetch
-from fleethook.engines.crds.source import Policy, Source
+from fleethook.engines.crds.tarball_source import Policy, Source
 from tests.engines.crds.fetching import NEVER, bring
 from tests.engines.crds.origin import serving, tarball
 from tests.engines.crds.tarballs import build, crd, dotted, patch, small

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.certificates.authority import new_authority
+from fleethook.cluster.certificates.certificate_authority import new_authority
 from tests.cli.commands import Result, invoke
 from tests.engines.crds.apply.apiserver import ApiServer, kubeconfig
 from tests.engines.crds.apply.apiserver import serving as serving_api

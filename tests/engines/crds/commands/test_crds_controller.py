@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.engines.crds.commands import crds_process
-from fleethook.engines.crds.controller.options import Options, Reach
+from fleethook.engines.crds.controller.controller_options import Options, Reach
 
 
 @pytest.fixture

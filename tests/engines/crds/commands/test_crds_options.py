@@ -14,7 +14,7 @@ from fleethook.engines.crds.commands.crds_options import (
 )
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import SecretReferences, SelectedSource
-from fleethook.engines.crds.source import Policy, Source
+from fleethook.engines.crds.tarball_source import Policy, Source
 from tests.cli.conftest import WriteYAML
 
 URL = "https://h/crds.tar.gz"

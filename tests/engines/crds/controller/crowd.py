@@ -11,15 +11,15 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from fleethook.cluster.kubernetes.resources import KARMADAS
-from fleethook.engines.crds.cache.cache import Cache
-from fleethook.engines.crds.controller import controller as module
-from fleethook.engines.crds.controller.controller import KarmadaController
-from fleethook.engines.crds.controller.metrics import FetchMetrics
-from fleethook.engines.crds.controller.options import Options
+from fleethook.engines.crds.cache.tarball_cache import Cache
+from fleethook.engines.crds.controller import karmada_controller as module
+from fleethook.engines.crds.controller.controller_options import Options
+from fleethook.engines.crds.controller.fetch_metrics import FetchMetrics
+from fleethook.engines.crds.controller.karmada_controller import KarmadaController
 from fleethook.model.operator import KARMADA
 from tests.apiserver_rules import parse_path
 from tests.cluster.object_server import ObjectServer
-from tests.engines.crds.controller.test_controller import INSTANCE
+from tests.engines.crds.controller.test_karmada_controller import INSTANCE
 
 PREPARED = "CRDsPrepared"
 

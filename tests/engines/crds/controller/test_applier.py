@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.certificates.authority import new_authority
+from fleethook.cluster.certificates.certificate_authority import new_authority
 from fleethook.cluster.connection import RestConfig
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.crds.apply.apply import StoredVersionsError
-from fleethook.engines.crds.apply.target import Target
-from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.apply.crd_apply import StoredVersionsError
+from fleethook.engines.crds.apply.instance_server import Target
+from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller import applier as applier_module
 from fleethook.engines.crds.controller.applier import Applier
-from fleethook.engines.crds.controller.outcomes import report_applied
+from fleethook.engines.crds.controller.instance_outcomes import report_applied
 from fleethook.engines.crds.controller.verifier import Verifier
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched
-from fleethook.engines.crds.source import Source
+from fleethook.engines.crds.tarball_source import Source
 from fleethook.model.operator import KARMADA
 from tests.engines.crds.apply.apiserver import ApiServer, Asked, serving
 from tests.engines.crds.fetching import bring

@@ -16,14 +16,14 @@ import pytest
 
 from fleethook.cluster.connection import Connection, RestConfig
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.crds.apply.target import Target
-from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.apply.instance_server import Target
+from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller import applier as applier_module
 from fleethook.engines.crds.controller.applier import Applier
-from fleethook.engines.crds.controller.controller import RESERVED, WORKERS
+from fleethook.engines.crds.controller.karmada_controller import RESERVED, WORKERS
 from fleethook.engines.crds.controller.verifier import Verifier
 from fleethook.engines.crds.fetch import fetch
-from fleethook.engines.crds.source import Policy, Source
+from fleethook.engines.crds.tarball_source import Policy, Source
 from fleethook.model.operator import KARMADA
 from tests.engines.crds.apply import apiserver
 from tests.engines.crds.controller import hostile

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.cache.tarball_cache import Cache
+from fleethook.engines.crds.controller.controller_options import Options
 from fleethook.engines.crds.controller.fetcher import SharedCall, SingleFlight
-from fleethook.engines.crds.controller.options import Options
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.tracing.spans import CURRENT
-from tests.engines.crds.controller.test_controller import Api, Bench
+from tests.engines.crds.controller.test_karmada_controller import Api, Bench
 from tests.engines.crds.origin import Origin, says, serving, tarball
 from tests.engines.crds.tarballs import build, small
 from tests.tracing.test_spans import Noted

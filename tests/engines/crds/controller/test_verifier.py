@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.apply.patches import build_patches
+from fleethook.engines.crds.apply.crd_patches import build_patches
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.controller.verifier import EncodedCRDs, Verifier
 from fleethook.engines.crds.crds_errors import CRDsError, Exit

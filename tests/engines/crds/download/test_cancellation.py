@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download import connection, dial, socks
+from fleethook.engines.crds.download import dial, http_connection, socks
 from fleethook.engines.crds.download.cancellation import Cancellation, Deadline
 from fleethook.engines.crds.download.download import download
-from fleethook.engines.crds.source import Source
+from fleethook.engines.crds.tarball_source import Source
 from tests.engines.crds.downloading import BODY
 from tests.engines.crds.names import naming
 from tests.engines.crds.origin import Asked, Connection, head, proxying, says, serving, silent, tarball
@@ -25,9 +25,9 @@ from tests.waiting import NET
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other end comes before that of the test."""
-    for module in (dial, socks, connection):
+    for module in (dial, socks, http_connection):
         monkeypatch.setattr(module, "CONNECT_SECONDS", 250.0)
-    monkeypatch.setattr(connection, "IDLE_SECONDS", 250.0)
+    monkeypatch.setattr(http_connection, "IDLE_SECONDS", 250.0)
 
 
 def cancelled(source: Source, into: Path, *, when: Callable[[], object], **rest: Any) -> None:

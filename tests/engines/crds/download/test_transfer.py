@@ -14,14 +14,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fleethook.cluster.certificates.authority import issue_serving, new_authority
+from fleethook.cluster.certificates.certificate_authority import issue_serving, new_authority
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.attempt_errors import AttemptError, Timing
 from fleethook.engines.crds.download.cancellation import Cancellation
 from fleethook.engines.crds.download.http_rules import REDIRECTS, Validators, parse_address
-from fleethook.engines.crds.download.partial import Partial
+from fleethook.engines.crds.download.partial_file import Partial
 from fleethook.engines.crds.download.transfer import Job, Received, build_tls_context, transfer
-from fleethook.engines.crds.source import Credentials, Source
+from fleethook.engines.crds.tarball_source import Credentials, Source
 from tests.engines.crds.downloading import BODY
 from tests.engines.crds.origin import Origin, chunked, cuts_after, in_turn, redirects, says, serving, tarball
 from tests.waiting import NET

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.crds.apply.target import read_kubeconfig
+from fleethook.engines.crds.apply.instance_server import read_kubeconfig
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.e2e.pki import Authority
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fleethook.engines.crds.instance.karmada_admission import validate_karmada
 from fleethook.engines.crds.instance.source_selection import select_source
-from fleethook.engines.crds.instance.validation import find_problems, find_unknown_fields
+from fleethook.engines.crds.instance.tarball_validation import find_problems, find_unknown_fields
 from tests.cli.commands import invoke
 from tests.engines.crds.instance.test_karmada_admission import karmada, review
 

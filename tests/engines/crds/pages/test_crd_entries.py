@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.cache.cache import Cache
-from fleethook.engines.crds.cache.metadata import TARBALL
+from fleethook.engines.crds.cache.entry_record import TARBALL
+from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.pages import crd_entries
 from fleethook.engines.crds.pages.crd_entries import compare_entries, inspect_entries, read_content, read_page

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from fleethook.console.users.access import AccessError, User
-from fleethook.engines.crds.cache.metadata import RECORD
+from fleethook.engines.crds.cache.entry_record import RECORD
 from fleethook.engines.crds.pages import crd_entries, crds
-from fleethook.engines.crds.source import Source
+from fleethook.engines.crds.tarball_source import Source
 from tests.cli.commands import invoke
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache, karmada
 from tests.console.pages.reading import HOSTILE, Page, get, read

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 
 from fleethook.cluster.store.store import key_of
+from fleethook.engines.crds.cache.entry_record import Record
 from fleethook.engines.crds.cache.entry_state import Listed, State
-from fleethook.engines.crds.cache.metadata import Record
 from fleethook.engines.crds.pages.instances import (
     MAX_CONDITIONS,
     InstanceView,
@@ -19,7 +19,7 @@ from fleethook.engines.crds.pages.instances import (
     find_users,
     order_instances,
 )
-from fleethook.engines.crds.source import Source
+from fleethook.engines.crds.tarball_source import Source
 from tests.console.crd_cache import karmada
 from tests.engines.crds.anything import TARBALLS
 

@@ -9,7 +9,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.provenance.attestation import Attestation, Form
-from fleethook.engines.crds.provenance.verify import encode_pae, verify_chain, verify_signature
+from fleethook.engines.crds.provenance.provenance_checks import encode_pae, verify_chain, verify_signature
 from tests.engines.crds.provenance.signing import IN_TOTO, Signer, Sigstore
 
 SIGSTORE = Sigstore()

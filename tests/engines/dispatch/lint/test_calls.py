@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.certificates.authority import issue_serving, new_authority
+from fleethook.cluster.certificates.certificate_authority import issue_serving, new_authority
 from tests.engines.dispatch.lint.builders import NOT_ITSELF, OWN, find_issues, list_codes, own, validating
 
 NOW = datetime.now(UTC)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.cluster.certificates.authority import new_authority
+from fleethook.cluster.certificates.certificate_authority import new_authority
 from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.lint.codes import CODES, Finding
 from fleethook.engines.dispatch.lint.lint import lint

@@ -7,7 +7,7 @@ import yaml
 
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.store import ObjectKey
-from fleethook.cluster.store.applied import LAST_APPLIED
+from fleethook.cluster.store.applied_manifest import LAST_APPLIED
 from fleethook.engines.overrider.pages.edit_text import (
     MAX_TEXT_BYTES,
     EditError,

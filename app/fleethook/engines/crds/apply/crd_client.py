@@ -8,7 +8,7 @@ import msgspec
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import APPLY_PATCH, Connection
 from fleethook.cluster.kubernetes.resources import api_path
-from fleethook.engines.crds.apply.patches import Patch
+from fleethook.engines.crds.apply.crd_patches import Patch
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.model.json import JSON, JSONObject, as_object
 

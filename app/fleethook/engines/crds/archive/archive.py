@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from fleethook.engines.crds.archive import tar
-from fleethook.engines.crds.archive.content import REQUIRED, Content, Tree
-from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits
-from fleethook.engines.crds.archive.names import TOP, MisplacedError, Names, advise
-from fleethook.engines.crds.archive.tree import FileDigest, Manifest, Written, find_differences, write_tree
+from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits
+from fleethook.engines.crds.archive.crd_content import REQUIRED, Content, Tree
+from fleethook.engines.crds.archive.entry_names import TOP, MisplacedError, Names, advise
+from fleethook.engines.crds.archive.unpacked_tree import FileDigest, Manifest, Written, find_differences, write_tree
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import Directory, read_regular
 

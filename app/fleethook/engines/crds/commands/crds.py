@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from fleethook.cli.command_line import CommandSpec, Group
 from fleethook.cli.output.terminal import Style, show_download, write_error
 from fleethook.cli.parameters import Argument, Option
-from fleethook.engines.crds.apply.patches import render_tree
+from fleethook.engines.crds.apply.crd_patches import render_tree
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.names import describe
-from fleethook.engines.crds.archive.tree import Manifest
+from fleethook.engines.crds.archive.entry_names import describe
+from fleethook.engines.crds.archive.unpacked_tree import Manifest
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import check_reach, open_cache, read_file, select_sources
 from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show, warn
@@ -24,8 +24,8 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import download
 from fleethook.engines.crds.fetch import Fetched
 from fleethook.engines.crds.fetch import fetch as fetch_tarball
-from fleethook.engines.crds.provenance.verify import Provenance
-from fleethook.engines.crds.source import Policy, Source, redact
+from fleethook.engines.crds.provenance.provenance_checks import Provenance
+from fleethook.engines.crds.tarball_source import Policy, Source, redact
 
 
 def fetch(

@@ -13,10 +13,10 @@ from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import write_document
 from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
-from fleethook.engines.crds.apply.diff import CRDChange, compare_releases
-from fleethook.engines.crds.apply.patches import Patch, render_crds
+from fleethook.engines.crds.apply.crd_diff import CRDChange, compare_releases
+from fleethook.engines.crds.apply.crd_patches import Patch, render_crds
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.content import Content, Tree
+from fleethook.engines.crds.archive.crd_content import Content, Tree
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_instances import ApplyOptions, apply_release, apply_to_instances, check_names
 from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show
@@ -30,7 +30,7 @@ from fleethook.engines.crds.commands.crds_release import (
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 
 if TYPE_CHECKING:
-    from fleethook.engines.crds.apply.apply import Applied
+    from fleethook.engines.crds.apply.crd_apply import Applied
 
 
 class Form(StrEnum):
@@ -175,7 +175,7 @@ def _read_directory(directory: Path) -> Tree:
 
 
 async def _compare_with_server(target: Target, tree: Tree, patches: list[Patch]) -> list[CRDChange]:
-    from fleethook.engines.crds.apply.apply import plan  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.crds.apply.crd_apply import plan  # noqa: PLC0415 - see app.kube
 
     async with contextlib.AsyncExitStack() as stack:
         return await plan(await connect(stack, target), tree.crds, patches)

@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 from fleethook.cli.command_line import Group
 from fleethook.cli.parameters import Argument, Option
-from fleethook.engines.crds.cache.cache import Cache, Origin
+from fleethook.engines.crds.cache.entry_permissions import is_key
 from fleethook.engines.crds.cache.entry_state import Listed
-from fleethook.engines.crds.cache.permissions import is_key
+from fleethook.engines.crds.cache.tarball_cache import Cache, Origin
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import open_cache
 from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show, warn
@@ -20,7 +20,7 @@ from fleethook.engines.crds.commands.crds_provenance import (
     verify_provenance,
 )
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.source import Source, redact
+from fleethook.engines.crds.tarball_source import Source, redact
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _BYTES: Final = {

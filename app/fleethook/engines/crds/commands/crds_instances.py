@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from fleethook.cli.inputs.kubeconfig import Target as HostCluster
 from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import write, write_error
-from fleethook.engines.crds.apply.patches import Patch, build_values
-from fleethook.engines.crds.archive.content import Tree
+from fleethook.engines.crds.apply.crd_patches import Patch, build_values
+from fleethook.engines.crds.archive.crd_content import Tree
 from fleethook.engines.crds.commands.crds_options import read_file
 from fleethook.engines.crds.commands.crds_output import Output
 from fleethook.engines.crds.commands.crds_release import (
@@ -26,8 +26,8 @@ from fleethook.model.operator import KARMADA
 
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
-    from fleethook.engines.crds.apply.apply import Applied
-    from fleethook.engines.crds.apply.target import Target
+    from fleethook.engines.crds.apply.crd_apply import Applied
+    from fleethook.engines.crds.apply.instance_server import Target
 
 AT_ONCE: Final = 8
 """Limit of concurrent requests, to API servers of instances and for Secrets."""
@@ -114,7 +114,7 @@ def apply_to_instances(
 
 
 async def _read_all(cluster: HostCluster, names: list[str], ca_pem: bytes | None) -> list[Instance]:
-    from fleethook.engines.crds.apply.target import list_instances  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.crds.apply.instance_server import list_instances  # noqa: PLC0415 - see app.kube
 
     slots = asyncio.Semaphore(AT_ONCE)
     async with contextlib.AsyncExitStack() as stack:
@@ -129,7 +129,7 @@ async def _read_all(cluster: HostCluster, names: list[str], ca_pem: bytes | None
 
 
 async def _find(host: "Connection", name: str) -> Instance:
-    from fleethook.engines.crds.apply.target import find_instance  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.crds.apply.instance_server import find_instance  # noqa: PLC0415 - see app.kube
 
     try:
         return Instance(name, await find_instance(host, *name.split("/")))
@@ -138,7 +138,7 @@ async def _find(host: "Connection", name: str) -> Instance:
 
 
 async def _read_secrets(host: "Connection", one: Instance, ca_pem: bytes | None, slots: asyncio.Semaphore) -> Instance:
-    from fleethook.engines.crds.apply.target import read_target  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.crds.apply.instance_server import read_target  # noqa: PLC0415 - see app.kube
 
     if one.failure is not None or one.skipped:
         return one
@@ -193,7 +193,7 @@ async def _apply_all(instances: Sequence[Instance], options: ApplyOptions) -> li
 
 async def _apply_one(one: Instance, options: ApplyOptions, slots: asyncio.Semaphore) -> _Outcome:
     from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
-    from fleethook.engines.crds.apply.apply import summarize  # noqa: PLC0415 - as above
+    from fleethook.engines.crds.apply.crd_apply import summarize  # noqa: PLC0415 - as above
 
     if one.skipped:
         return _Outcome(one.name, "skipped", message=one.skipped)
@@ -232,7 +232,7 @@ async def apply_release(
     Raises:
         CRDsError: NETWORK or HTTP; ARCHIVE if the release drops a stored version, and the options do not force that.
     """
-    from fleethook.engines.crds.apply.apply import (  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.crds.apply.crd_apply import (  # noqa: PLC0415 - see app.kube
         apply,
         check_lost_versions,
         plan,

@@ -8,14 +8,14 @@ from typing import Annotated, Final
 from fleethook.cli.inputs.manifests import read_objects
 from fleethook.cli.output.terminal import Style
 from fleethook.cli.parameters import Argument, Option, read_parameter
-from fleethook.engines.crds.cache.cache import Cache
-from fleethook.engines.crds.cache.layout import find_data_directory
+from fleethook.engines.crds.cache.cache_layout import find_data_directory
+from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.commands.crds_output import Output
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.instance.release import build_release_url, is_release, parse_release
+from fleethook.engines.crds.instance.karmada_release import build_release_url, is_release, parse_release
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
-from fleethook.engines.crds.provenance.identity import SOURCE
-from fleethook.engines.crds.source import Policy, Source
+from fleethook.engines.crds.provenance.signer_identity import SOURCE
+from fleethook.engines.crds.tarball_source import Policy, Source
 from fleethook.model.operator import KARMADA, SHA256_FORM
 
 DataDir = Annotated[

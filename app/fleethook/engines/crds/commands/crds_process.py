@@ -19,10 +19,10 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.leader_election import LeaderElector, LeaseName, LeaseTiming, create_identity
 from fleethook.cluster.leader_metrics import LeaderMetrics, LeaderState
-from fleethook.engines.crds.cache.cache import Cache
-from fleethook.engines.crds.controller.controller import KarmadaController
-from fleethook.engines.crds.controller.metrics import FetchMetrics
-from fleethook.engines.crds.controller.options import Options
+from fleethook.engines.crds.cache.tarball_cache import Cache
+from fleethook.engines.crds.controller.controller_options import Options
+from fleethook.engines.crds.controller.fetch_metrics import FetchMetrics
+from fleethook.engines.crds.controller.karmada_controller import KarmadaController
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.lifetime import run_in_background
 from fleethook.server.health import Check, health_routes

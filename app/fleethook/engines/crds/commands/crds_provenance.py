@@ -8,9 +8,9 @@ from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import check_sha256
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.provenance.attestation import MAX_BYTES, parse_attestation
-from fleethook.engines.crds.provenance.identity import BUILDER, SOURCE, Expected
+from fleethook.engines.crds.provenance.provenance_checks import Provenance, verify_attestation
+from fleethook.engines.crds.provenance.signer_identity import BUILDER, SOURCE, Expected
 from fleethook.engines.crds.provenance.trust_root import read_trust_root
-from fleethook.engines.crds.provenance.verify import Provenance, verify_attestation
 
 
 class ProvenanceOptions(NamedTuple):

@@ -9,11 +9,11 @@ from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.cli.inputs.manifests import read_objects
 from fleethook.cli.output.terminal import Style, show_download
 from fleethook.cli.parameters import Option
-from fleethook.engines.crds.apply.diff import CRDChange
-from fleethook.engines.crds.apply.patches import Patch, build_patches, build_values, find_foreign_webhooks
+from fleethook.engines.crds.apply.crd_diff import CRDChange
+from fleethook.engines.crds.apply.crd_patches import Patch, build_patches, build_values, find_foreign_webhooks
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.content import Tree
-from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.archive.crd_content import Tree
+from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
     check_reach,
@@ -26,7 +26,7 @@ from fleethook.engines.crds.commands.crds_output import warn
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import fetch
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
-from fleethook.engines.crds.source import Policy, redact
+from fleethook.engines.crds.tarball_source import Policy, redact
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.operator import KARMADA
 

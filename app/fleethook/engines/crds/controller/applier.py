@@ -14,10 +14,10 @@ import msgspec
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.crds.apply.apply import Applied, apply, check_stored_versions, wait_established
-from fleethook.engines.crds.apply.patches import build_values, find_foreign_webhooks
-from fleethook.engines.crds.apply.target import read_target
-from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.apply.crd_apply import Applied, apply, check_stored_versions, wait_established
+from fleethook.engines.crds.apply.crd_patches import build_values, find_foreign_webhooks
+from fleethook.engines.crds.apply.instance_server import read_target
+from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.verifier import Verifier
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched
@@ -66,7 +66,7 @@ class Applier:
             fetched: The tarball.
 
         Raises:
-            CRDsError: USAGE, NETWORK, HTTP as `read_target` and `fleethook.engines.crds.apply.apply.apply`;
+            CRDsError: USAGE, NETWORK, HTTP as `read_target` and `fleethook.engines.crds.apply.crd_apply.apply`;
             StoredVersionsError if
                 the tarball drops a version that objects may be stored in. The message has no secret.
         """

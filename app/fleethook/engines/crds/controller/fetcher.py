@@ -11,10 +11,10 @@ from typing import Any, Final, Generic, TypeVar
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.apply.crd_client import read_namespaced
-from fleethook.engines.crds.archive.tree import Manifest
-from fleethook.engines.crds.cache.cache import Cache
-from fleethook.engines.crds.controller.metrics import FetchMetrics
-from fleethook.engines.crds.controller.options import Options
+from fleethook.engines.crds.archive.unpacked_tree import Manifest
+from fleethook.engines.crds.cache.tarball_cache import Cache
+from fleethook.engines.crds.controller.controller_options import Options
+from fleethook.engines.crds.controller.fetch_metrics import FetchMetrics
 from fleethook.engines.crds.controller.origins import Namespace, build_downloader
 from fleethook.engines.crds.controller.verifier import Load, Verifier
 from fleethook.engines.crds.crds_errors import CRDsError, Exit

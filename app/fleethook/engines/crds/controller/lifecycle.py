@@ -7,7 +7,7 @@ take over from fleethook and the reverse.
 from typing import Final
 
 from fleethook.engines.crds.instance.karmada_admission import build_default_patch
-from fleethook.engines.crds.source import Policy
+from fleethook.engines.crds.tarball_source import Policy
 from fleethook.model.json import JSON, JSONObject, as_object
 
 FINALIZER: Final = "operator.karmada.io/finalizer"

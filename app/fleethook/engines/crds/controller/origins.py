@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from fleethook.engines.crds.controller.options import Reach
+from fleethook.engines.crds.controller.controller_options import Reach
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.attempt_errors import AttemptError
 from fleethook.engines.crds.download.cancellation import Cancellation
 from fleethook.engines.crds.download.download import Downloaded, Progress, Validators, download
-from fleethook.engines.crds.download.partial import Partial
+from fleethook.engines.crds.download.partial_file import Partial
 from fleethook.engines.crds.fetch import Downloader
 from fleethook.engines.crds.instance.source_selection import SelectedSource
-from fleethook.engines.crds.source import Credentials, Source
+from fleethook.engines.crds.tarball_source import Credentials, Source
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import ConfigMapSource, LocalSource
 

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from fleethook.engines.crds.apply.patches import Patch
-from fleethook.engines.crds.archive.tree import Manifest
+from fleethook.engines.crds.apply.crd_patches import Patch
+from fleethook.engines.crds.archive.unpacked_tree import Manifest
 from fleethook.engines.crds.controller.verifier_process import MODULE, Answer, Question
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.fairness.slots import Limits, Slots
@@ -96,7 +96,7 @@ class Verifier:
 
         Args:
             load: Returns the bytes of the tarball.
-            values: Values of the placeholders in patches (`fleethook.engines.crds.apply.patches.build_values`).
+            values: Values of the placeholders in patches (`fleethook.engines.crds.apply.crd_patches.build_values`).
             lane: Namespace of the instance; namespaces take turns.
             whole: Apply the full limits, not those of a first try.
 

@@ -14,10 +14,10 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from fleethook.engines.crds.apply.patches import build_patches, render_crds
+from fleethook.engines.crds.apply.crd_patches import build_patches, render_crds
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.limits import LIMITS, ArchiveLimits
-from fleethook.engines.crds.archive.tree import Manifest
+from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits
+from fleethook.engines.crds.archive.unpacked_tree import Manifest
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.model.json import JSON
 from fleethook.work.child_process import answer_questions
@@ -32,7 +32,7 @@ _WORK: Final = ("unpacked_bytes", "file_bytes", "yaml_bytes", "yaml_nodes")
 MAX_CPU_SECONDS: Final = 120
 """A guard against defects.
 
-The limits of `fleethook.engines.crds.archive.limits` are counts and end any tarball within seconds, so
+The limits of `fleethook.engines.crds.archive.archive_limits` are counts and end any tarball within seconds, so
 that a verdict does not depend on the machine."""
 
 

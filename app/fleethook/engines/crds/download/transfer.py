@@ -14,8 +14,8 @@ from fleethook.cluster.proxies import choose_proxy
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.attempt_errors import AttemptError, Timing, classify_error, make_timeout_error
 from fleethook.engines.crds.download.cancellation import Cancellation, Deadline
-from fleethook.engines.crds.download.connection import Request, send_request
 from fleethook.engines.crds.download.dial import refuse_private_literal
+from fleethook.engines.crds.download.http_connection import Request, send_request
 from fleethook.engines.crds.download.http_rules import (
     REDIRECTS,
     SNIFFED_BYTES,
@@ -30,8 +30,8 @@ from fleethook.engines.crds.download.http_rules import (
     parse_address,
     read_strong_etag,
 )
-from fleethook.engines.crds.download.partial import Partial
-from fleethook.engines.crds.source import Source, redact
+from fleethook.engines.crds.download.partial_file import Partial
+from fleethook.engines.crds.tarball_source import Source, redact
 from fleethook.outbound.tls.credential import Credential, CredentialError
 from fleethook.outbound.tls.trust import TrustError, create_context
 

@@ -1,7 +1,7 @@
 """Admission of ``Karmada`` instances: defaults and validation of ``spec.crdTarball``."""
 
-from fleethook.engines.crds.instance.validation import aggregate_problems, find_problems, find_warnings
-from fleethook.engines.crds.source import Policy
+from fleethook.engines.crds.instance.tarball_validation import aggregate_problems, find_problems, find_warnings
+from fleethook.engines.crds.tarball_source import Policy
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
 from fleethook.model.formats.field_errors import first_problems

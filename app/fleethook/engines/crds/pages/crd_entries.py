@@ -8,15 +8,15 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.console.paging import take_page
-from fleethook.engines.crds.apply.diff import CRDChange, compare_releases
+from fleethook.engines.crds.apply.crd_diff import CRDChange, compare_releases
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.content import Tree
-from fleethook.engines.crds.archive.tree import Manifest
-from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.archive.crd_content import Tree
+from fleethook.engines.crds.archive.unpacked_tree import Manifest
+from fleethook.engines.crds.cache.entry_permissions import translate_os_errors
 from fleethook.engines.crds.cache.entry_state import Listed, State
-from fleethook.engines.crds.cache.permissions import translate_os_errors
+from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.source import redact
+from fleethook.engines.crds.tarball_source import redact
 from fleethook.model.formats.text import escape
 
 PAGE_SIZE: Final = 50

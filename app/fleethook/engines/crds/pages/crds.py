@@ -13,11 +13,11 @@ from fleethook.cluster.store import ObjectKey
 from fleethook.console.context import ConsoleContext
 from fleethook.console.paging import take_page
 from fleethook.console.rendering import Context, render
-from fleethook.engines.crds.apply.diff import CRDChange
-from fleethook.engines.crds.cache.cache import Cache
+from fleethook.engines.crds.apply.crd_diff import CRDChange
+from fleethook.engines.crds.cache.cache_layout import find_data_directory
+from fleethook.engines.crds.cache.entry_record import TARBALL
 from fleethook.engines.crds.cache.entry_state import Listed
-from fleethook.engines.crds.cache.layout import find_data_directory
-from fleethook.engines.crds.cache.metadata import TARBALL
+from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.pages.crd_entries import (
     EntryPage,

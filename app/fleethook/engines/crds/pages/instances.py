@@ -6,10 +6,10 @@ from typing import Final, Literal, NamedTuple
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.cache.entry_state import Listed
 from fleethook.engines.crds.crds_errors import CRDsError
-from fleethook.engines.crds.instance.release import read_instance_release
+from fleethook.engines.crds.instance.karmada_release import read_instance_release
 from fleethook.engines.crds.instance.source_selection import select_source
-from fleethook.engines.crds.instance.validation import is_chosen_by_version
-from fleethook.engines.crds.source import redact
+from fleethook.engines.crds.instance.tarball_validation import is_chosen_by_version
+from fleethook.engines.crds.tarball_source import redact
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSON, JSONObject, as_object
 

@@ -58,7 +58,7 @@ def read_trusted_root(path: Path) -> tuple[tuple[x509.Certificate, ...], Sigstor
 
 
 class _AnyIdentity:
-    """A policy of sigstore-python's that leaves identities to `fleethook.engines.crds.provenance.identity`."""
+    """A policy of sigstore-python's that leaves identities to `fleethook.engines.crds.provenance.signer_identity`."""
 
     def verify(self, cert: x509.Certificate) -> None:
         """Accept all: the caller compares the identity, for both forms in the same way."""

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import StoreView
-from fleethook.cluster.store.source import StaleError
+from fleethook.cluster.store.source_state import StaleError
 from fleethook.engines.overrider.admission.update_comparison import UNKNOWN_CHANGE, WorkloadChange, compare_workload
 from fleethook.engines.overrider.admission.workload_admission import KINDS, read_memory
 from fleethook.engines.overrider.entries.entry_selection import uses_labels

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.controller.subject_state import find_overriders
 from fleethook.engines.overrider.subject.binding import Binding

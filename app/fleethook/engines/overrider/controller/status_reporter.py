@@ -12,8 +12,8 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.conditions import Condition
 from fleethook.cluster.connection import MERGE_PATCH, Connection
 from fleethook.cluster.events import Recorder, Reference
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import YURT_APP_OVERRIDERS
-from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.engines.overrider.controller.status import BOUND, CONFLICT, RENDERED, Result, status_in_slices
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.unaffected_workloads import Gaps, describe_orphans

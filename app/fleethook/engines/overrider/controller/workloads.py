@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from fleethook.cluster.connection import Connection
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import WORKLOADS
-from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
 from fleethook.cluster.store.object_memory import free_in_slices
 from fleethook.cluster.store.store import PartialObject

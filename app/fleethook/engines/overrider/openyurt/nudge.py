@@ -11,7 +11,7 @@ from typing import Final
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import MERGE_PATCH, Connection
-from fleethook.cluster.kubernetes.source import KubernetesSource
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.engines.overrider.controller.outdated_workloads import OutdatedWorkloads
 from fleethook.engines.overrider.controller.status_reporter import StatusReporter
 from fleethook.engines.overrider.controller.subject_state import SubjectState

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, read_values
 from fleethook.cluster.store import ObjectKey, StoreView, key_of
-from fleethook.cluster.store.applied import LAST_APPLIED, apply_manifest
+from fleethook.cluster.store.applied_manifest import LAST_APPLIED, apply_manifest
 from fleethook.console.yaml_paths import dump_yaml
 from fleethook.engines.overrider.preview.manifest_kinds import check_kind
 from fleethook.model.formats.text import is_inert

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from fleethook.cluster.kubernetes.listing import Reader
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
+from fleethook.cluster.kubernetes.list_reader import Reader
 from fleethook.cluster.kubernetes.resources import WatchedResource, decode_metadata
-from fleethook.cluster.kubernetes.source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.policies.compilation import COMPILED_LABEL
 from fleethook.engines.overrider.policies.documents import count_places

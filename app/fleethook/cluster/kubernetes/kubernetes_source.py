@@ -1,0 +1,344 @@
+"""Keep a store equal to the objects of an apiserver."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.kubernetes.informer import Informer
+from fleethook.cluster.kubernetes.kcp_identity import EVERY_CLUSTER, EVERY_SHARD
+from fleethook.cluster.kubernetes.list_reader import Pause, Reader
+from fleethook.cluster.kubernetes.list_watch_decoding import as_number, decode_page
+from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, FieldSelection, WatchedResource
+from fleethook.cluster.kubernetes.served_versions import NOT_FOUND, versions_served
+from fleethook.cluster.store import ObjectKey, Store, Stored, key_of
+from fleethook.cluster.store.source_state import PartState
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSONObject
+
+
+class SharedReads:
+    """Runs at most one read of a key and queues at most one more, for any number of callers."""
+
+    def __init__(self) -> None:
+        self._running: Final[dict[Hashable, asyncio.Task[None]]] = {}
+        self._queued: Final[dict[Hashable, asyncio.Task[None]]] = {}
+
+    async def join(self, key: Hashable, read: Callable[[], Awaitable[None]]) -> None:
+        """Wait for a read that starts after this call; raises the exception of the read.
+
+        A cancelled caller does not cancel the read, because others may wait for it.
+
+        Args:
+            key: Identifies the object or list.
+            read: Reads it; if several callers queue the same key, the function of the first one runs.
+        """
+        queued = self._queued.get(key)
+        if queued is None:
+            queued = asyncio.create_task(self._run(key, read), name=f"live read {key}")
+            queued.add_done_callback(_take_exception)
+            self._queued[key] = queued
+        await asyncio.shield(queued)
+
+    async def _run(self, key: Hashable, read: Callable[[], Awaitable[None]]) -> None:
+        task = self._queued[key]
+        try:
+            if (running := self._running.get(key)) is not None:
+                await asyncio.wait([running])
+        finally:
+            del self._queued[key]
+        self._running[key] = task
+        try:
+            await read()
+        finally:
+            del self._running[key]
+
+
+def _take_exception(task: asyncio.Task[None]) -> None:
+    """Retrieve the exception, which asyncio would otherwise log if all callers were cancelled."""
+    if not task.cancelled():
+        task.exception()
+
+
+_log: Final = logging.getLogger(__name__)
+
+# Objects of a live list that are compared between two iterations of the event loop; most are stored already.
+_SLICE: Final = 100
+# A part of the five seconds that kube-apiserver waits for the webhook.
+_LIVE_SECONDS: Final = 2.0
+_BAD_REQUEST: Final = 400
+
+
+def _cluster_path(cluster: str) -> str:
+    return f"/clusters/{cluster}"
+
+
+class KubernetesSource:
+    """Runs an informer for each resource, over one connection.
+
+    Attributes:
+        every_cluster: Whether all logical clusters of kcp are watched.
+        everywhere: The path prefix that reads all watched clusters.
+    """
+
+    def __init__(  # noqa: PLR0913 - one parameter for each kind of apiserver and each clock
+        self,
+        resources: Sequence[WatchedResource],
+        reader: Reader,
+        store: Store,
+        *,
+        absent_seconds: float,
+        every_cluster: bool = False,
+        advisory: Collection[GroupKind] = (),
+        cache: Reader | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        pause: Pause | None = None,
+    ) -> None:
+        """Prepare to watch ``resources``.
+
+        Args:
+            resources: Resources to watch.
+            reader: Reads from the apiserver.
+            store: Receives the objects.
+            absent_seconds: How often to ask again for a resource, or for a better version of it, that the server does
+                not serve. It is asked for at once when its CustomResourceDefinition changes, if those are among
+                ``resources``.
+            advisory: Kinds that no answer depends on; nothing waits for them.
+            every_cluster: Whether the server is kcp's, and all its logical clusters are to be read at once. Their
+                objects say by annotation where they live.
+            cache: Reads from the cache server of the kcp, which has some resources of all shards; None for one shard.
+            sleep: Waits that many seconds.
+            pause: Awaited between two slices of the work on objects, where that takes long; None where it does not.
+        """
+        self._store: Final = store
+        self._reader: Final = reader
+        self.every_cluster: Final = every_cluster
+        self.everywhere: Final = EVERY_CLUSTER if every_cluster else ""
+        cached = {one.group_kind for one in CACHED} if cache is not None else set()
+        self._informers: Final = {
+            resource.group_kind: Informer(
+                resource,
+                cache if cache is not None and resource.group_kind in cached else reader,
+                store,
+                prefix=EVERY_SHARD if resource.group_kind in cached else self.everywhere,
+                absent_seconds=absent_seconds,
+                served=partial(self._served_versions, resource),
+                sleep=sleep,
+                pause=pause,
+            )
+            for resource in resources
+        }
+        self._cached: Final = frozenset(cached)
+        self._needed: Final = frozenset(self._informers.keys() - set(advisory))
+        self._unread: Final = set(self._informers)
+        self._reads: Final = SharedReads()
+        # Kinds for which the apiserver refused a field selector: their definition lists no such field.
+        self._unselectable: Final[set[tuple[str, GroupKind]]] = set()
+        store.subscribe(self._definition_changed)
+
+    @property
+    def synced(self) -> bool:
+        """Whether each resource that responses depend on was listed once, or is known not to be served."""
+        return all(self._informers[kind].synced for kind in self._needed)
+
+    def missing(self, group_kinds: Iterable[GroupKind]) -> str:
+        """Return why requests that need these kinds cannot be answered, ``""`` if all of the kinds were read."""
+        # Every review calls this, so kinds that were read are removed from the set.
+        unread = [kind for kind in group_kinds if kind in self._unread]
+        if not unread:
+            return ""
+        self._unread.difference_update([kind for kind in unread if self._informers[kind].synced])
+        missing = [self._informers[kind] for kind in unread if kind in self._unread]
+        return "; ".join(f"{one.resource.name} cannot be read: {self._describe(one).detail}" for one in missing)
+
+    def parts(self) -> Iterator[PartState]:
+        """Yield the state of each resource; an advisory one counts as synced, so that it does not delay readiness."""
+        for group_kind, informer in self._informers.items():
+            state = self._describe(informer)
+            yield state if group_kind in self._needed else state._replace(synced=True, needed=False)
+
+    def _describe(self, informer: Informer) -> PartState:
+        """Return the state of a resource, with the clusters of the request before a problem."""
+        state = informer.state()
+        if not state.detail or not self.every_cluster:
+            return state
+        is_cached = informer.resource.group_kind in self._cached
+        where = f"in the cache server ({EVERY_SHARD})" if is_cached else f"in all logical clusters ({EVERY_CLUSTER})"
+        return state._replace(detail=f"{where}: {state.detail}")
+
+    @property
+    def finds_nothing(self) -> bool:
+        """Whether the server serves none of the resources: its URL may be wrong."""
+        return bool(self._informers) and all(informer.unserved for informer in self._informers.values())
+
+    def ask_again(self) -> None:
+        """Request all unserved resources at once, because CustomResourceDefinitions were installed."""
+        for informer in self._informers.values():
+            informer.ask_again()
+
+    def _definition_changed(self, key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
+        if key.group_kind != DEFINITIONS.group_kind or after is None:
+            return
+        for group_kind, informer in self._informers.items():
+            if informer.resource.name == key.name:
+                informer.ask_again()
+                self._unselectable.difference_update([one for one in self._unselectable if one[1] == group_kind])
+
+    def _served_versions(self, resource: WatchedResource) -> frozenset[str] | None:
+        """Return the served versions in a resource's definition, None if they are unknown.
+
+        kcp has a definition or an APIResourceSchema in each logical cluster, so there the versions are unknown.
+        """
+        definitions = self._informers.get(DEFINITIONS.group_kind)
+        if definitions is None or definitions.state().failing:
+            return None
+        return versions_served(self._store.get("", DEFINITIONS.group_kind, "", resource.name))
+
+    def informer(self, group_kind: GroupKind) -> Informer:
+        """Return the informer of a kind; raises KeyError if there is none."""
+        return self._informers[group_kind]
+
+    async def wait_synced(self, group_kinds: Iterable[GroupKind] | None = None) -> None:
+        """Return as soon as these kinds were read; without an argument, as soon as the source is `synced`."""
+        for group_kind in self._needed if group_kinds is None else group_kinds:
+            await self._informers[group_kind].wait_synced()
+
+    async def wait_tried(self, group_kinds: Iterable[GroupKind] | None = None) -> None:
+        """Return as soon as the first list of these kinds, by default of all, has succeeded or failed."""
+        for group_kind in self._informers if group_kinds is None else group_kinds:
+            await self._informers[group_kind].wait_tried()
+
+    async def catch_up(self, group_kind: GroupKind, resource_version: int, *, seconds: float) -> bool:
+        """Wait until the store has all changes of a kind up to ``resource_version``; return whether it has."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._informers[group_kind].wait_for(resource_version)
+        except TimeoutError:
+            return False
+        return True
+
+    def behind(self, group_kind: GroupKind, resource_version: int) -> bool:
+        """Return whether the store may lack a change of that kind up to ``resource_version``."""
+        return self._informers[group_kind].progress < resource_version
+
+    async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
+        """Update one object of the store by a live read; raises APIError, UnreachableError.
+
+        Callers share a request, but only one that starts after their call.
+        """
+        key = ObjectKey(cluster, group_kind, namespace, name)
+        await self._reads.join(key, partial(self._read_one, key))
+
+    async def _read_one(self, key: ObjectKey) -> None:
+        informer = self._informers[key.group_kind]
+        resource = informer.resource
+        path = self.scope(key.cluster) + resource.in_namespace(key.namespace, key.name)
+        before = informer.stored_version(key)
+        try:
+            text = await self._reader.request("GET", path, timeout=_LIVE_SECONDS)
+        except APIError as error:
+            if error.code != NOT_FOUND:
+                raise
+            if informer.absent or _is_about_object(error, key.name):
+                # An object that was created after the response must stay.
+                if informer.stored_version(key) <= before:
+                    self._store.remove(key)
+                return
+            if informer.resource == resource:
+                informer.ask_again()
+                raise
+        if informer.resource != resource:
+            # The informer has changed to another version, and the store holds objects of one version only.
+            await self._read_one(key)
+            return
+        informer.learn(resource.decode(text))
+
+    async def read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:
+        """Update the objects of one kind in a namespace by a live list; raises as `read_one`."""
+        key = ObjectKey(cluster, group_kind, namespace, "")
+        await self._reads.join(key, partial(self._read_namespace, group_kind, cluster=cluster, namespace=namespace))
+
+    async def _read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:
+        stored = partial(self._store.keys_in, cluster, group_kind, namespace)
+        await self._read_list(group_kind, stored, cluster=cluster, namespace=namespace, query={})
+
+    async def read_selected(self, selection: FieldSelection, *, cluster: str) -> None:
+        """Update the objects of a selection by a live list; raises as `read_one`.
+
+        If the apiserver refuses the field selector, the complete namespace is listed.
+        """
+        group_kind, namespace = selection.by.group_kind, selection.namespace
+        if (cluster, group_kind) in self._unselectable:
+            await self.read_namespace(group_kind, cluster=cluster, namespace=namespace)
+            return
+        key = (cluster, group_kind, namespace, selection.fields)
+        try:
+            await self._reads.join(key, partial(self._read_selected, selection, cluster=cluster))
+        except APIError as error:
+            if error.code != _BAD_REQUEST:
+                raise
+            if (cluster, group_kind) not in self._unselectable:
+                _log.info("%s: reading complete namespaces: %s", self._informers[group_kind].resource.name, error)
+            self._unselectable.add((cluster, group_kind))
+            await self.read_namespace(group_kind, cluster=cluster, namespace=namespace)
+
+    async def _read_selected(self, selection: FieldSelection, *, cluster: str) -> None:
+        def stored() -> list[ObjectKey]:
+            return [key_of(one) for one in self._store.find(selection.by, cluster, selection.key)]
+
+        query = {"fieldSelector": selection.selector}
+        kind = selection.by.group_kind
+        await self._read_list(kind, stored, cluster=cluster, namespace=selection.namespace, query=query)
+
+    async def _read_list(
+        self,
+        group_kind: GroupKind,
+        stored: Callable[[], list[ObjectKey]],
+        *,
+        cluster: str,
+        namespace: str,
+        query: Mapping[str, str],
+    ) -> None:
+        """Read a live list; ``stored`` returns the stored keys that must be removed if the list lacks them."""
+        informer = self._informers[group_kind]
+        resource = informer.resource
+        path = self.scope(cluster) + resource.in_namespace(namespace)
+        try:
+            page = decode_page(await self._reader.request("GET", path, query=query or None, timeout=_LIVE_SECONDS))
+        except APIError as error:
+            if error.code == NOT_FOUND and informer.absent:
+                return
+            raise
+        found: set[ObjectKey] = set()
+        for number, item in enumerate(page.items):
+            if number % _SLICE == _SLICE - 1:
+                await asyncio.sleep(0)  # a namespace may have thousands of objects
+            if informer.resource != resource:
+                # The informer has changed to another version, and the store holds objects of one version only.
+                await self._read_list(group_kind, stored, cluster=cluster, namespace=namespace, query=query)
+                return
+            found.add(informer.learn_text(item, cluster=cluster))
+        for key in stored():
+            if key not in found and informer.stored_version(key) <= as_number(page.resource_version):
+                self._store.remove(key)
+
+    def scope(self, cluster: str) -> str:
+        """Return the path prefix of an object in ``cluster``."""
+        return _cluster_path(cluster) if self.every_cluster and cluster else ""
+
+    async def run(self) -> None:
+        """Run all informers until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self._informers.values():
+                tasks.create_task(informer.run(), name=f"informer {informer.resource.name}")
+
+
+def _is_about_object(error: APIError, name: str) -> bool:
+    """Return whether a 404 means that the object does not exist, not that the version of its kind is not served.
+
+    The former is a Status that quotes the name (k8s.io/apimachinery/pkg/api/errors: NewNotFound), the latter is plain
+    text.
+    """
+    return error.reason == "NotFound" and f'"{name}"' in error.message

@@ -1,0 +1,228 @@
+"""The content of a CRD tarball: CRDs below ``crds/bases``, each name once, and patches for them.
+
+Upstream: ``postCheck`` in operator/pkg/tasks/init/crd.go, and operator/pkg/tasks/init/karmadaresource.go (v1.17.1),
+which walks ``crds/bases``, then ``crds/patches``.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from fleethook.cluster.manifests.yaml_reader import ManifestError, read_values
+from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits, YAMLBudget
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.model.formats.names import is_dns1123_subdomain
+from fleethook.model.json import JSON, JSONObject, as_object
+
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# libyaml compares each %TAG directive with all before it: 700,000 of them, 8 MiB, would take an hour.
+_DIRECTIVE: Final = re.compile(r"^%", re.MULTILINE)
+_MAX_MESSAGE: Final = 500  # characters: a tag or a key may have 8 MiB
+_BYTE_ORDER_MARK: Final = "\ufeff"
+
+
+class YAMLDocument(NamedTuple):
+    """The first document of a file."""
+
+    value: JSON
+    """None for a file without a document, and for an empty first document."""
+    documents: int
+    """How many documents the file has. Karmada's operator applies only the first one."""
+
+
+def read_document(path: str, body: bytes, budget: YAMLBudget) -> YAMLDocument:
+    """Read a file as Kubernetes tools read YAML; later documents are parsed, but no objects are built from them.
+
+    Args:
+        path: The file's name for errors.
+        body: The file.
+        budget: The limits that the files of one tarball share. Reading takes from them.
+
+    Raises:
+        CRDsError: LIMIT beyond the budget. ARCHIVE, with the path: the file is not UTF-8 or not YAML, or has aliases,
+            directives, duplicate keys, too many levels, or values that JSON does not have.
+    """
+    budget.take_bytes(path, len(body))
+    text = _decode(path, body)
+    if _DIRECTIVE.search(text):
+        raise _make_error(path, "it has a directive (a line that begins with %)")
+    documents, end = _check_events(path, text, budget)
+    try:
+        values = read_values(text[:end] if documents > 1 else text, source=path)
+    except ManifestError as error:
+        raise CRDsError(Exit.ARCHIVE, f"{error!s:.{_MAX_MESSAGE}}") from None
+    return YAMLDocument(values[0].value if values else None, documents)
+
+
+def read_object(path: str, body: bytes, budget: YAMLBudget) -> JSONObject:
+    """Return the first document of a file; raises as `read_document`, and CRDsError ARCHIVE if it is no object."""
+    document = read_document(path, body, budget).value
+    if not isinstance(document, dict):
+        raise CRDsError(Exit.ARCHIVE, f"{path} is no object")
+    return document
+
+
+def _decode(path: str, body: bytes) -> str:
+    try:
+        return body.decode().removeprefix(_BYTE_ORDER_MARK)
+    except UnicodeDecodeError:
+        raise _make_error(path, "it is not UTF-8") from None
+
+
+def _check_events(path: str, text: str, budget: YAMLBudget) -> tuple[int, int]:
+    """Return the number of documents and the end position of the first one; raises as `read_document`."""
+    documents = depth = end = 0
+    try:
+        for event in yaml.parse(text, Loader=_LOADER):
+            if isinstance(event, yaml.ScalarEvent):
+                budget.take_node(path)
+            elif isinstance(event, yaml.CollectionStartEvent):
+                budget.take_node(path)
+                depth += 1
+                if depth > budget.limits.yaml_depth:
+                    raise _make_error(path, f"it has more than {budget.limits.yaml_depth} levels")
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            elif isinstance(event, yaml.AliasEvent):
+                raise _make_error(path, "it has aliases")
+            elif isinstance(event, yaml.DocumentEndEvent):
+                documents += 1
+                mark: Any = event.end_mark
+                end = mark.index if documents == 1 else end
+    except yaml.YAMLError as error:
+        raise _make_error(path, _describe(error)) from None
+    return documents, end
+
+
+def _describe(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    where = f" in line {mark.line + 1}" if mark else ""
+    return f"it is not YAML{where}: {getattr(error, 'problem', None) or 'a character that YAML does not allow'}"
+
+
+def _make_error(path: str, reason: str) -> CRDsError:
+    return CRDsError(Exit.ARCHIVE, f"{path} cannot be read: {reason}")
+
+
+REQUIRED: Final = ("crds", "crds/bases", "crds/patches")
+"""The directories that Karmada's operator requires (``postCheck``)."""
+BASES: Final = "crds/bases/"
+_PATCHES: Final = "crds/patches/"
+_API_VERSION: Final = "apiextensions.k8s.io/v1"
+_KIND: Final = "CustomResourceDefinition"
+_PATCHED_GROUP: Final = "work.karmada.io"  # hard-coded upstream (splitToCrdNameFormFile in karmadaresource.go)
+MAC_METADATA: Final = "this is metadata of macOS: pack the directory again by `COPYFILE_DISABLE=1 tar`"
+_GROUPS: Final = (".karmada.io", ".x-k8s.io")
+
+
+class Tree(NamedTuple):
+    """The CRDs and patches of a tarball, in the order in which Karmada's operator applies them."""
+
+    crds: Mapping[str, JSONObject]
+    """CRDs by name."""
+    patches: Mapping[str, str]
+    """Texts of patches by path, with their placeholders."""
+
+
+class Content:
+    """Checks the CRDs and patches of a tarball, one file at a time."""
+
+    def __init__(self, limits: ArchiveLimits = LIMITS, *, keep: bool = False) -> None:
+        """Create it for one tarball.
+
+        Args:
+            limits: Bound the YAML of all its files together.
+            keep: Keep the CRDs and patches for `build_tree`.
+        """
+        self._crds: Final[dict[str, str]] = {}
+        self._documents: Final[dict[str, JSONObject]] = {}
+        self._patches: Final[dict[str, bytes]] = {}
+        self._keep: Final = keep
+        self._budget: Final = YAMLBudget(limits)
+        self.warnings: Final[list[str]] = []
+
+    def add(self, path: str, body: bytes) -> None:
+        """Check a file.
+
+        Raises:
+            CRDsError: ARCHIVE if a file of ``crds/bases`` is not a CRD, or has the CRD of another file; LIMIT if the
+                YAML of all files is too large.
+        """
+        if not path.startswith((BASES, _PATCHES)):
+            return
+        if posixpath.basename(path).startswith("._"):
+            raise CRDsError(Exit.ARCHIVE, f"{path}: {MAC_METADATA}")
+        if path.endswith(".yml"):
+            self.warnings.append(f"{path} is not applied: only files named *.yaml are")
+        elif path.startswith(_PATCHES) and path.endswith(".yaml"):
+            # Not parsed: with its placeholders, a patch may be invalid YAML.
+            self._budget.take_bytes(path, len(body))
+            self._patches[path] = body if self._keep else b""
+        elif path.endswith(".yaml"):
+            self._add_crd(path, body)
+
+    def finish(self, directories: set[str]) -> tuple[str, ...]:
+        """Return the warnings after the last file.
+
+        Raises:
+            CRDsError: ARCHIVE if a directory or all CRDs are missing, or a patch is for a missing CRD.
+        """
+        for missing in (directory for directory in REQUIRED if directory not in directories):
+            raise CRDsError(Exit.ARCHIVE, f"Lacking the necessary file path: {missing}")
+        if not self._crds:
+            raise CRDsError(Exit.ARCHIVE, "there is no CRD under crds/bases")
+        for path in self._patches:
+            target = name_patched_crd(path)
+            if target not in self._crds:
+                raise CRDsError(Exit.ARCHIVE, f"{path} patches {target}, which the tarball does not have")
+        return tuple(self.warnings)
+
+    def build_tree(self) -> Tree:
+        """Return the CRDs and patches of all files; raises CRDsError ARCHIVE if a patch is not UTF-8."""
+        names = {path: name for name, path in self._crds.items()}
+        crds = {names[path]: self._documents[path] for path in _sort_paths(self._documents)}
+        return Tree(crds, {path: _decode(path, self._patches[path]) for path in _sort_paths(self._patches)})
+
+    def _add_crd(self, path: str, body: bytes) -> None:
+        document, documents = read_document(path, body, self._budget)
+        crd = document if isinstance(document, dict) else {}
+        if (crd.get("apiVersion"), crd.get("kind")) != (_API_VERSION, _KIND):
+            raise CRDsError(Exit.ARCHIVE, f"{path} is not a {_KIND} of {_API_VERSION}")
+        name, group = _read_name_and_group(path, crd)
+        if other := self._crds.get(name):
+            raise CRDsError(Exit.ARCHIVE, f"{path} has the same CRD as {other}: {name}")
+        self._crds[name] = path
+        if self._keep:
+            self._documents[path] = crd
+        self.warnings.extend(_find_warnings(path, group, documents))
+
+
+def _sort_paths(paths: Iterable[str]) -> list[str]:
+    # By path components, as Go's filepath.Walk does: a directory `a` comes before a file `a.yaml`.
+    return sorted(paths, key=lambda path: path.split("/"))
+
+
+def _read_name_and_group(path: str, crd: Mapping[str, JSON]) -> tuple[str, str]:
+    name, group = as_object(crd.get("metadata")).get("name"), as_object(crd.get("spec")).get("group")
+    if not isinstance(name, str) or not is_dns1123_subdomain(name):
+        raise CRDsError(Exit.ARCHIVE, f"{path} is called {name!r:.500}, which is no DNS subdomain")
+    # The API server requires the name <plural>.<group>.
+    if not isinstance(group, str) or not group or not name.endswith(f".{group}"):
+        raise CRDsError(Exit.ARCHIVE, f"{path} is called {name!r:.500}, which is no CRD of group {group!r:.500}")
+    return name, group
+
+
+def name_patched_crd(path: str) -> str:
+    """Return the name of the CRD that a patch is for, from its file name (upstream: splitToCrdNameFormFile)."""
+    name = posixpath.basename(path).rpartition("_")[2]
+    return f"{name.partition('.')[0]}.{_PATCHED_GROUP}"
+
+
+def _find_warnings(path: str, group: str, documents: int) -> Iterator[str]:
+    if not f".{group}".endswith(_GROUPS):
+        yield f"{path} has a CRD of group {group}, which is not a group of Karmada"
+    if documents > 1:
+        yield f"{path} has {documents} documents: only the first is applied"

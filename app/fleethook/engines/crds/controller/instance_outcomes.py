@@ -1,0 +1,207 @@
+"""The conditions, event and retry that follow from fetching the tarball of an instance, and from applying its CRDs.
+
+``Ready`` has the reasons and messages of Karmada's operator (upstream: operator/pkg/apis/operator/v1alpha1 and
+operator/pkg/controller/karmada, v1.17.1). ``CRDsPrepared`` and ``CRDsApplied`` are conditions of
+fleethook.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, Literal, NamedTuple
+
+from fleethook.cluster.conditions import Condition, build_conditions, find_condition
+from fleethook.engines.crds.apply.crd_apply import Applied, StoredVersionsError, summarize
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.fetch import Fetched, Result
+from fleethook.model.formats.text import escape
+from fleethook.model.json import JSON, JSONObject, as_object
+
+READY: Final = "Ready"
+PREPARED: Final = "CRDsPrepared"
+
+Retry = Literal["never", "soon", "slowly"]
+"""``never``: only a change of the spec helps. ``soon``: with backoff from 1 s. ``slowly``: every 5 minutes, because the
+error does not go away by itself."""
+
+_MAX_MESSAGE: Final = 4096
+_SUCCEEDED: Final[dict[Result, str]] = {
+    "downloaded": "Downloaded", "revalidated": "Revalidated", "cached": "Cached", "adopted": "Adopted",
+    "stale": "Stale",
+}  # fmt: skip
+_FAILED: Final = {
+    Exit.USAGE: "SourceInvalid", Exit.NOT_CACHED: "Offline", Exit.INTEGRITY: "IntegrityFailed",
+    Exit.ARCHIVE: "InvalidArchive", Exit.LIMIT: "LimitExceeded",
+}  # fmt: skip
+# These errors get the prefix of the operator's step `unpack`, the others that of its download.
+_IN_ARCHIVE: Final = (Exit.INTEGRITY, Exit.ARCHIVE, Exit.LIMIT)
+
+
+class Event(NamedTuple):
+    """An event."""
+
+    level: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+class FetchOutcome(NamedTuple):
+    """The result of fetching the tarball of an instance."""
+
+    ready: Condition
+    prepared: Condition
+    event: Event
+    retry: Retry = "never"
+    fetched: Fetched | None = None
+    """The tarball, after a success."""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the cache has the tarball."""
+        return self.prepared.status == "True"
+
+
+def report_download(url: str) -> tuple[Condition, Condition]:
+    """Return the conditions during a download; ``url`` must be redacted."""
+    return (
+        Condition(READY, "False", "Progressing", "karmada init job is in progressing"),
+        Condition(PREPARED, "False", "Downloading", f"downloading {url}"),
+    )
+
+
+def report_deletion() -> Condition:
+    """Return the condition of an instance that is being deleted."""
+    return Condition(READY, "False", "Progressing", "karmada deinit job is in progressing")
+
+
+def report_prepared(fetched: Fetched) -> FetchOutcome:
+    """Return the outcome of a successful fetch."""
+    reason = _SUCCEEDED[fetched.result]
+    text = f"sha256:{fetched.sha256}, {fetched.size} bytes, from {fetched.url}"
+    if fetched.warnings:
+        text += f"; {'; '.join(fetched.warnings)}"
+    text = shorten(text)
+    if fetched.result == "stale":
+        event = Event("Warning", "CRDsStale", text)
+    else:
+        event = Event("Normal", "CRDsDownloaded" if fetched.result == "downloaded" else "CRDsCacheHit", text)
+    return FetchOutcome(
+        Condition(READY, "True", "Completed", "karmada init job is completed"),
+        Condition(PREPARED, "True", reason, text),
+        event,
+        fetched=fetched,
+    )
+
+
+def report_failed(error: CRDsError) -> FetchOutcome:
+    """Return the outcome of a failed fetch."""
+    text, reason = shorten(str(error)), _FAILED.get(error.exit, "DownloadFailed")
+    step = "[unpack] inValid crd tar, err: " if error.exit in _IN_ARCHIVE else "failed to download CRD tar, err: "
+    return FetchOutcome(
+        Condition(READY, "False", "Failed", step + text),
+        Condition(PREPARED, "False", reason, text),
+        Event("Warning", f"CRDs{reason}", text),
+        "soon" if error.transient else "slowly",
+    )
+
+
+def report_invalid(error: CRDsError) -> FetchOutcome:
+    """Return the outcome for an instance with an invalid spec."""
+    text = shorten(str(error))
+    return FetchOutcome(
+        Condition(READY, "False", "ValidationError", text),
+        Condition(PREPARED, "False", "SourceInvalid", text),
+        Event("Warning", "ValidationError", text),
+    )
+
+
+def shorten(text: str) -> str:
+    """Return a text for a condition: escaped, and of limited length."""
+    # Escaped before it is written, because the message is compared with the stored one.
+    text = escape(text)
+    return text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE - 3]}..."
+
+
+APPLIED: Final = "CRDsApplied"
+_NOT_APPLIED: Final = {
+    Exit.USAGE: "AccessInvalid", Exit.NETWORK: "Unreachable", Exit.HTTP: "Refused", Exit.ARCHIVE: "InvalidArchive",
+    Exit.LIMIT: "LimitExceeded",
+}  # fmt: skip
+
+
+class ApplyOutcome(NamedTuple):
+    """The result of applying the CRDs of an instance."""
+
+    finding: Condition
+    event: Event
+    retry: Retry = "never"
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the API server of the instance has the CRDs."""
+        return self.finding.status == "True"
+
+    def derive_ready(self, prepared: Condition) -> Condition:
+        """Return the condition ``Ready``, given the condition without applying."""
+        if self.succeeded or prepared.status != "True":
+            return prepared
+        return Condition(READY, "False", "Failed", self.finding.message)
+
+
+def report_applied(sha256: str, crds: Sequence[Applied]) -> ApplyOutcome:
+    """Return the outcome for applied CRDs; the condition has the digest of their tarball."""
+    warnings = [f"; {one.warning}" for one in crds if one.warning]
+    text = shorten("".join([_format_prefix(sha256), summarize(crds), *warnings]))
+    return ApplyOutcome(Condition(APPLIED, "True", "Applied", text), Event("Normal", "CRDsApplied", text))
+
+
+def report_not_applied(error: CRDsError) -> ApplyOutcome:
+    """Return the outcome for an error."""
+    kept = isinstance(error, StoredVersionsError)
+    text, reason = shorten(str(error)), "StoredVersionsKept" if kept else _NOT_APPLIED.get(error.exit, "ApplyFailed")
+    retry: Retry = "soon" if error.transient else "slowly"
+    return ApplyOutcome(Condition(APPLIED, "False", reason, text), Event("Warning", f"CRDs{reason}", text), retry)
+
+
+def find_stored_outcome(conditions: JSON, sha256: str, generation: int) -> ApplyOutcome | None:
+    """Return the success that the stored conditions report for a tarball and a generation, or None."""
+    stored = find_condition(conditions, APPLIED)
+    message = stored.get("message")
+    if stored.get("status") != "True" or stored.get("observedGeneration") != generation:
+        return None
+    if not isinstance(message, str) or not message.startswith(_format_prefix(sha256)):
+        return None
+    return ApplyOutcome(
+        Condition(APPLIED, "True", str(stored.get("reason")), message), Event("Normal", "CRDsApplied", message)
+    )
+
+
+def _format_prefix(sha256: str) -> str:
+    return f"sha256:{sha256}: "
+
+
+def status_patch(
+    karmada: JSONObject, findings: Sequence[Condition], *, generation: int, whole: bool, now: datetime
+) -> JSONObject | None:
+    """Return the merge patch that adds conditions to a status; None if the status has them already.
+
+    Other conditions stay, and ``lastTransitionTime`` changes only with the status. Upstream replaces the list by its
+    own conditions at each step, with new times.
+
+    Args:
+        karmada: The stored instance.
+        findings: The conditions.
+        generation: Generation of the spec that the conditions are about.
+        whole: Whether to set ``observedGeneration`` too, because no other controller does.
+        now: The current time.
+    """
+    status = as_object(karmada.get("status"))
+    former = status.get("conditions")
+    ours = {one["type"]: one for one in build_conditions(findings, former=former, generation=generation, now=now)}
+    stored = former if isinstance(former, list) else []
+    merged = [ours.pop(as_object(one).get("type"), one) for one in stored]
+    change: JSONObject = {"conditions": [*merged, *ours.values()]}
+    if whole:
+        change["observedGeneration"] = generation
+    if all(status.get(name) == value for name, value in change.items()):
+        return None
+    return {"status": change}

@@ -1,0 +1,355 @@
+"""The controller for ``Karmada`` objects.
+
+It does the part of Karmada's operator that is about CRDs. It fetches the tarball of each instance into the cache,
+optionally applies the CRDs to the API server of the instance, and reports the result in conditions and events.
+
+Without Karmada's operator it owns the instances: finalizer, defaults and ``Ready``. Beside the operator, with a shared
+cache, it writes only the conditions ``CRDsPrepared`` and ``CRDsApplied``.
+Upstream: operator/pkg/controller/karmada/controller.go (v1.17.1).
+"""
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final, NamedTuple, NoReturn
+
+import msgspec
+
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.conditions import Condition, find_condition, read_condition
+from fleethook.cluster.connection import MERGE_PATCH, Connection
+from fleethook.cluster.events import Recorder, Reference
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
+from fleethook.cluster.kubernetes.resources import KARMADAS
+from fleethook.cluster.store import ObjectKey, Store, Stored
+from fleethook.engines.crds.cache.tarball_cache import Cache
+from fleethook.engines.crds.controller.applier import Applier
+from fleethook.engines.crds.controller.controller_options import Options
+from fleethook.engines.crds.controller.fetch_metrics import FetchMetrics
+from fleethook.engines.crds.controller.fetcher import Fetcher, SharedCall
+from fleethook.engines.crds.controller.instance_outcomes import (
+    PREPARED,
+    READY,
+    ApplyOutcome,
+    Event,
+    FetchOutcome,
+    find_stored_outcome,
+    report_applied,
+    report_deletion,
+    report_download,
+    report_failed,
+    report_invalid,
+    report_not_applied,
+    report_prepared,
+    status_patch,
+)
+from fleethook.engines.crds.controller.lifecycle import (
+    build_ownership_patch,
+    build_release_patch,
+    cascades_deletion,
+    is_being_deleted,
+    is_same_instance,
+    is_suspended,
+    needs_reconcile,
+)
+from fleethook.engines.crds.controller.verifier import Verifier
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.instance.source_selection import select_source
+from fleethook.engines.crds.tarball_source import redact
+from fleethook.fairness.slots import Limits
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.operator import API_VERSION, KARMADA
+from fleethook.tracing.spans import StartRoot
+from fleethook.work.queue import WorkQueue
+
+_log: Final = logging.getLogger(__name__)
+
+COMPONENT: Final = "karmada-operator-controller"
+"""The source of events, with the name that Karmada's operator uses."""
+WORKERS: Final = 256
+RESERVED: Final = 224
+"""Workers that are reserved for namespaces without a worker. A namespace gets a second worker only while fewer than 32
+are busy, so instances that wait for a slow origin, a verification or an API server do not delay other namespaces."""
+_BACKOFF_SECONDS: Final = (1.0, 300.0)
+_FAITHFUL_BACKOFF_SECONDS: Final = (0.005, 1000.0)
+_SLOWLY_SECONDS: Final = 300.0
+_CONFLICTS: Final = 5
+_NOT_FOUND: Final = 404
+_CONFLICT: Final = 409
+
+
+class _Reconciled(NamedTuple):
+    generation: int
+    outcome: FetchOutcome
+    application: ApplyOutcome | None = None
+
+
+class KarmadaController:
+    """Reconciles instances. Run one at a time in a cluster, by leader election.
+
+    Attributes:
+        queue: The instances to reconcile.
+        source: The informer of the instances.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        cache: Cache,
+        options: Options,
+        metrics: FetchMetrics,
+        *,
+        trace: StartRoot | None = None,
+        absent_seconds: float = 10.0,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Create the controller.
+
+        Args:
+            connection: Connection to the API server that has the instances.
+            cache: Cache of the tarballs.
+            options: Options of the controller.
+            metrics: Metrics of fetches.
+            trace: Starts the span of a fetch; None to trace nothing.
+            absent_seconds: Interval of retries while the API server does not serve the kind of the instances.
+            now: Returns the time for conditions and events.
+        """
+        first, longest = _FAITHFUL_BACKOFF_SECONDS if options.faithful_backoff else _BACKOFF_SECONDS
+        self.queue: Final[WorkQueue[ObjectKey]] = WorkQueue(
+            backoff=(first, longest), lane=lambda key: key.namespace, limits=Limits(WORKERS, reserved=RESERVED)
+        )
+        self._store: Final = Store()
+        self.source: Final = KubernetesSource((KARMADAS,), connection, self._store, absent_seconds=absent_seconds)
+        self._connection: Final = connection
+        self._cache: Final = cache
+        self._options: Final = options
+        self._metrics: Final = metrics
+        self._now: Final = now
+        self._recorder: Final = Recorder(connection, component=COMPONENT, now=now)
+        self._verifier: Final = Verifier()
+        self._fetcher: Final = Fetcher(connection, cache, self._verifier, options, metrics, trace=trace)
+        self._fetched: Final = asyncio.Event()
+        self._applier: Final = Applier(connection, cache, self._verifier) if options.apply else None
+        self._reconciled: Final[dict[ObjectKey, _Reconciled]] = {}
+        self._wiped: Final[set[ObjectKey]] = set()
+        self._store.subscribe(self._enqueue)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled; a cancellation ends downloads too."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.source.run(), name="karmadas")
+                tasks.create_task(self.queue.run(self.reconcile, workers=WORKERS), name="karmada workers")
+                tasks.create_task(self._measure(), name="cache metrics")
+        finally:
+            self._fetcher.close()
+            self._verifier.close()
+
+    async def _measure(self) -> NoReturn:
+        """Measure the cache after fetches, one measurement at a time: each one reads the size of every file."""
+        while True:
+            await self._fetched.wait()
+            self._fetched.clear()
+            measuring: SharedCall[None] = SharedCall(lambda _: self._metrics.measure(self._cache), name="cache metrics")
+            try:
+                await measuring.future
+            except CRDsError as error:
+                _log.warning("cannot measure the cache: %s", error)
+
+    def _enqueue(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
+        if after is None:
+            self._reconciled.pop(key, None)
+            self._wiped.discard(key)
+        elif needs_reconcile(before, after):
+            if not is_same_instance(before, after):
+                # The instance was deleted and created again while the watch was down.
+                self._reconciled.pop(key, None)
+            self.queue.add(key)
+        elif self._was_wiped(key, after):
+            self._wiped.add(key)
+            self.queue.add(key)
+
+    def _was_wiped(self, key: ObjectKey, karmada: JSONObject) -> bool:
+        """Return whether our condition was removed: Karmada's operator writes a list without it."""
+        if not self._options.beside or key not in self._reconciled:
+            return False
+        return read_condition(_get_conditions(karmada), PREPARED)[0] is None
+
+    # --- One instance -------------------------------------------------------------------------------------------------
+
+    async def reconcile(self, key: ObjectKey) -> bool:
+        """Fetch the tarball of an instance and report the result; returns False to retry with backoff."""
+        karmada = self._store.get(*key)
+        if karmada is None or is_suspended(karmada):
+            return True
+        try:
+            if self._options.beside:
+                return is_being_deleted(karmada) or await self._prepare(key, karmada)
+            return await (
+                self._release(key, karmada) if is_being_deleted(karmada) else self._reconcile_owned(key, karmada)
+            )
+        except (APIError, UnreachableError, msgspec.DecodeError) as error:
+            if isinstance(error, APIError) and error.code == _NOT_FOUND:
+                return True  # deleted meanwhile
+            _log.warning("%s %s: %s", KARMADA.kind, _format_name(key), error)
+            return False
+
+    async def _release(self, key: ObjectKey, karmada: JSONObject) -> bool:
+        """Remove the finalizer of a deleted instance. As upstream, its CRDs and its cache entry stay."""
+        if build_release_patch(karmada) is None:
+            return True
+        if cascades_deletion(karmada):
+            await self._write_conditions(key, (report_deletion(),), generation=_get_generation(karmada))
+        await self._patch_instance(key, build_release_patch)
+        return True
+
+    async def _reconcile_owned(self, key: ObjectKey, karmada: JSONObject) -> bool:
+        ours = await self._patch_instance(key, build_ownership_patch)
+        if ours.get("spec") != karmada.get("spec"):
+            return True  # the watch event of that change queues it again
+        return await self._prepare(key, ours)
+
+    async def _prepare(self, key: ObjectKey, karmada: JSONObject) -> bool:
+        generation = _get_generation(karmada)
+        done = self._reconciled.get(key)
+        # If only our condition was removed, nothing is fetched: the operator may remove it many times a second.
+        wiped = key in self._wiped
+        known = done is not None and done.generation == generation and (done.outcome.succeeded or wiped)
+        self._wiped.discard(key)
+        if done is None or not known:
+            done = _Reconciled(generation, await self._fetch(key, karmada))
+            self._reconciled[key] = done
+            await self._record_fetch(key, karmada, done.outcome)
+        if not wiped:
+            done = await self._apply(key, karmada, done)
+        await self._write_conditions(key, self._collect_findings(done), generation=generation)
+        retry = done.outcome.retry if done.application is None else done.application.retry
+        if self._options.faithful_backoff:
+            return retry == "never"
+        if retry == "slowly":
+            self.queue.add_after(key, _SLOWLY_SECONDS)
+        return retry != "soon"
+
+    async def _apply(self, key: ObjectKey, karmada: JSONObject, done: _Reconciled) -> _Reconciled:
+        """Apply the CRDs if the options say so, once for each tarball and generation of the instance."""
+        fetched, former = done.outcome.fetched, done.application
+        if self._applier is None or fetched is None or (former is not None and former.succeeded):
+            return done
+        application, missing = find_stored_outcome(_get_conditions(karmada), fetched.sha256, done.generation), False
+        if application is None:
+            await self._write_conditions(key, (done.outcome.prepared,), generation=done.generation)
+            try:
+                application = report_applied(fetched.sha256, await self._applier.apply(key, karmada, fetched))
+            except CRDsError as error:
+                application = report_not_applied(error)
+                missing = error.exit is Exit.NOT_CACHED
+            await self._record_event(key, karmada, application.event)
+        ended = done._replace(application=application)
+        # The instance may have been deleted and created again meanwhile.
+        if self._reconciled.get(key) is done:
+            if missing:
+                del self._reconciled[key]  # the next try fetches it again
+            else:
+                self._reconciled[key] = ended
+        return ended
+
+    async def _fetch(self, key: ObjectKey, karmada: JSONObject) -> FetchOutcome:
+        options = self._options
+        try:
+            chosen = select_source(
+                karmada, version=options.version, follow_instance=options.follow_instance, strict=options.strict
+            )
+        except CRDsError as error:
+            return report_invalid(error)
+        generation = _get_generation(karmada)
+
+        async def on_download() -> None:
+            # A ready instance stays ready during the check for a newer tarball.
+            if not _is_true(karmada, PREPARED if options.beside else READY):
+                found = report_download(redact(chosen.source.url))
+                await self._write_conditions(key, found[1:] if options.beside else found, generation=generation)
+
+        try:
+            fetched = await self._fetcher.join(chosen, key).wait(on_download)
+        except CRDsError as error:
+            return report_failed(error)
+        self._fetched.set()
+        # The warnings of the instance; other instances may share the fetch.
+        return report_prepared(fetched._replace(warnings=(*chosen.warnings, *fetched.warnings)))
+
+    # --- Conditions and events ----------------------------------------------------------------------------------------
+
+    def _collect_findings(self, done: _Reconciled) -> tuple[Condition, ...]:
+        outcome, application = done.outcome, done.application
+        ready = outcome.ready if application is None else application.derive_ready(outcome.ready)
+        found = (outcome.prepared,) if self._options.beside else (ready, outcome.prepared)
+        return found if application is None else (*found, application.finding)
+
+    async def _record_fetch(self, key: ObjectKey, karmada: JSONObject, outcome: FetchOutcome) -> None:
+        """Record an event for each failure, and for a success that the conditions do not report yet."""
+        before = read_condition(_get_conditions(karmada), PREPARED)
+        if outcome.succeeded and outcome.event.level == "Normal" and before == outcome.prepared[1:]:
+            return
+        await self._record_event(key, karmada, outcome.event)
+
+    async def _record_event(self, key: ObjectKey, karmada: JSONObject, event: Event) -> None:
+        about = Reference(API_VERSION, KARMADA.kind, key.namespace, key.name, karmada["metadata"].get("uid") or "")
+        await self._recorder.record(about, *event)
+
+    async def _write_conditions(self, key: ObjectKey, findings: tuple[Condition, ...], *, generation: int) -> None:
+        patch = functools.partial(
+            status_patch, findings=findings, generation=generation, whole=not self._options.beside, now=self._now()
+        )
+        await self._patch_instance(key, patch, subresource="/status")
+
+    async def _patch_instance(
+        self, key: ObjectKey, patch: Callable[[JSONObject], JSONObject | None], *, subresource: str = ""
+    ) -> JSONObject:
+        """Patch an instance and return it; raises APIError 404 if it was deleted, 409 after several conflicts."""
+        for _ in range(_CONFLICTS):
+            karmada: JSONObject | None = self._store.get(*key)
+            if karmada is None:
+                break
+            body = patch(karmada)
+            if body is None:
+                return karmada
+            body.setdefault("metadata", {})["resourceVersion"] = karmada["metadata"]["resourceVersion"]
+            try:
+                text = await self._connection.request(
+                    "PATCH",
+                    KARMADAS.in_namespace(key.namespace, key.name) + subresource,
+                    body=body,
+                    content_type=MERGE_PATCH,
+                )
+            except APIError as error:
+                if error.code != _CONFLICT:
+                    raise
+                await self.source.read_one(KARMADA, cluster="", namespace=key.namespace, name=key.name)
+                continue
+            changed = KARMADAS.decode(text)
+            self.source.informer(KARMADA).learn(changed)
+            return changed
+        if self._store.get(*key) is None:
+            raise APIError(_NOT_FOUND, "NotFound", f"{_format_name(key)} was deleted meanwhile")
+        raise APIError(_CONFLICT, "Conflict", f"{_format_name(key)} was changed by others {_CONFLICTS} times in a row")
+
+
+def _format_name(key: ObjectKey) -> str:
+    return f"{key.namespace}/{key.name}"
+
+
+def _get_generation(karmada: JSONObject) -> int:
+    generation = karmada["metadata"].get("generation")
+    return generation if isinstance(generation, int) else 0
+
+
+def _get_conditions(karmada: JSONObject) -> JSON:
+    return as_object(karmada.get("status")).get("conditions")
+
+
+def _is_true(karmada: JSONObject, type_: str) -> bool:
+    """Return whether a condition is True for the current generation."""
+    stored = find_condition(_get_conditions(karmada), type_)
+    return stored.get("status") == "True" and stored.get("observedGeneration") == _get_generation(karmada)

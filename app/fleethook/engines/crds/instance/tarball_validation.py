@@ -1,0 +1,257 @@
+"""Validates ``spec.crdTarball`` of an instance.
+
+Messages and order are those of upstream where upstream refuses a field (operator/pkg/controller/karmada/validating.go,
+v1.17.1). Upstream parses URLs only, and admits values that fail at the download; fleethook refuses them here.
+"""
+
+import re
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import msgspec
+
+from fleethook.engines.crds.instance.http_validation import MAX_MIRRORS, find_http_problems, find_reference_problems
+from fleethook.engines.crds.instance.karmada_release import is_release, read_instance_release
+from fleethook.model.formats.client_config import MAX_URL
+from fleethook.model.formats.field_errors import (
+    Problem,
+    choice_problems,
+    invalid,
+    mistyped,
+    required,
+    subdomain_problems,
+    too_long,
+)
+from fleethook.model.formats.go_url import RequestURI, parse_request_uri
+from fleethook.model.formats.spelling import nearest
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.operator import POLICIES, ConfigMapSource, CRDTarball, SecretReference
+
+FIELD: Final = "spec.crdTarball"
+
+_SOURCES: Final = ("httpSource", "localSource", "configMapSource")
+_MAX_PATH: Final = 4096
+_MAX_KEY: Final = 253
+_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
+
+
+def find_problems(karmada: JSONObject, *, old: JSONObject | None = None, strict: bool = False) -> Iterator[Problem]:
+    """Yield the problems of an instance's ``spec.crdTarball``.
+
+    Args:
+        karmada: The instance; fields may have any type.
+        old: The instance before an update. An unchanged ``crdTarball`` is admitted, even if it is invalid: otherwise an
+            update could not remove a finalizer.
+        strict: Refuse credentials in URLs; by default they only get a warning.
+    """
+    spec = karmada.get("spec")
+    if spec is not None and not isinstance(spec, dict):
+        yield mistyped("spec", "an object")
+        return
+    tarball = as_object(spec).get("crdTarball")
+    if tarball is None or (old is not None and as_object(old.get("spec")).get("crdTarball") == tarball):
+        return
+    if not isinstance(tarball, dict):
+        yield mistyped(FIELD, "an object")
+        return
+    namespace = as_object(karmada.get("metadata")).get("namespace")
+    yield from find_http_problems(tarball.get("httpSource"), f"{FIELD}.httpSource", namespace=namespace, strict=strict)
+    yield from choice_problems(tarball.get("crdDownloadPolicy"), f"{FIELD}.crdDownloadPolicy", POLICIES)
+    yield from _find_local_problems(tarball.get("localSource"), f"{FIELD}.localSource")
+    yield from _find_config_map_problems(
+        tarball.get("configMapSource"), f"{FIELD}.configMapSource", namespace=namespace
+    )
+    yield from _find_source_conflicts(tarball)
+    yield from _find_version_problems(tarball)
+    yield from find_unknown_fields(tarball, FIELD)
+
+
+def aggregate_problems(found: Iterable[Problem]) -> str:
+    """Return the problems as one message, in the format of the upstream operator's condition."""
+    return f"validation errors: [{' '.join(f'{problem.field}: {problem.text}' for problem in found)}]"
+
+
+def _find_source_conflicts(tarball: JSONObject) -> Iterator[Problem]:
+    first, *others = [name for name in _SOURCES if tarball.get(name) is not None] or [""]
+    for other in others:
+        yield Problem(f"{FIELD}.{other}", f"Forbidden: may not be set together with {first}: set at most one source")
+
+
+def _find_version_problems(tarball: JSONObject) -> Iterator[Problem]:
+    version, field = tarball.get("version"), f"{FIELD}.version"
+    if version is None:
+        return
+    if not isinstance(version, str):
+        yield mistyped(field, "a string")
+    elif not is_release(version):
+        yield invalid(field, version, "must be a release such as v1.10.0")
+    # An httpSource without a URL only configures the download of the release.
+    elif as_object(tarball.get("httpSource")).get("url") is not None:
+        yield Problem(field, "Forbidden: may not be set together with httpSource.url, which names the tarball")
+    elif named := next((name for name in _SOURCES[1:] if tarball.get(name) is not None), ""):
+        yield Problem(field, f"Forbidden: may not be set together with {named}, which names the tarball")
+
+
+def _find_local_problems(source: JSON, field: str) -> Iterator[Problem]:
+    if source is None:
+        return
+    if not isinstance(source, dict):
+        yield mistyped(field, "an object")
+        return
+    path, field = source.get("path"), f"{field}.path"
+    if path is None or path == "":
+        yield required(field)
+    elif not isinstance(path, str):
+        yield mistyped(field, "a string")
+    elif len(path) > _MAX_PATH:
+        yield too_long(field, _MAX_PATH)
+    elif not path.startswith("/") or ".." in PurePosixPath(path).parts or "\0" in path:
+        yield invalid(field, path, "must be an absolute path without '..'")
+
+
+def _find_config_map_problems(source: JSON, field: str, *, namespace: JSON) -> Iterator[Problem]:
+    yield from find_reference_problems(source, field, namespace=namespace)
+    if not isinstance(source, dict):
+        return
+    key = source.get("key")
+    if isinstance(source.get("name"), str):
+        yield from (invalid(f"{field}.name", source["name"], text) for text in subdomain_problems(source["name"]))
+    if key is None:
+        return
+    if not isinstance(key, str):
+        yield mistyped(f"{field}.key", "a string")
+    elif len(key) > _MAX_KEY or not _KEY.fullmatch(key):
+        yield invalid(f"{field}.key", key, "must consist of letters, digits, '-', '_' and '.'")
+
+
+# Each suggestion compares the name with every known one. A request may have 100,000 names.
+_MAX_FINDINGS: Final = 16
+_MAX_NAME: Final = 64
+# `reference_problems` admits a namespace if it is the instance's own.
+_ALSO_KNOWN: Final[Mapping[type, tuple[str, ...]]] = {SecretReference: ("namespace",), ConfigMapSource: ("namespace",)}
+
+Members = Mapping[str, "Members | None"]
+"""The fields of an object, each with the fields below it; None for a field that is not an object."""
+
+
+def find_unknown_fields(tarball: JSONObject, field: str) -> Iterator[Problem]:
+    """Yield the unknown fields of a ``crdTarball`` at any depth, each with the nearest known name.
+
+    Args:
+        tarball: The object; its fields may have any type.
+        field: Path of the object.
+    """
+    unknown = _describe_unknown(tarball, field, _MEMBERS)
+    yield from islice(unknown, _MAX_FINDINGS)
+    more = sum(1 for _ in _walk_unknown(tarball, field, _MEMBERS)) - _MAX_FINDINGS
+    if more > 0:
+        yield Problem(field, f"Forbidden: there are {more} more unknown fields")
+
+
+def _describe_unknown(value: JSONObject, field: str, members: Members) -> Iterator[Problem]:
+    for path, name, known in _walk_unknown(value, field, members):
+        yield Problem(f"{path}.{_shorten(name)}", f"Forbidden: unknown field{_suggest(name, known)}")
+
+
+def _walk_unknown(value: JSONObject, field: str, members: Members) -> Iterator[tuple[str, str, Members]]:
+    """Yield the path of the object, the name and the known names for each unknown field."""
+    for name, inner in value.items():
+        if name not in members:
+            yield field, name, members
+        elif (below := members[name]) is not None and isinstance(inner, dict):
+            yield from _walk_unknown(inner, f"{field}.{name}", below)
+
+
+def _suggest(name: str, known: Members) -> str:
+    if home := _find_home(name, _MEMBERS, "spec.crdTarball"):
+        return f": it belongs in {home}"
+    if (near := nearest(name, known)) is not None:
+        return f"; did you mean {near}?"
+    return f"; known are {', '.join(known)}"
+
+
+def _find_home(name: str, members: Members, field: str) -> str:
+    """Return the path of the first object with a field of this name; ``""`` without one."""
+    if name in members:
+        return field
+    below = (_find_home(name, inner, f"{field}.{member}") for member, inner in members.items() if inner is not None)
+    return next(filter(None, below), "")
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}…"
+
+
+def _list_members(struct: type[msgspec.Struct]) -> Members:
+    found: dict[str, Members | None] = {
+        field.encode_name: None if (inner := _find_struct(field.type)) is None else _list_members(inner)
+        for field in msgspec.structs.fields(struct)
+    }
+    return found | dict.fromkeys(_ALSO_KNOWN.get(struct, ()))
+
+
+def _find_struct(annotation: Any) -> type[msgspec.Struct] | None:
+    """Return the struct in an annotation, alone or in a union with None."""
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return _find_struct(typing.get_args(annotation)[0])
+    if origin in (types.UnionType, typing.Union):
+        return next(filter(None, map(_find_struct, typing.get_args(annotation))), None)
+    return annotation if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct) else None
+
+
+_MEMBERS: Final = _list_members(CRDTarball)
+
+
+_CREDENTIALS_IN_URL: Final = (
+    "the URL has credentials, and every user who can read this object can read them; use {instead}"
+)
+_PLAIN_HTTP: Final = "plain http without sha256: an attacker on the network can replace the CRDs"
+
+
+def find_warnings(karmada: JSONObject) -> Iterator[str]:
+    """Yield warnings about an instance; fields may have any type, and invalid fields get no warning."""
+    tarball = as_object(as_object(karmada.get("spec")).get("crdTarball"))
+    source = as_object(tarball.get("httpSource"))
+    for field, url in _list_origins(source):
+        if (parts := _parse(url)) is not None:
+            yield from _find_origin_warnings(parts, f"{FIELD}.httpSource.{field}", pinned=bool(source.get("sha256")))
+    proxy = _parse(as_object(source.get("proxy")).get("proxyURL"))
+    if proxy is not None and proxy.user is not None:
+        yield f"{FIELD}.httpSource.proxy.proxyURL: {_CREDENTIALS_IN_URL.format(instead='proxy.secretRef')}"
+    if is_chosen_by_version(tarball) and (warning := read_instance_release(karmada).warning):
+        yield warning
+
+
+def is_chosen_by_version(tarball: JSON) -> bool:
+    """Return whether a version selects the tarball: no field names a URL, release, file or ConfigMap."""
+    given = as_object(tarball)
+    named = as_object(given.get("httpSource")).get("url"), given.get("version")
+    return all(member is None for member in (*named, given.get("localSource"), given.get("configMapSource")))
+
+
+def _list_origins(source: JSON) -> Iterator[tuple[str, JSON]]:
+    yield "url", source.get("url")
+    mirrors = source.get("mirrors")
+    for index, mirror in enumerate(mirrors[:MAX_MIRRORS] if isinstance(mirrors, list) else ()):
+        yield f"mirrors[{index}]", mirror
+
+
+def _find_origin_warnings(parts: RequestURI, field: str, *, pinned: bool) -> Iterator[str]:
+    if parts.user is not None:
+        yield f"{field}: {_CREDENTIALS_IN_URL.format(instead='secretRef')}"
+    if parts.scheme == "http" and not pinned:
+        yield f"{field}: {_PLAIN_HTTP}"
+
+
+def _parse(url: JSON) -> RequestURI | None:
+    if not isinstance(url, str) or len(url) > MAX_URL:
+        return None
+    try:
+        return parse_request_uri(url)
+    except ValueError:
+        return None

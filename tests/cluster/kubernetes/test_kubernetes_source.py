@@ -1,0 +1,292 @@
+"""The source against a scripted apiserver: live reads, field selections and changed definitions."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.kubernetes.informer import Informer
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource, SharedReads
+from fleethook.cluster.kubernetes.resources import FieldSelection, decode_object
+from fleethook.cluster.store import Index, Store
+from fleethook.lifetime import run_in_background
+from tests.apiserver_rules import not_found, parse_path
+from tests.cluster.kubernetes.scripted import GADGETS, KIND, NOT_SERVED, Script, event, gadget, names, page
+from tests.waiting import settled
+
+
+class Reads:
+    """Reads of one key, each of which waits for `end`."""
+
+    def __init__(self) -> None:
+        self.shared = SharedReads()
+        self.started = 0
+        self._ends: list[asyncio.Future[None]] = []
+
+    async def _read(self) -> None:
+        self.started += 1
+        end = asyncio.get_running_loop().create_future()
+        self._ends.append(end)
+        await end
+
+    async def ask(self, key: str = "k") -> "asyncio.Task[None]":
+        """Start a caller, and return when it waits for its read."""
+        task = asyncio.create_task(self.shared.join(key, self._read))
+        await turns()
+        return task
+
+    async def end(self, number: int, error: Exception | None = None) -> None:
+        if error is None:
+            self._ends[number].set_result(None)
+        else:
+            self._ends[number].set_exception(error)
+        await turns()
+
+
+async def turns() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_a_caller_does_not_use_a_read_that_started_before_it() -> None:
+    reads = Reads()
+    first, second, third = await reads.ask(), await reads.ask(), await reads.ask()
+    assert reads.started == 1
+    await reads.end(0)
+    assert (first.done(), second.done(), third.done(), reads.started) == (True, False, False, 2)
+    await reads.end(1)
+    assert second.done()
+    assert third.done()
+    assert reads.started == 2
+
+
+async def test_concurrent_callers_share_one_read() -> None:
+    reads = Reads()
+    callers = [asyncio.create_task(reads.shared.join("k", reads._read)) for _ in range(50)]
+    await turns()
+    assert reads.started == 1
+    await reads.end(0)
+    assert all(caller.done() for caller in callers)
+
+
+async def test_keys_do_not_wait_for_each_other() -> None:
+    reads = Reads()
+    await reads.ask("a")
+    await reads.ask("b")
+    assert reads.started == 2
+    await reads.end(0)
+    await reads.end(1)
+
+
+async def test_a_failure_reaches_all_callers_but_not_the_next_read() -> None:
+    reads = Reads()
+    first, second, third = await reads.ask(), await reads.ask(), await reads.ask()
+    await reads.end(0, ValueError("first"))
+    await reads.end(1, ValueError("second"))
+    fourth = await reads.ask()
+    await reads.end(2)
+    with pytest.raises(ValueError, match="first"):
+        await first
+    for caller in (second, third):
+        with pytest.raises(ValueError, match="second"):
+            await caller
+    await fourth
+
+
+async def test_a_cancelled_caller_does_not_cancel_the_read() -> None:
+    reads = Reads()
+    first, second, third = await reads.ask(), await reads.ask(), await reads.ask()
+    first.cancel()
+    second.cancel()
+    await turns()
+    await reads.end(0)
+    await reads.end(1)
+    assert third.done()
+    assert not third.cancelled()
+    assert reads.started == 2
+
+
+async def test_a_live_list_decodes_only_the_objects_that_changed() -> None:
+    decoded: list[str] = []
+
+    def decode(text: Any) -> dict[str, Any]:
+        document = decode_object(text)
+        decoded.append(document["metadata"]["name"])
+        return document
+
+    script, store = Script(), Store()
+    source = KubernetesSource([GADGETS._replace(decode=decode)], script, store, absent_seconds=10.0)
+    script.lists.put_nowait(page(10, gadget("a", 3), gadget("b", 4), gadget("c", 5)))
+    async with run_in_background(source.run(), name="source", ended=lambda _: None):
+        await source.wait_synced()
+        decoded.clear()
+
+        async def listed() -> Any:
+            return page(30, gadget("a", 3), gadget("b", 22, changed=True), gadget("d", 23))
+
+        script.singles["/apis/example.com/v1/namespaces/ns/gadgets"] = listed
+        await source.read_namespace(KIND, cluster="", namespace="ns")
+    assert decoded == ["b", "d"]
+    assert names(store) == {"a": {}, "b": {"changed": True}, "d": {}}
+
+
+BY_COLOR = Index("by_color", KIND, lambda _, one: [one["spec"].get("color")])
+RED = FieldSelection(BY_COLOR, "red", "ns", (("spec.color", "red"),))
+
+
+async def test_a_field_selection_updates_only_its_objects() -> None:
+    script, store = Script(), Store([BY_COLOR])
+    source = KubernetesSource([GADGETS], script, store, absent_seconds=10.0)
+    known = [gadget("a", 3, color="red"), gadget("b", 4, color="red"), gadget("c", 5, color="blue")]
+    script.lists.put_nowait(page(10, *known))
+    async with run_in_background(source.run(), name="source", ended=lambda _: None):
+        await source.wait_synced()
+
+        async def listed() -> Any:
+            return page(30, gadget("b", 22, color="red", changed=True), gadget("d", 23, color="red"))
+
+        script.singles["/apis/example.com/v1/namespaces/ns/gadgets"] = listed
+        await source.read_selected(RED, cluster="")
+    red = {"color": "red"}
+    assert names(store) == {"b": {**red, "changed": True}, "c": {"color": "blue"}, "d": red}
+
+
+async def test_a_refused_field_selector_lists_the_namespace_until_the_definition_changes() -> None:
+    script, store = Script(), Store([BY_COLOR])
+    source = KubernetesSource([GADGETS], script, store, absent_seconds=10.0)
+    script.lists.put_nowait(page(10))
+    asked = 0
+    async with run_in_background(source.run(), name="source", ended=lambda _: None):
+        await source.wait_synced()
+
+        async def refused_once() -> Any:
+            nonlocal asked
+            asked += 1
+            if asked == 1:
+                raise APIError(400, "BadRequest", "field label not supported: spec.color")
+            return page(30, gadget("a", 20 + asked, color="red"))
+
+        script.singles["/apis/example.com/v1/namespaces/ns/gadgets"] = refused_once
+        for reads in (2, 3):
+            await source.read_selected(RED, cluster="")
+            assert (asked, list(names(store))) == (reads, ["a"])
+        store.put({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "gadgets.example.com"}, "spec": {"versions": []},
+        })  # fmt: skip
+        asked = 0
+        await source.read_selected(RED, cluster="")
+        assert asked == 2
+
+
+def source_of(script: Script, store: Store) -> tuple[KubernetesSource, Informer]:
+    source = KubernetesSource([GADGETS], script, store, absent_seconds=1)
+    return source, source.informer(KIND)
+
+
+ONE = "/apis/example.com/v1/namespaces/ns/gadgets/a"
+
+
+async def read_while(script: Script, store: Store, answer: Any, *meanwhile: dict[str, Any]) -> dict[str, Any]:
+    """Read object ``a`` live; ``meanwhile`` are events between the server's read and the response."""
+    source, informer = source_of(script, store)
+    script.lists.put_nowait(page(10, gadget("a", 5)))
+    async with run_in_background(informer.run(), name="informer", ended=lambda _: None):
+        await informer.wait_synced()
+
+        async def answered() -> Any:
+            script.put(*meanwhile)
+            await settled(lambda: informer.progress >= 11 or not meanwhile)
+            return answer
+
+        script.singles[ONE] = answered
+        await source.read_one(KIND, cluster="", namespace="ns", name="a")
+    return names(store)
+
+
+NOT_FOUND = not_found(parse_path(ONE))
+
+
+async def test_a_live_read_may_be_ahead_of_the_watch() -> None:
+    assert await read_while(Script(), Store(), gadget("a", 12, new=True)) == {"a": {"new": True}}
+    assert await read_while(Script(), Store(), NOT_FOUND) == {}
+
+
+async def test_a_live_read_does_not_restore_an_object_deleted_meanwhile() -> None:
+    assert await read_while(Script(), Store(), gadget("a", 5), event("DELETED", gadget("a", 11))) == {}
+
+
+async def test_a_live_read_does_not_remove_an_object_created_meanwhile() -> None:
+    events = (event("DELETED", gadget("a", 10)), event("ADDED", gadget("a", 11, again=True)))
+    assert await read_while(Script(), Store(), NOT_FOUND, *events) == {"a": {"again": True}}
+
+
+async def test_a_live_read_does_not_replace_a_newer_object() -> None:
+    events = (event("MODIFIED", gadget("a", 11, newest=True)),)
+    assert await read_while(Script(), Store(), gadget("a", 7), *events) == {"a": {"newest": True}}
+
+
+async def test_live_reads_of_one_object_share_a_request() -> None:
+    script, store = Script(), Store()
+    source, _ = source_of(script, store)
+    answers = iter([gadget("a", 12, first=True), gadget("a", 13, second=True)])
+    asked: list[asyncio.Future[None]] = []
+
+    async def answered() -> Any:
+        answer = next(answers)
+        asked.append(asyncio.get_running_loop().create_future())
+        await asked[-1]
+        return answer
+
+    script.singles[ONE] = answered
+
+    def read() -> "asyncio.Task[None]":
+        return asyncio.create_task(source.read_one(KIND, cluster="", namespace="ns", name="a"))
+
+    early = [read() for _ in range(5)]
+    await settled(lambda: len(asked) == 1)
+    late = [read() for _ in range(5)]
+    asked[0].set_result(None)
+    await asyncio.gather(*early)
+    assert names(store) == {"a": {"first": True}}
+    await settled(lambda: len(asked) == 2)
+    asked[1].set_result(None)
+    await asyncio.gather(*late)
+    assert names(store) == {"a": {"second": True}}
+
+
+def definition_of(name: str) -> dict[str, Any]:
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name}}
+
+
+async def test_a_changed_definition_causes_a_request_for_its_resource() -> None:
+    script, store = Script(), Store()
+    source = KubernetesSource([GADGETS], script, store, absent_seconds=3600)
+    script.lists.put_nowait(NOT_SERVED)
+    async with run_in_background(source.run(), name="source", ended=pytest.fail):
+        await source.wait_synced()
+        await settled(script.lists.empty)
+        script.lists.put_nowait(page(5, gadget("a", 3)))
+        store.put(definition_of("widgets.example.com"))
+        assert names(store) == {}
+        store.put(definition_of("gadgets.example.com"))
+        await settled(lambda: names(store))
+
+
+async def test_advisory_kinds_do_not_delay_the_sync() -> None:
+    script, store = Script(), Store()
+    other = GADGETS._replace(plural="others", kind="Other")
+    script.singles[other.path] = lambda: asyncio.sleep(0, APIError(403, "Forbidden", "cannot list others"))
+    source = KubernetesSource([GADGETS, other], script, store, absent_seconds=1, advisory=[other.group_kind])
+    assert not source.synced
+    assert source.missing([KIND]) == "gadgets.example.com cannot be read: not listed yet"
+    script.lists.put_nowait(page(1))
+    async with run_in_background(source.run(), name="source", ended=pytest.fail):
+        await asyncio.wait_for(source.wait_synced(), 5)
+        await asyncio.wait_for(source.wait_tried(), 5)
+        assert (source.synced, source.missing([KIND])) == (True, "")
+        (advisory,) = (part for part in source.parts() if part.name == other.name)
+        assert advisory.synced
+        assert "cannot list others" in advisory.detail
+        assert "cannot list others" in source.missing([other.group_kind])
