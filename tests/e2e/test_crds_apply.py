@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.cluster.manifests.manifest_reader import read_documents
-from fleethook.engines.crds.commands.crds_apply import dump
 from tests.cli.commands import Result, invoke
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 from tests.engines.crds.tarballs import build, crd, patch
@@ -29,7 +29,7 @@ def build_crd(plural: str, *versions: str, kind: str = "") -> bytes:
     ]  # fmt: skip
     if kind:
         document["spec"]["names"].update(kind=kind, listKind=f"{kind}List")
-    return dump([document]).encode()
+    return yaml_text(document).encode()
 
 
 class Release:
