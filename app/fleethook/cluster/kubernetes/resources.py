@@ -101,24 +101,15 @@ def api_path(group: str, version: str) -> str:
     return f"/apis/{group}/{version}" if group else f"/api/{version}"
 
 
-class _MetaOnly(TypedDict, total=False):
-    """The fields of ``metav1.ObjectMeta`` in a partial object; msgspec skips all others undecoded."""
-
-    name: Any
-    namespace: Any
-    uid: Any
-    resourceVersion: Any
-    generation: Any
-    deletionTimestamp: Any
-    labels: Any
-    annotations: Any
-    ownerReferences: Any
+def _keep(*names: str, **members: Any) -> Any:
+    """Return the type of an object of which msgspec decodes these members only; those in ``names`` have any type."""
+    return TypedDict("Kept", {**dict.fromkeys(names, Any), **members}, total=False)  # type: ignore[operator]
 
 
-class _Partial(TypedDict, total=False):
-    metadata: _MetaOnly
-
-
+_METADATA: Final = _keep(
+    "name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp", "labels", "annotations",
+    "ownerReferences",
+)  # fmt: skip
 _decode_any: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -131,15 +122,15 @@ def decode_object(text: bytes | msgspec.Raw) -> JSONObject:
     return document
 
 
-def _make_decoder(kept: type) -> Decode:
-    """Return a function that decodes the fields of a TypedDict; msgspec skips all others undecoded."""
-    decode: Callable[[bytes | msgspec.Raw], JSONObject] = msgspec.json.Decoder(kept).decode
+def _make_decoder(kept: Any) -> Decode:
+    """Return a function that decodes the members of a TypedDict."""
+    decode = msgspec.json.Decoder(kept).decode
     return lambda text: dict(decode(text))
 
 
 # A workload that is compared with its desired state; its status and managed fields say nothing about it.
 decode_without_status: Final = _make_decoder(Desired)
-decode_metadata: Final = _make_decoder(_Partial)
+decode_metadata: Final = _make_decoder(_keep(metadata=_METADATA))
 """Decodes the fields of a partial object (`fleethook.cluster.store.store.PartialObject`)."""
 
 
@@ -168,41 +159,20 @@ WORKLOADS: Final = (DEPLOYMENTS, STATEFUL_SETS)
 """The workloads of node pools, which overriders render."""
 
 
-class _Names(TypedDict, total=False):
-    kind: Any
-    plural: Any
-    categories: Any
-
-
-class _Version(TypedDict, total=False):
-    """A version of a custom resource without printer columns; `definition` decides about its schema."""
-
-    name: Any
-    served: Any
-    subresources: Any
-    schema: msgspec.Raw
-
-
-class _DefinitionSpec(TypedDict, total=False):
-    group: Any
-    names: _Names
-    scope: Any
-    versions: list[_Version]
-    conversion: Any
-
-
-class _Definition(TypedDict, total=False):
-    """The fields that are kept of a CustomResourceDefinition, or of kcp's APIResourceSchema."""
-
-    metadata: _MetaOnly
-    spec: _DefinitionSpec
-
-
-_decode_definition: Final = _make_decoder(_Definition)
+# A version without printer columns; `decode_definition` decides about its schema.
+_VERSION: Final = _keep("name", "served", "subresources", schema=msgspec.Raw)
+_DEFINITION_SPEC: Final = _keep(
+    "group",
+    "scope",
+    "conversion",
+    names=_keep("kind", "plural", "categories"),
+    versions=list[_VERSION],  # type: ignore[valid-type]
+)
+_decode_definition: Final = _make_decoder(_keep(metadata=_METADATA, spec=_DEFINITION_SPEC))
 
 
 def decode_definition(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode the names and versions of the definition of a custom resource.
+    """Decode the names and versions of the definition of a custom resource, or of kcp's APIResourceSchema.
 
     Schemas are the largest part of a definition and are dropped. The schema of YurtAppOverriders is kept, because an
     older one prunes fields of overriders (`fleethook.engines.overrider.openyurt.openyurt_conflicts`).
@@ -216,56 +186,15 @@ def decode_definition(text: bytes | msgspec.Raw) -> JSONObject:
     return found
 
 
-class _BindingSpec(TypedDict, total=False):
-    reference: Any
-
-
-class _BindingStatus(TypedDict, total=False):
-    apiExportClusterName: Any
-    phase: Any
-    boundResources: Any
-    conditions: Any
-
-
-class _Binding(TypedDict, total=False):
-    """The fields that are kept of an APIBinding. Permission claims do not decide which webhooks are called."""
-
-    metadata: _MetaOnly
-    spec: _BindingSpec
-    status: _BindingStatus
-
-
-class _ExportSpec(TypedDict, total=False):
-    resources: Any
-
-
-class _Export(TypedDict, total=False):
-    metadata: _MetaOnly
-    spec: _ExportSpec
-
-
-class _LogicalClusterStatus(TypedDict, total=False):
-    phase: Any
-
-
-class _LogicalClusterSpec(TypedDict, total=False):
-    owner: Any
-
-
-class _LogicalCluster(TypedDict, total=False):
-    metadata: _MetaOnly
-    spec: _LogicalClusterSpec
-    status: _LogicalClusterStatus
-
-
-class _WorkspaceSpec(TypedDict, total=False):
-    cluster: Any
-
-
-class _Workspace(TypedDict, total=False):
-    metadata: _MetaOnly
-    spec: _WorkspaceSpec
-
+# Permission claims do not decide which webhooks are called.
+_BINDING: Final = _keep(
+    metadata=_METADATA,
+    spec=_keep("reference"),
+    status=_keep("apiExportClusterName", "phase", "boundResources", "conditions"),
+)
+_EXPORT: Final = _keep(metadata=_METADATA, spec=_keep("resources"))
+_LOGICAL_CLUSTER: Final = _keep(metadata=_METADATA, spec=_keep("owner"), status=_keep("phase"))
+_WORKSPACE: Final = _keep(metadata=_METADATA, spec=_keep("cluster"))
 
 HOOK_CONFIGURATIONS: Final = tuple(
     WatchedResource(karmada.GROUP, karmada.VERSION, f"{kind.kind.lower()}s", kind.kind, decode_object)
@@ -287,12 +216,12 @@ def _kcp(plural: str, kind: GroupKind, decode: Decode, *versions: str, export: s
 
 
 # A kcp before v0.28 serves bindings and exports in v1alpha1 only.
-APIBINDINGS: Final = _kcp("apibindings", kcp.API_BINDING, _make_decoder(_Binding), "v1alpha2", "v1alpha1")
-APIEXPORTS: Final = _kcp("apiexports", kcp.API_EXPORT, _make_decoder(_Export), "v1alpha2", "v1alpha1")
+APIBINDINGS: Final = _kcp("apibindings", kcp.API_BINDING, _make_decoder(_BINDING), "v1alpha2", "v1alpha1")
+APIEXPORTS: Final = _kcp("apiexports", kcp.API_EXPORT, _make_decoder(_EXPORT), "v1alpha2", "v1alpha1")
 API_RESOURCE_SCHEMAS: Final = _kcp("apiresourceschemas", kcp.API_RESOURCE_SCHEMA, decode_definition, "v1alpha1")
-LOGICAL_CLUSTERS: Final = _kcp("logicalclusters", kcp.LOGICAL_CLUSTER, _make_decoder(_LogicalCluster), "v1alpha1")
+LOGICAL_CLUSTERS: Final = _kcp("logicalclusters", kcp.LOGICAL_CLUSTER, _make_decoder(_LOGICAL_CLUSTER), "v1alpha1")
 # kcp, pkg/server/bootstrap/identity.go: lists of these over all logical clusters name the identity of this APIExport.
-WORKSPACES: Final = _kcp("workspaces", kcp.WORKSPACE, _make_decoder(_Workspace), "v1alpha1", export="tenancy.kcp.io")
+WORKSPACES: Final = _kcp("workspaces", kcp.WORKSPACE, _make_decoder(_WORKSPACE), "v1alpha1", export="tenancy.kcp.io")
 NAMESPACES: Final = WatchedResource("", "v1", "namespaces", "Namespace", decode_metadata)
 MUTATING_CONFIGURATIONS: Final = WatchedResource(
     "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", decode_object
