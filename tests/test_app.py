@@ -6,6 +6,7 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.store.source_state import PartState
+from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.serving import EXAMPLES, MUTATE, REVIEW
@@ -74,21 +75,21 @@ async def test_a_server_of_a_cluster_is_not_ready_before_plans_are_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = create(kubeconfig=tmp_path / "config")
-    assert app.warmup is not None
+    assert app.find_engine(OverriderServer).warmup is not None
     assert app.cluster is not None
     # Before the kinds are listed, they are the reason.
     assert [check for check in app.checks() if check.name == "plans"] == []
     listed = [PartState("a", True, "", 1.0, failing=False)]
     monkeypatch.setattr(app.cluster.source, "parts", lambda: iter(listed))
     assert [check.ok for check in app.checks() if check.name == "plans"] == [False]
-    await app.warmup.prepare()
+    await app.find_engine(OverriderServer).warmup.prepare()
     assert [check for check in app.checks() if check.name == "plans"] == []
 
 
 async def test_plans_of_manifests_are_compiled_before_the_server_listens() -> None:
     app = create(manifests=EXAMPLES)
     async with app.router.lifespan_context(app):
-        compiled = app.plans.compiled
+        compiled = app.find_engine(OverriderServer).plans.compiled
         answer = await call(app, MUTATE, REVIEW.read_bytes())
     assert compiled > 1
-    assert (answer.json()["response"]["allowed"], app.plans.compiled) == (True, compiled)
+    assert (answer.json()["response"]["allowed"], app.find_engine(OverriderServer).plans.compiled) == (True, compiled)

@@ -4,23 +4,12 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from typing import Any, Final
 
-from fleethook.cluster.api_errors import UnreachableError
+from fleethook.cluster.followed_cluster import Cluster
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.store import Store
-from fleethook.engines.overrider.subject.bound_subjects import bound_subjects, conclude_overrider
-from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSONObject
-from fleethook.settings import Settings
 from fleethook.work.worker import favour_event_loop
-
-if TYPE_CHECKING:
-    from fleethook.cluster.connection import Connection
-    from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-    from fleethook.cluster.kubernetes.resources import WatchedResource
 
 _log: Final = logging.getLogger(__name__)
 
@@ -65,9 +54,8 @@ def _is_no_cancellation(record: logging.LogRecord) -> bool:
 
 @contextlib.asynccontextmanager
 async def follow_cluster(
-    cluster: "Cluster",
+    cluster: Cluster,
     *,
-    synced: Callable[[], None],
     ended: "Ended",
     prepare: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[None]:
@@ -75,7 +63,6 @@ async def follow_cluster(
 
     Args:
         cluster: The apiserver.
-        synced: Called once all objects that dispatching needs are read.
         ended: Called if a background task fails.
         prepare: Awaited once each kind was read or cannot be read; None for nothing to do.
     """
@@ -92,16 +79,9 @@ async def follow_cluster(
             await cluster.source.wait_synced()
             _log.info("all resources are read", extra={"fields": {"host": cluster.connection.host}})
 
-        async def open_dispatching() -> None:
-            await cluster.source.wait_synced(cluster.dispatching_kinds)
-            synced()
-
         gc.disable()
         await tasks.enter_async_context(run_in_background(cluster.source.run(), name="source", ended=ended))
         await tasks.enter_async_context(run_in_background(report_sync(), name="first sync", ended=ended))
-        await tasks.enter_async_context(
-            run_in_background(open_dispatching(), name="first sync of dispatching", ended=ended)
-        )
         yield
 
 
@@ -157,99 +137,3 @@ def pause_garbage_collector() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-class Cluster:
-    """An apiserver to follow: the connection and the source of its objects."""
-
-    def __init__(self, settings: Settings, store: Store, *, further: Sequence["WatchedResource"] = ()) -> None:
-        """Prepare.
-
-        Args:
-            settings: The settings.
-            store: The store to feed.
-            further: Resources to follow besides those of the engines. No response depends on them.
-        """
-        # Imported here because a server that reads manifests does not need the client.
-        from fleethook.cluster.connection import Connection  # noqa: PLC0415
-        from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource  # noqa: PLC0415
-        from fleethook.cluster.kubernetes.resources import (  # noqa: PLC0415
-            DISPATCHING,
-            INTERPRETING,
-            MUTATING_CONFIGURATIONS,
-            RESOURCES,
-            SURROUNDINGS,
-            WORKSPACES,
-            karmada_config,
-        )
-        from fleethook.cluster.registration.announcer import Announcer  # noqa: PLC0415
-        from fleethook.cluster.registration.condition_client import ConditionClient  # noqa: PLC0415
-        from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun  # noqa: PLC0415
-        from fleethook.engines.overrider.policies.mode import Mode  # noqa: PLC0415
-        from fleethook.engines.overrider.policies.policy_client import PolicyClient  # noqa: PLC0415
-
-        self.connection: Final = Connection(settings.kubeconfig, context=settings.context)
-        by_engine = {
-            "overrider": RESOURCES,
-            "interpret": (*INTERPRETING, karmada_config(settings.karmada_namespace)),
-            "dispatch": DISPATCHING,
-        }
-        dispatching = DISPATCHING if "dispatch" in settings.engines else ()
-        self.dispatching: Final = frozenset(resource.name for resource in dispatching)
-        # Only a kcp has Workspaces, and roles for other apiservers need not grant them.
-        spare = () if settings.kcp else (WORKSPACES,)
-        self.dispatching_kinds: Final = frozenset(one.group_kind for one in dispatching if one not in spare)
-        # Several engines may read a resource; it is followed once.
-        needed = dict.fromkeys(one for engine in by_engine if engine in settings.engines for one in by_engine[engine])
-        advisory = [one for one in SURROUNDINGS if "overrider" in settings.engines and one not in needed]
-        advisory += [one for one in further if one not in needed]
-        cache = settings.kcp_cache_kubeconfig
-        self.cache: Final = None if cache is None else Connection(cache)
-        self.source: Final = KubernetesSource(
-            [*needed, *advisory],
-            self.connection,
-            store,
-            absent_seconds=settings.discovery_interval,
-            every_cluster=settings.kcp,
-            cache=self.cache,
-            advisory=[one.group_kind for one in (*advisory, *spare)],
-        )
-        mode = Mode(settings.overrider_mode)
-        announcer = Announcer(
-            ConditionClient(self.connection),
-            partial(bound_subjects, store, mode),
-            seen=partial(_wait_until_seen, self.source, MUTATING_CONFIGURATIONS.group_kind),
-        )
-        unbind = PolicyClient(self.connection).unbind
-        conclude = partial(conclude_overrider, announce=announcer.announce, unbind=unbind, default=mode)
-        # In kcp, the webhook configuration and the workloads are in different clusters, so nothing is selected.
-        self.conclude: Final = None if settings.kcp else conclude
-        send = partial(_send_dry_run, self.connection, self.source)
-        self.dry_runs: Final = ServerDryRun(send, limit=settings.server_dry_runs)
-
-    @property
-    def lack(self) -> str:
-        """Message about an apiserver that serves none of the needed resources."""
-        where = " in any logical cluster (/clusters/*)" if self.source.every_cluster else ""
-        return (
-            f"{self.connection.host} serves none of the resources that the engines read{where}: check the server's URL "
-            "in the kubeconfig file, and --kcp"
-        )
-
-
-async def _send_dry_run(
-    connection: "Connection", source: "KubernetesSource", cluster: str, path: str, workload: JSONObject
-) -> None:
-    if not connection.is_open:
-        raise UnreachableError("the connection is not open yet")
-    await connection.request("POST", source.scope(cluster) + path, query={"dryRun": "All"}, body=workload)
-
-
-async def _wait_until_seen(source: "KubernetesSource", group_kind: GroupKind, resource_version: str) -> None:
-    """Wait until the watch of a kind reaches a resourceVersion, at most as long as a working watch needs."""
-    from fleethook.cluster.kubernetes.list_watch_decoding import as_number  # noqa: PLC0415 - as above
-    from fleethook.engines.overrider.admission.read_your_writes import CATCH_UP_SECONDS  # noqa: PLC0415 - see app.kube
-
-    if source.missing([group_kind]) or source.informer(group_kind).state().failing:
-        return  # The role may not grant the kind, and an announcement does not depend on it.
-    await source.catch_up(group_kind, as_number(resource_version), seconds=CATCH_UP_SECONDS)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
+from fleethook.engine import installed_engines
 from fleethook.model.formats.fixed_addresses import FORM, parse_fixed_addresses
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.karmada import ConventionsMode
@@ -42,6 +43,13 @@ def is_loopback(host: str) -> bool:
 def _check_addresses(entries: list[str]) -> list[str]:
     parse_fixed_addresses(entries)
     return entries
+
+
+def _check_engines(names: frozenset[str]) -> frozenset[str]:
+    unknown = sorted(names - installed_engines().keys())
+    if unknown:
+        raise ValueError(f"there is no engine {unknown[0]!r}; give some of {', '.join(sorted(installed_engines()))}")
+    return names
 
 
 class Settings(BaseSettings):
@@ -89,9 +97,10 @@ class Settings(BaseSettings):
         bool, Field(description="Make a stale replica unready. It answers from its last known objects in both cases.")
     ] = False
     engines: Annotated[
-        frozenset[Literal["overrider", "interpret", "dispatch", "crds"]],
+        frozenset[str],
+        AfterValidator(_check_engines),
         Field(description="Engines to serve. Objects of other engines are neither read nor kept."),
-    ] = frozenset({"overrider", "interpret", "dispatch", "crds"})
+    ] = Field(default_factory=lambda: frozenset(installed_engines()))
     dispatch_as_kcp: Annotated[
         bool,
         Field(

@@ -11,15 +11,15 @@ from benchmarks.harness.rounds import Spread, spread
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 from benchmarks.reviews import review
-from fleethook.app import Fleethook, Outside
+from fleethook.app import Fleethook
 from fleethook.cli.replay.replay import replay_all
 from fleethook.cli.replay.replay_input import list_recordings, read_recordings
 from fleethook.lifetime import settle_garbage_collector
-from fleethook.recorded_answers import RecordedHookLayer, answer_from_records
 from fleethook.recordings.record.files import RecordFiles
 from fleethook.recordings.record.setup import make_encoder
 from fleethook.recordings.replay.offline import OFFLINE
 from fleethook.recordings.replay.report import Report
+from fleethook.server.engine_server import Replay
 from fleethook.server.reviews.recording import AnsweredReview
 from fleethook.server.reviews.reply import Reply
 from fleethook.settings import Settings
@@ -72,7 +72,7 @@ def list_loads() -> Iterator[tuple[str, Sequence[bytes]]]:
 
 def make_app() -> Fleethook:
     """Return the app of a replay, with the objects of the reviews."""
-    app = Fleethook(Settings(**OFFLINE), log=None, outside=Outside(answer_from_records, RecordedHookLayer))
+    app = Fleethook(Settings(**OFFLINE), log=None, replay=Replay.RECORDED)
     for document in varied.stored():
         app.store.put(document)
     return app

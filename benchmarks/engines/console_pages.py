@@ -21,12 +21,13 @@ import uvloop
 from benchmarks.engines import scale_objects as objects
 from benchmarks.engines.scale_connection import OriginConnection, origin_of
 from benchmarks.engines.scale_objects import Size
+from fleethook.cluster.followed_cluster import Cluster
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import Store
-from fleethook.console.context import INDEXES, ConsoleContext
-from fleethook.console.process import create_console
-from fleethook.lifetime import Cluster, pause_garbage_collector, settle_garbage_collector
+from fleethook.console.context import ConsoleContext
+from fleethook.console.process import console_indexes, create_console
+from fleethook.lifetime import pause_garbage_collector, settle_garbage_collector
 from tests.console.visitor import Page, Visitor
 
 REPEATS: Final = 20
@@ -52,7 +53,7 @@ class Console:
     """The console, and the CPU time of each turn of its event loop."""
 
     def __init__(self, connection: OriginConnection) -> None:
-        store = Store(INDEXES)
+        store = Store(console_indexes())
         self.source = KubernetesSource((*RESOURCES, *WORKLOADS), connection, store, absent_seconds=10.0)
         cluster = cast("Cluster", SimpleNamespace(connection=connection, source=self.source))
         self.context = ConsoleContext(store, cluster=cluster, command_source="--in-cluster")

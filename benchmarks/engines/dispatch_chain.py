@@ -22,6 +22,7 @@ from benchmarks.engines.dispatch_worlds import (
 from benchmarks.reviews import deployment
 from fleethook.app import Fleethook, create_app
 from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.factory import build_dispatcher
 from fleethook.engines.dispatch.review.access import ClusterAccess
@@ -111,7 +112,14 @@ async def chains(base: str, ca_bundle: str) -> AsyncIterator[dict[tuple[str, str
         access = ClusterAccess(is_open=True, callers=NamedCallers([]), tokens=None, lack="")
         unlimited = Slots(Limits(sys.maxsize))
         context = DispatchContext(
-            dispatcher, app.store, app.synced, lambda: "", access, app.requests, refusals=unlimited, unknown=unlimited
+            dispatcher,
+            app.store,
+            app.find_engine(DispatchServer).synced,
+            lambda: "",
+            access,
+            app.find_engine(DispatchServer).requests,
+            refusals=unlimited,
+            unknown=unlimited,
         )
         for verb, phase in PHASES.items():
             path = f"/clusters/{{cluster}}/{verb}"

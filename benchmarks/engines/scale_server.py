@@ -27,6 +27,7 @@ from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.engines.overrider.controller.controller import OverriderController
 from fleethook.engines.overrider.controller.workload_client import WriteLimits
+from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.lifetime import pause_garbage_collector, settle_garbage_collector
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.settings import Settings
@@ -81,7 +82,7 @@ class Server:
         cpu = time.process_time()
         for number in range(self.size.subjects):
             for pool in range(self.size.pools):
-                self.app.plans.plan(
+                self.app.find_engine(OverriderServer).plans.plan(
                     YURT_APP_SET, *self.documents(number), kind="Deployment", pool=objects.pool_name(pool),
                     cluster="", store=self.app.store,
                 )  # fmt: skip
@@ -94,8 +95,8 @@ class Server:
             document = json.loads(workloads.text(number, pool))
             self.bodies.append(objects.update_review("Deployment", document, document))
         return {
-            "stage": "serving", "mib": resident_mib(), "cpu": cpu, "plan_mib": self.app.plans.size / 2**20,
-            "evicted": self.app.plans.evicted,
+            "stage": "serving", "mib": resident_mib(), "cpu": cpu, "plan_mib": self.app.find_engine(OverriderServer).plans.size / 2**20,
+            "evicted": self.app.find_engine(OverriderServer).plans.evicted,
         }  # fmt: skip
 
     def documents(self, number: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -113,7 +114,7 @@ class Server:
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[OverriderController]:
         controller = OverriderController(
-            self.connection, self.app.store, self.source, self.app.plans, limits=WriteLimits(self.given.rate, 10),
+            self.connection, self.app.store, self.source, self.app.find_engine(OverriderServer).plans, limits=WriteLimits(self.given.rate, 10),
             slices=self.app.slices, reading=pause_garbage_collector,
         )  # fmt: skip
         task = asyncio.create_task(controller.run())

@@ -3,15 +3,14 @@
 import asyncio
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
 from docsite.reference.tables import render_page, render_table
 from fleethook.app import create_app
-from fleethook.cli.serve.leader import Leader
+from fleethook.cli.serve.leader import candidate_metrics
 from fleethook.cluster.leader_metrics import LeaderMetrics, LeaderState
 from fleethook.engines.crds.controller.fetch_metrics import FetchMetrics
 from fleethook.recordings.record.metrics import RecordMetrics
@@ -36,8 +35,11 @@ async def collect_server_registry(directory: Path) -> CollectorRegistry:
     app = create_app(Settings(manifests=directory), log=None)
     app.connections = Connections(1)
     async with app.router.lifespan_context(app):
-        leader = Leader(cast("Any", SimpleNamespace(leading=True)))
-        for collector in (*leader.collectors(), *RecordMetrics().collectors(), certificate_gauge(lambda: 0.0)):
+        for collector in (
+            *candidate_metrics(app, lambda: True),
+            *RecordMetrics().collectors(),
+            certificate_gauge(lambda: 0.0),
+        ):
             app.metrics.registry.register(collector)
         return app.metrics.registry
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from fleethook.app import INDEXES
+from fleethook.app import list_indexes
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.console import lint_watch
@@ -28,7 +28,7 @@ WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": 
 
 
 def test_the_counts_are_those_of_the_command() -> None:
-    source = ManifestSource([EXAMPLES], Store(INDEXES))
+    source = ManifestSource([EXAMPLES], Store(list_indexes()))
     source.load()
     rows = json.loads(run_command("lint", "-f", str(EXAMPLES), "--output", "json").stdout)
     expected = Counter((row["level"], row["code"], row["kind"]) for row in rows)

@@ -17,9 +17,16 @@ from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
-from fleethook.console.context import INDEXES, ConsoleContext
-from fleethook.console.process import HEALTH_PATHS, ConsoleOptions, create_console, describe_source, open_context
-from fleethook.console.sections import SECTIONS
+from fleethook.console.context import ConsoleContext
+from fleethook.console.process import (
+    HEALTH_PATHS,
+    ConsoleOptions,
+    console_indexes,
+    create_console,
+    describe_source,
+    open_context,
+)
+from fleethook.console.sections import list_sections
 from fleethook.lifetime import run_in_background
 from fleethook.settings import Settings
 from tests.builders import yurt_app_set
@@ -51,7 +58,7 @@ async def test_a_probe_is_only_read(path: str) -> None:
 
 async def test_a_console_is_ready_once_its_objects_were_read(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(yurt_app_set()))
-    store = Store(INDEXES)
+    store = Store(console_indexes())
     source = ManifestSource([tmp_path], store)
     app = create_console(ConsoleContext(store, source), hosts=HOSTS)
     assert (await visit(app, "/healthz")).status == 200
@@ -71,7 +78,7 @@ class ForbiddenReader:
 
 
 async def test_a_console_that_may_not_read_a_kind_is_ready_and_says_so() -> None:
-    store = Store(INDEXES)
+    store = Store(console_indexes())
     source = KubernetesSource(RESOURCES, ForbiddenReader(), store, absent_seconds=10.0)
     cluster = cast("Cluster", SimpleNamespace(source=source))
     app = create_console(ConsoleContext(store, cluster=cluster), hosts=HOSTS)
@@ -84,7 +91,7 @@ async def test_a_console_that_may_not_read_a_kind_is_ready_and_says_so() -> None
 
 async def test_a_file_that_cannot_be_read_does_not_keep_a_console_unready(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("kind: [")
-    store = Store(INDEXES)
+    store = Store(console_indexes())
     source = ManifestSource([tmp_path], store)
     app = create_console(ConsoleContext(store, source), hosts=HOSTS)
     source.load()
@@ -93,7 +100,7 @@ async def test_a_file_that_cannot_be_read_does_not_keep_a_console_unready(tmp_pa
     assert b"a.yaml" in (await visit(app, "/")).body
 
 
-@pytest.mark.parametrize("path", [one.path for one in SECTIONS])
+@pytest.mark.parametrize("path", [one.path for one in list_sections()])
 async def test_every_section_has_a_page(path: Any) -> None:
     answer = await visit(console_of(yurt_app_set()), path)
     assert answer.status == 200

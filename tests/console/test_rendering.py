@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import fleethook.console
+import fleethook
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store.source_state import PartState
 from fleethook.console import rendering
@@ -37,7 +37,7 @@ def test_nothing_read_has_no_age() -> None:
     assert summarize_parts([]).age is None
 
 
-TEMPLATES = sorted((Path(fleethook.console.__file__).parent / "templates").rglob("*.html"))
+TEMPLATES = sorted(Path(fleethook.__file__).parent.rglob("templates/**/*.html"))
 HOSTILE = "<script>alert(1)</script>\"'onerror=alert(1) javascript:alert(1) \u202eevil"
 
 

@@ -4,8 +4,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from fleethook.cluster.store import Store
-from fleethook.console.context import INDEXES, ConsoleContext
-from fleethook.console.process import create_console
+from fleethook.console.context import ConsoleContext
+from fleethook.console.process import console_indexes, create_console
 from tests.asgi_client import Answer, call
 
 HOSTS = ("localhost",)
@@ -13,7 +13,7 @@ HOSTS = ("localhost",)
 
 def make_context(*documents: dict[str, Any], **fields: Any) -> ConsoleContext:
     """Return a context whose store has these objects."""
-    store = Store(INDEXES)
+    store = Store(console_indexes())
     for one in documents:
         store.put(one)
     return ConsoleContext(store, **fields)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.cli.serve.leader import make_selection_writer
 from fleethook.cluster.kubernetes.resources import MUTATING_CONFIGURATIONS
 from fleethook.cluster.registration.match_conditions import SubjectName
 from fleethook.cluster.registration.webhooks import SELECTED, URLReference, webhook_configurations
+from fleethook.engines.overrider.controller.selection import make_selection_writer
+from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.engines.overrider.policies.mode import Mode
 from fleethook.engines.overrider.subject.bound_subjects import bound_subjects
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
@@ -37,7 +38,9 @@ class Late:
         self.app, self.admin, self.namespace = app, admin, namespace
         self.watch = LateWatch(app)
         self.now = 100.0
-        self.leader = make_selection_writer(app, app.cluster.connection, clock=lambda: self.now)
+        self.leader = make_selection_writer(
+            app.find_engine(OverriderServer).context, app.cluster.connection, clock=lambda: self.now
+        )
 
     def path(self) -> str:
         return f"{OPENYURT}/namespaces/{self.namespace}/yurtappoverriders/demo"

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from fleethook.cluster.leader_election import NAME as LEASE_NAME
-from fleethook.console.sections import SECTIONS
+from fleethook.console.sections import list_sections
 from tests.e2e.chart import Release, Values, environment_of, rights, run, template
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
@@ -209,7 +209,7 @@ def test_under_the_charts_role_it_serves_all_pages(
         with running(plane, namespace, tmp_path) as console:
             wait_for(lambda: console.ask_once("/readyz", form=None, client=None, headers={})[0] == 200)
             assert console.request("/overriders")[0] == 401
-            for section in SECTIONS:
+            for section in list_sections():
                 status, text = console.get(section.path, token)
                 assert (status, section.title in text) == (200, True), section.path
     finally:

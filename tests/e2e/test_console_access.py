@@ -13,8 +13,7 @@ from urllib.parse import urlencode
 import pytest
 
 from fleethook.cluster.store import Store
-from fleethook.console.context import INDEXES
-from fleethook.console.process import make_cluster
+from fleethook.console.process import console_indexes, make_cluster
 from fleethook.settings import Settings
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.pki import Pair
@@ -88,7 +87,7 @@ def console(plane: ControlPlane, kubeconfig: Path, tmp_path: Path) -> Iterator[C
 
 def list_followed(kubeconfig: Path) -> set[tuple[str, str]]:
     """Return group and plural of each resource that a console follows."""
-    parts = make_cluster(Settings(kubeconfig=kubeconfig), Store(INDEXES)).source.parts()
+    parts = make_cluster(Settings(kubeconfig=kubeconfig), Store(console_indexes())).source.parts()
     return {(group, plural) for plural, _, group in (part.name.partition(".") for part in parts)}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.console.sections import MUTATING, SECTIONS, VALIDATING
+from fleethook.console.sections import MUTATING, VALIDATING, list_sections
 from fleethook.model.gvk import GroupKind
 from tests.builders import UID, workload
 from tests.console.recorded import objects, record_workloads
@@ -35,7 +35,7 @@ def find_plural(kind: GroupKind) -> str:
 
 def permit_section(admin: Api, namespace: str, account: str, path: str) -> None:
     """Give a service account the right to get the kinds of a section."""
-    section = next(one for one in SECTIONS if one.path == path)
+    section = next(one for one in list_sections() if one.path == path)
     rules = [
         {"apiGroups": [kind.group], "resources": [find_plural(kind)], "verbs": ["get"]}
         for kind in (*section.kinds, *section.further)

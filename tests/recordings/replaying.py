@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fleethook.app import Fleethook, Outside, create_app
-from fleethook.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
+from fleethook.app import Fleethook, create_app
 from fleethook.recordings.read.reader import Entry, read_entries
 from fleethook.recordings.record.setup import make_encoder
 from fleethook.recordings.replay.replay import Replayed, Replayer
+from fleethook.server.engine_server import Replay
 from fleethook.server.reviews.recording import AnsweredReview
 from fleethook.settings import Settings
 from tests.asgi_client import call
@@ -55,17 +55,14 @@ async def replay(
     entries: Sequence[Entry], documents: Iterable[dict[str, Any]], *, calls: bool = False, **settings: Any
 ) -> list[Replayed]:
     """Replay records with these objects."""
-    outside = Outside(call_without_effects) if calls else Outside(answer_from_records, RecordedHookLayer)
-    app = Fleethook(Settings(**LOOPBACK, **settings), log=None, outside=outside)
+    app = Fleethook(Settings(**LOOPBACK, **settings), log=None, replay=Replay.CALLING if calls else Replay.RECORDED)
     for document in documents:
         app.store.put(document)
     found: list[Replayed] = []
     try:
         await Replayer(app.find_endpoint, calls_webhooks=calls).replay(entries, found.append)
     finally:
-        app.runner.close()
-        await app.webhook_client.close()
-        await app.hook_client.close()
+        await app.close()
     return found
 
 

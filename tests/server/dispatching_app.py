@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from fleethook.app import Fleethook
+from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.server.logs.logs import LogSink
 from tests.engines.dispatch.builders import (
     WIDGETS,
@@ -47,5 +48,5 @@ def dispatching(log: LogSink | None = None, **settings: Any) -> Fleethook:
     app = app_for_tests(log, **settings)
     for document in documents():
         app.store.put(document)
-    app.synced.set()
+    app.find_engine(DispatchServer).synced.set()
     return app

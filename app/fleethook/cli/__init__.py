@@ -1,10 +1,11 @@
 """The ``fleethook`` command: one module per subcommand, imported when the subcommand runs."""
 
+import functools
 import gc
 import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Final
 
 from fleethook import __version__
 from fleethook.cli.command_line import CommandSpec, Group, run
@@ -12,6 +13,9 @@ from fleethook.cli.exit_codes import INTERRUPTED, exit_at_interrupt, fail
 from fleethook.cli.output.standard_output import check_arguments, report_output_errors
 from fleethook.cli.output.terminal import write
 from fleethook.cli.parameters import Option
+
+if TYPE_CHECKING:
+    from fleethook.engine import EngineCommand
 
 PROGRAM: Final = "fleethook"
 _PLUGIN: Final = "kubectl-fleethook"
@@ -33,83 +37,69 @@ def _describe_program(
     print_script(show_completion)
 
 
+class _Commands(Mapping[str, CommandSpec]):
+    """The commands of the program and of the installed engines, which are looked up when they are needed."""
+
+    def __getitem__(self, name: str) -> CommandSpec:
+        return self._specs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._specs)
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    @functools.cached_property
+    def _specs(self) -> dict[str, CommandSpec]:
+        from fleethook.engine import installed_engines  # noqa: PLC0415 - --version needs no engine
+
+        engines = installed_engines().values()
+        return {
+            **_FIRST,
+            **{name: _find_command(command) for one in engines for name, command in one.commands.items()},
+            **_LAST,
+        }
+
+
+def _find_command(command: "EngineCommand") -> CommandSpec:
+    module, _, attribute = command.reference.partition(":")
+    return CommandSpec(module, attribute, command.summary)
+
+
+_FIRST: Final = {
+    "serve": CommandSpec("fleethook.cli.serve.serve", "serve", "Serve admission reviews over HTTPS."),
+    "console": CommandSpec(
+        "fleethook.cli.console",
+        "console",
+        "Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.",
+    ),
+}
+_LAST: Final = {
+    "lint": CommandSpec(
+        "fleethook.cli.lint",
+        "lint",
+        "Find overriders that are refused or have no effect, and webhooks that never fire or block themselves.",
+    ),
+    "replay": CommandSpec(
+        "fleethook.cli.replay.replay",
+        "replay",
+        "Ask recorded reviews again, and report which are decided differently.",
+    ),
+    "doctor": CommandSpec(
+        "fleethook.cli.doctor.doctor",
+        "doctor",
+        "Examine the registration of fleethook with an apiserver, and name a remedy for each fault.",
+    ),
+    "uninstall": CommandSpec(
+        "fleethook.cli.uninstall.uninstall",
+        "uninstall",
+        "Remove everything that fleethook has registered with a cluster, and restore the workloads.",
+    ),
+    "certs": CommandSpec("fleethook.cli.certs", "certs", "Create and show serving certificates."),
+}
+
 COMMANDS: Final = Group(
-    "Admission and review webhooks for a fleet of Kubernetes clusters.",
-    {
-        "serve": CommandSpec("fleethook.cli.serve.serve", "serve", "Serve admission reviews over HTTPS."),
-        "console": CommandSpec(
-            "fleethook.cli.console",
-            "console",
-            "Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.",
-        ),
-        "render": CommandSpec(
-            "fleethook.engines.overrider.commands.render",
-            "render",
-            "Print the workload of every node pool, before you apply anything.",
-        ),
-        "explain": CommandSpec(
-            "fleethook.engines.dispatch.commands.explain",
-            "explain",
-            "List the webhooks that a request is sent to, and the reason for skipping each other one.",
-        ),
-        "lint": CommandSpec(
-            "fleethook.cli.lint",
-            "lint",
-            "Find overriders that are refused or have no effect, and webhooks that never fire or block themselves.",
-        ),
-        "diff": CommandSpec(
-            "fleethook.engines.overrider.commands.diff",
-            "diff",
-            "Print the effect of applying files on running workloads: rollouts, scales, creations and deletions.",
-        ),
-        "convert": CommandSpec(
-            "fleethook.engines.overrider.commands.convert",
-            "convert_command",
-            "Convert v1alpha1 YurtAppSets and YurtAppDaemons with their overriders to v1beta1 YurtAppSets with tweaks.",
-        ),
-        "compile": CommandSpec(
-            "fleethook.engines.overrider.commands.compile",
-            "compile_command",
-            "Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.",
-        ),
-        "policies": CommandSpec(
-            "fleethook.engines.overrider.commands.policies",
-            "policies",
-            "Manage the MutatingAdmissionPolicies of overriders in a cluster.",
-        ),
-        "replay": CommandSpec(
-            "fleethook.cli.replay.replay",
-            "replay",
-            "Ask recorded reviews again, and report which are decided differently.",
-        ),
-        "doctor": CommandSpec(
-            "fleethook.cli.doctor.doctor",
-            "doctor",
-            "Examine the registration of fleethook with an apiserver, and name a remedy for each fault.",
-        ),
-        "uninstall": CommandSpec(
-            "fleethook.cli.uninstall.uninstall",
-            "uninstall",
-            "Remove everything that fleethook has registered with a cluster, and restore the workloads.",
-        ),
-        "webhook": CommandSpec(
-            "fleethook.engines.dispatch.commands.webhook",
-            "webhook",
-            "Test admission webhooks before they are registered.",
-        ),
-        "certs": CommandSpec("fleethook.cli.certs", "certs", "Create and show serving certificates."),
-        "crds": CommandSpec(
-            "fleethook.engines.crds.commands.crds",
-            "crds",
-            "Fetch, verify and cache the CRD tarballs of Karmada.",
-        ),
-        "interpret": CommandSpec(
-            "fleethook.engines.interpret.commands.interpret",
-            "interpret",
-            "Run, test, check, convert and register resource interpreters: Lua, webhooks, Python, native.",
-        ),
-    },
-    _describe_program,
+    "Admission and review webhooks for a fleet of Kubernetes clusters.", _Commands(), _describe_program
 )
 
 

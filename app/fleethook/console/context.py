@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from fleethook.app import INDEXES as REVIEW_INDEXES
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.source_state import PartState
@@ -13,18 +12,13 @@ from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler
 from fleethook.console.users.access import Authorizer, OpenAuthorizer
-from fleethook.engines.overrider.subject.bound_workloads import WORKLOAD_INDEXES
 from fleethook.interpret.python_interpreter import Interpreter
 from fleethook.model.karmada import ConventionsMode
 from fleethook.settings import Settings
 from fleethook.work.worker import Worker
 
 if TYPE_CHECKING:
-    from fleethook.lifetime import Cluster
-
-
-INDEXES: Final = (*REVIEW_INDEXES, *WORKLOAD_INDEXES.values())
-"""The indexes of a console's store: those that reviews need, and the workloads of each subject."""
+    from fleethook.cluster.followed_cluster import Cluster
 
 
 @dataclass(frozen=True, eq=False)

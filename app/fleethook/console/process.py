@@ -19,35 +19,33 @@ from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from fleethook.app import find_followed, list_indexes
 from fleethook.cluster.certificates.certificate_files import ensure_certificates, renew_certificates
 from fleethook.cluster.certificates.tls_context import ReloadingContext
-from fleethook.cluster.kubernetes.resources import KARMADAS, WORKLOADS
+from fleethook.cluster.followed_cluster import Cluster
 from fleethook.cluster.leader_election import LEASE, NAME, RESOURCE, LeaseName, find_namespace
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
-from fleethook.console.context import INDEXES, ConsoleContext
+from fleethook.cluster.store.store import Index
+from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormTokens
 from fleethook.console.lint_watch import LintWatch
 from fleethook.console.pages import login, overview, reviews
 from fleethook.console.rendering import find_context, load_templates, render
 from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
+from fleethook.console.sections import engine_pages
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget
 from fleethook.console.users.access import AccessError, Authorizer, OpenAuthorizer
 from fleethook.console.users.permissions import check_access
 from fleethook.console.users.remote_access import ApiserverAuthorizer, CertificateProtocol
 from fleethook.console.users.security import RequestGuard, loopback_names
-from fleethook.engines.crds.pages import crds
-from fleethook.engines.dispatch.pages import dispatch
-from fleethook.engines.interpret.pages import interpreters
-from fleethook.engines.overrider.pages import overriders
 from fleethook.interpret.python_interpreter import load
-from fleethook.lifetime import Cluster, follow_cluster, follow_manifests, hide_cancelled_requests, run_in_background
+from fleethook.lifetime import follow_cluster, follow_manifests, hide_cancelled_requests, run_in_background
 from fleethook.model.gvk import GroupKind
 from fleethook.settings import Settings
 
 _STATIC: Final = Path(__file__).parent / "static"
-_PAGES: Final = (overview, overriders, dispatch, interpreters, crds, reviews)
 
 HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 """The probes of a kubelet, which has no credentials. They tell nothing about objects."""
@@ -81,8 +79,8 @@ def create_console(context: ConsoleContext, *, hosts: tuple[str, ...] | None) ->
     app.state.kept_values = {}
     app.state.form_tokens = FormTokens()
     app.state.lint_watch = LintWatch(context)
-    for page in _PAGES:
-        app.include_router(page.router, dependencies=[Depends(check_access)])
+    for router in (overview.router, *(one.router for one in engine_pages()), reviews.router):
+        app.include_router(router, dependencies=[Depends(check_access)])
     app.include_router(_health)
     if isinstance(context.authorizer, ApiserverAuthorizer):
         app.include_router(login.router)
@@ -203,15 +201,21 @@ def _watch_lease(settings: Settings, cluster: Cluster) -> LeaseWatch:
     return LeaseWatch(cluster.connection.json, LeaseName(namespace, NAME).path, namespace=namespace)
 
 
+def console_indexes() -> list[Index]:
+    """Return the indexes of a console's store: those that reviews need, and those that pages need."""
+    return [*list_indexes(), *(index for one in engine_pages() for index in one.indexes)]
+
+
 def make_cluster(settings: Settings, store: Store) -> Cluster:
     """Return the apiserver of the settings, with all resources that a console follows."""
-    return Cluster(settings, store, further=(*WORKLOADS, KARMADAS))
+    followed = find_followed(settings, settings.engines)
+    return Cluster(settings, store, [*followed, *(one.followed for one in engine_pages())])
 
 
 @contextlib.asynccontextmanager
 async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIterator[ConsoleContext]:
     """Follow the source of objects within the context; arguments and errors as for `run_console`."""
-    store = Store(INDEXES)
+    store = Store(console_indexes())
     # The engines of a replay follow the changes of the store, so they come before its objects.
     replay = None if options.records is None else ReviewReplay(store)
     manifests = ManifestSource(options.files, store, exclude=settings.exclude) if options.files else None
@@ -245,7 +249,7 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
             await stack.enter_async_context(follow_manifests(manifests, changed=_ignore_change))
         if cluster is not None:
             ended: list[str] = []
-            following = follow_cluster(cluster, synced=lambda: None, ended=ended.append)
+            following = follow_cluster(cluster, ended=ended.append)
             await stack.enter_async_context(following)
         yield context
 

@@ -1,18 +1,20 @@
 """Renders a template within the frame: navigation, freshness of the data, equivalent command."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import files
 from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import Depends
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.store.source_state import PartState
 from fleethook.console.context import ConsoleContext
-from fleethook.console.sections import SECTIONS, Section, find_section
+from fleethook.console.sections import Section, find_section, list_sections
 from fleethook.console.users.remote_access import COOKIE as SESSION_COOKIE
+from fleethook.engine import installed_engines
 
 
 class Freshness(NamedTuple):
@@ -52,8 +54,18 @@ def describe_age(seconds: float | None) -> str:
 MAX_PARTS: Final = 500
 """The parts of a page that are written in one turn of the event loop. The matrix of a large fleet has 4,000."""
 
+
+def _load_packages() -> Iterator[PackageLoader]:
+    """Yield a loader for the templates of the frame, and one for the templates of each engine."""
+    yield PackageLoader("fleethook.console")
+    modules = (one.page.partition(":")[0] for one in installed_engines().values())
+    for package in (module.rpartition(".")[0] for module in modules if module):
+        if (files(package) / "templates").is_dir():
+            yield PackageLoader(package)
+
+
 _environment: Final = Environment(
-    loader=PackageLoader("fleethook.console"),
+    loader=ChoiceLoader(list(_load_packages())),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
@@ -120,7 +132,7 @@ async def render(
     # The problems of sources name servers and resources, so only users see them.
     needs_sign_in = user is None and context.authorizer.needs_credentials
     frame = Frame(
-        SECTIONS,
+        list_sections(),
         find_section(request.url.path),
         None if needs_sign_in else summarize_parts(list(context.parts())),
         command,

@@ -1,12 +1,14 @@
 """The sections of the console: their addresses, titles and the kinds that they show."""
 
+import functools
 from typing import Final, NamedTuple
 
+from fastapi import APIRouter
+
+from fleethook.cluster.followed_cluster import Followed
+from fleethook.cluster.store.store import Index
+from fleethook.engine import installed_engines, load_reference
 from fleethook.model.gvk import GroupKind
-from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION
-from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE
-from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
-from fleethook.model.operator import KARMADA
 
 
 class Section(NamedTuple):
@@ -25,33 +27,50 @@ class Section(NamedTuple):
     further: tuple[GroupKind, ...] = ()
 
 
-WORKLOADS: Final = (GroupKind("apps", "Deployment"), GroupKind("apps", "StatefulSet"))
+class ConsolePage(NamedTuple):
+    """The pages of an engine. Their templates are in the folder ``templates`` beside the module.
+
+    Attributes:
+        section: Their section.
+        router: Their routes.
+        indexes: The indexes of the store that they need, besides those of the engine's reviews.
+        followed: Resources that they show, besides those of the engine's reviews.
+        reviewed: Kinds that recorded reviews of the engine show, as `Section.kinds`.
+        replayed: Kinds that a replay of such a review reads, as `Section.further`.
+    """
+
+    section: Section
+    router: APIRouter
+    indexes: tuple[Index, ...] = ()
+    followed: Followed = Followed()
+    reviewed: tuple[GroupKind, ...] = ()
+    replayed: tuple[GroupKind, ...] = ()
+
+
 MUTATING: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")
 VALIDATING: Final = GroupKind("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
 
-_NAMESPACE: Final = GroupKind("", "Namespace")
-_DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
-_OF_KCP: Final = (API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE)
-_INTERPRETING: Final = (CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION)
-_SUBJECTS: Final = (YURT_APP_SET, YURT_APP_DAEMON, NODE_POOL)
 
-SECTIONS: Final = (
-    Section("/", "Overview"),
-    Section("/overriders", "Overriders", (YURT_APP_OVERRIDER, YURT_APP_SET, YURT_APP_DAEMON, NODE_POOL, *WORKLOADS)),
-    # Its pages ask for the other kinds themselves: each needs other ones.
-    Section("/dispatch", "Dispatch", (MUTATING, VALIDATING)),
-    Section("/interpreters", "Interpreters", _INTERPRETING, (_DEFINITION, CONFIG_MAP)),
-    Section("/crds", "CRD tarballs", (KARMADA,)),
-    Section(
+@functools.cache
+def engine_pages() -> tuple[ConsolePage, ...]:
+    """Return the pages of all installed engines."""
+    return tuple(load_reference(one.page) for one in installed_engines().values() if one.page)
+
+
+@functools.cache
+def list_sections() -> tuple[Section, ...]:
+    """Return the sections in the order of the navigation."""
+    pages = engine_pages()
+    reviews = Section(
         "/reviews",
         "Reviews",
-        (YURT_APP_OVERRIDER, MUTATING, VALIDATING),
-        (*_SUBJECTS, *_INTERPRETING, CONFIG_MAP, *_OF_KCP, _DEFINITION, _NAMESPACE),
-    ),
-)
+        tuple(kind for one in pages for kind in one.reviewed),
+        tuple(dict.fromkeys(kind for one in pages for kind in one.replayed)),
+    )
+    return Section("/", "Overview"), *(one.section for one in pages), reviews
 
 
 def find_section(path: str) -> Section | None:
     """Return the section of a path, None for a path of the frame such as ``/static/…``."""
     first = "/" + path.lstrip("/").partition("/")[0]
-    return next((one for one in SECTIONS if one.path == first), None)
+    return next((one for one in list_sections() if one.path == first), None)

@@ -1,7 +1,7 @@
 """Group, version, kind and resource: the names of API types."""
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fleethook.model.json import JSONObject
 
@@ -14,6 +14,9 @@ class GroupKind(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind}.{self.group}" if self.group else self.kind
+
+
+DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
 class GroupVersionKind(NamedTuple):
@@ -54,3 +57,12 @@ def gvk_of(document: JSONObject) -> GroupVersionKind:
     """Return the kind of ``document``; raises KeyError without apiVersion or kind."""
     group, version = parse_api_version(document["apiVersion"])
     return GroupVersionKind(group, version, document["kind"])
+
+
+def guess_plural(singular: str) -> str:
+    """Return the plural that apimachinery guesses for a kind in lower case."""
+    if singular.endswith("endpoints"):
+        return singular
+    if singular.endswith("s"):
+        return f"{singular}es"
+    return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"

@@ -129,13 +129,17 @@ class HookClient:
         self.retries: Final = {"429": 0, "5xx": 0}
 
     async def __aenter__(self) -> Self:
-        """Load the system's certificate authorities, so that the first request need not wait, and return the client."""
-        await asyncio.to_thread(load_roots, "")
+        """Open the client, and return it."""
+        await self.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Close every connection."""
         await self.close()
+
+    async def open(self) -> None:
+        """Load the system's certificate authorities, so that the first request need not wait."""
+        await asyncio.to_thread(load_roots, "")
 
     async def close(self) -> None:
         """Close every connection."""

@@ -22,7 +22,7 @@ DISPATCHED = {one.name for one in DISPATCHING} - {one.name for one in KCP}
 
 
 def names(*routes: str, kcp: bool = False, **settings: object) -> set[str]:
-    return {one.name for one in list_resources(Settings.model_validate(settings), routes, kcp=kcp)}
+    return {one.name for one in list_resources(Fleethook(Settings.model_validate(settings), log=None), routes, kcp=kcp)}
 
 
 @pytest.mark.parametrize(

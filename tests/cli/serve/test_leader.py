@@ -1,13 +1,13 @@
-"""The tasks of the leader by the settings, and the counts for its metrics."""
+"""The decision to compete for the Lease, and the metrics of a candidate."""
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from fleethook.cli.serve.leader import Leader, lists_without_leader, runs_selection
-from fleethook.cluster.leader_metrics import ControllerCounts, LeaderState
+from fleethook.app import create_app
+from fleethook.cli.serve.leader import candidate_metrics, needs_leader
+from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.settings import Settings
 
 KUBECONFIG: dict[str, Any] = {"kubeconfig": Path("k")}
@@ -15,37 +15,26 @@ INSTALLED: dict[str, Any] = {**KUBECONFIG, "service": "fleet/fleethook"}
 
 
 @pytest.mark.parametrize(
-    ("given", "leader", "replicas"),
+    ("given", "needed"),
     [
-        ({**INSTALLED, "registration": "ca-bundle"}, True, False),
-        ({**INSTALLED, "registration": "all"}, True, False),
-        ({**INSTALLED, "controller": True}, True, False),
-        ({**INSTALLED, "registration": "ca-bundle", "controller": False}, False, True),
-        ({**INSTALLED, "controller": False}, False, True),
-        ({**INSTALLED, "controller": False, "engines": {"dispatch"}}, False, False),
-        ({**INSTALLED, "controller": True, "engines": {"dispatch"}}, False, False),
-        ({**INSTALLED, "controller": True, "kcp": True}, False, False),
-        ({**INSTALLED, "controller": False, "kcp": True}, False, False),
-        # A server without an address of its own writes nothing.
-        (KUBECONFIG, False, False),
-        ({**KUBECONFIG, "controller": False}, False, False),
-        ({"manifests": Path()}, False, False),
+        ({**INSTALLED, "registration": "ca-bundle", "engines": {"crds"}}, True),
+        ({**INSTALLED, "controller": True}, True),
+        ({**INSTALLED, "controller": True, "engines": {"dispatch"}}, False),
+        ({**INSTALLED, "interpreter_registration": True}, True),
+        ({**INSTALLED, "interpreter_registration": True, "engines": {"overrider"}}, False),
+        (KUBECONFIG, False),
     ],
 )
-def test_the_leader_keeps_the_selection_and_without_a_controller_each_replica_does(
-    given: dict[str, Any], *, leader: bool, replicas: bool
+def test_a_server_needs_a_leader_for_registration_and_for_the_tasks_of_enabled_engines(
+    given: dict[str, Any], *, needed: bool
 ) -> None:
-    settings = Settings(**given)
-    assert (runs_selection(settings), lists_without_leader(settings)) == (leader, replicas)
+    assert needs_leader(create_app(Settings(**given), log=None)) is needed
 
 
-def test_a_former_leader_keeps_the_counts_and_drops_the_queue() -> None:
-    elector = SimpleNamespace(leading=True)
-    leader = Leader(cast("Any", elector))
-    assert (leader.state(), leader.counts()) == (LeaderState(leading=True), ControllerCounts())
-    workloads = SimpleNamespace(touched=2, failed=3)
-    leader.controller = cast("Any", SimpleNamespace(queue=["a", "b"], reconciled=1, workloads=workloads))
-    assert (leader.state(), leader.counts()) == (LeaderState(leading=True, queued=2), ControllerCounts(1, 2, 3))
-    leader.end()
-    elector.leading = False
-    assert (leader.state(), leader.counts()) == (LeaderState(leading=False), ControllerCounts(1, 2, 3))
+def test_the_metrics_of_a_candidate_have_the_queues_of_all_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = create_app(Settings(), log=None)
+    monkeypatch.setattr(app.find_engine(OverriderServer), "queue_length", lambda: 2)
+    families = [family for one in candidate_metrics(app, lambda: True) for family in one.collect()]
+    values = {family.name: family.samples[0].value for family in families}
+    assert (values["fleethook_leader"], values["fleethook_controller_queue_length"]) == (1, 2)
+    assert values["fleethook_controller_touched"] == 0

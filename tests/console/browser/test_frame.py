@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.console.sections import SECTIONS
+from fleethook.console.sections import list_sections
 from tests.console.browser.conftest import has_sideways_scroll
 from tests.serving import EXAMPLES
 
-PATHS = [one.path for one in SECTIONS]
+PATHS = [one.path for one in list_sections()]
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><a href=javascript:alert(3)>x\u202egnp.exe\u2066"
 
 
@@ -33,7 +33,7 @@ def test_a_page_fits_a_narrow_screen(console: str, open_page: Callable[..., Any]
 def test_a_page_is_readable_without_scripts(console: str, open_page: Callable[..., Any], path: str) -> None:
     page = open_page(console + path, java_script_enabled=False)
     assert page.locator("h1").inner_text()
-    assert page.get_by_role("navigation", name="Sections").get_by_role("link").count() == len(SECTIONS)
+    assert page.get_by_role("navigation", name="Sections").get_by_role("link").count() == len(list_sections())
     assert page.locator("[data-theme-toggle]").is_hidden()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.app import INDEXES
+from fleethook.app import list_indexes
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.console.lint_watch import count_findings
@@ -21,7 +21,7 @@ from tests.waiting import NET
 def test_the_overview_shows_objects_and_findings(
     start_console: Callable[..., str], open_page: Callable[..., Any]
 ) -> None:
-    store = Store(INDEXES)
+    store = Store(list_indexes())
     source = ManifestSource([EXAMPLES], store)
     source.load()
     page = open_page(start_console(EXAMPLES) + "/")

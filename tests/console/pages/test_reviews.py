@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from fleethook.app import INDEXES
+from fleethook.app import list_indexes
 from fleethook.cluster.store import Store
 from fleethook.console.context import ConsoleContext
 from fleethook.console.pages.reviews import describe_outcome, find_state
@@ -71,7 +71,7 @@ class Bench:
     """A console with recordings, whose objects a test changes."""
 
     def __init__(self, directory: Path, **fields: Any) -> None:
-        self.store = Store(INDEXES)
+        self.store = Store(list_indexes())
         context = ConsoleContext(
             self.store, records=directory, command_source="-f objects",
             reviews=ReviewIndex(directory), replay=ReviewReplay(self.store), **fields,

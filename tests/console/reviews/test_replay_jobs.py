@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from fleethook.app import INDEXES
+from fleethook.app import list_indexes
 from fleethook.cluster.store import Store
 from fleethook.console.reviews import replay_jobs
 from fleethook.console.reviews.replay_jobs import (
@@ -46,7 +46,7 @@ async def entries(tmp_path: Path) -> list[Entry]:
 
 
 async def test_the_outcome_follows_the_objects_of_the_store(entries: list[Entry]) -> None:
-    store = Store(INDEXES)
+    store = Store(list_indexes())
     replay = ReviewReplay(store)
     for document in objects():
         store.put(document)
@@ -61,7 +61,7 @@ async def test_the_outcome_follows_the_objects_of_the_store(entries: list[Entry]
 
 
 async def test_the_version_changes_with_the_objects_of_reviews() -> None:
-    store = Store(INDEXES)
+    store = Store(list_indexes())
     replay = ReviewReplay(store)
     for document in objects():
         store.put(document)
@@ -129,7 +129,7 @@ class Bench(NamedTuple):
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     """Eleven recorded reviews, one without an owner; the objects have another image now."""
     await record_workloads(tmp_path, *(workload() for _ in range(9)), workload(owners=[]))
-    store = Store(INDEXES)
+    store = Store(list_indexes())
     made = Bench(tmp_path, ReviewIndex(tmp_path), ReviewReplay(store), Worker())
     for document in objects("3.0"):
         store.put(document)

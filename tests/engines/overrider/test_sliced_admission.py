@@ -10,6 +10,7 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload, mutate_workload_in_slices
+from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.engines.overrider.plan import subject_plans
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.model.admission import AdmissionRequest, Response
@@ -125,7 +126,7 @@ async def test_concurrent_reviews_of_a_subject_compile_its_plan_once_and_let_oth
     answers = await asyncio.gather(*(call(app, "/mutate-apps-v1-deployment", one) for one in reviews))
     done = True
     await other
-    assert app.plans.compiled == 1
+    assert app.find_engine(OverriderServer).plans.compiled == 1
     assert iterations >= 8
     for one, answer in zip(reviews, answers, strict=True):
         assert answer.body == (await call(alone, "/mutate-apps-v1-deployment", one)).body
@@ -134,7 +135,7 @@ async def test_concurrent_reviews_of_a_subject_compile_its_plan_once_and_let_oth
 async def test_a_review_whose_client_goes_away_does_not_keep_others_waiting() -> None:
     app = served()
     first = asyncio.create_task(call(app, "/mutate-apps-v1-deployment", body("hangzhou")))
-    while not app.plans.size:
+    while not app.find_engine(OverriderServer).plans.size:
         await asyncio.sleep(0)
     for _ in range(3):
         await asyncio.sleep(0)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.app import Fleethook, create_app
+from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.server.metrics.consumer_metrics import ConsumerMetrics
 from fleethook.server.metrics.label_limits import OTHER, ClusterNames
 from fleethook.server.metrics.metrics import Metrics
@@ -78,7 +79,7 @@ async def test_requests_beyond_the_quota_of_a_cluster_are_refused_and_others_are
     answers = await asyncio.gather(*attacking, victim)
     assert all(answer.json()["response"]["allowed"] for answer in answers)
     assert (await ask(app, "ws2")).json()["response"]["allowed"]
-    assert app.requests.in_flight == {}
+    assert app.find_engine(DispatchServer).requests.in_flight == {}
 
 
 async def test_requests_are_counted_by_consumer(app: Fleethook) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from fleethook.app import Fleethook
 from fleethook.cluster.connection import Connection
+from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from tests.engines.dispatch.raw_reviews import encode_review
 from tests.server.direct_connections import NOBODY, SOMEBODY, Certificate, Outcome, ask, encode
 from tests.server.dispatching_app import AT_ONCE, BY_ASGI, NAMED, dispatching
@@ -41,7 +42,11 @@ async def ask_both(
         with notes.taken(app):
             outcomes.append(await ask(app, [request], direct=direct, certificate=certificate))
         texts.append(notes.texts)
-        assert (app.requests.in_flight, app.metrics.in_flight, app.bodies.total) == ({}, 0, 0)
+        assert (app.find_engine(DispatchServer).requests.in_flight, app.metrics.in_flight, app.bodies.total) == (
+            {},
+            0,
+            0,
+        )
     assert texts[0] == texts[1]
     return outcomes[0], outcomes[1]
 
@@ -152,12 +157,12 @@ async def test_a_token_that_expired_is_asked_about_again(reviewer: Reviewer, tmp
 async def test_a_review_before_the_objects_are_read_waits_for_them() -> None:
     lines: list[bytes] = []
     app = dispatching(lines.append)
-    app.synced.clear()
+    app.find_engine(DispatchServer).synced.clear()
 
     async def read() -> None:
         await asyncio.sleep(0)
         assert not lines
-        app.synced.set()
+        app.find_engine(DispatchServer).synced.set()
 
     reading = asyncio.create_task(read())
     outcome = await ask(app, [encode(REVIEW, path="/clusters/a/mutate")], direct=True)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.server.quota import FullQuotaError
 from tests.builders import workload
 from tests.engines.dispatch.builders import configuration, review, webhook, widget
@@ -126,10 +127,14 @@ def _compare_paths(world: World, requests: list[bytes], cut: int) -> None:
         app = dispatching(notes.add_line, dispatch_workspace_requests=1, **world.settings)
         with contextlib.ExitStack() as stack:
             if world.is_full:
-                stack.enter_context(app.requests.hold("a"))
+                stack.enter_context(app.find_engine(DispatchServer).requests.hold("a"))
             stack.enter_context(notes.taken(app))
             outcome = await ask(app, chunks, direct=direct, certificate=world.certificate)
-        assert (app.requests.in_flight, app.metrics.in_flight, app.bodies.total) == ({}, 0, 0)
+        assert (app.find_engine(DispatchServer).requests.in_flight, app.metrics.in_flight, app.bodies.total) == (
+            {},
+            0,
+            0,
+        )
         return outcome
 
     expected, found = asyncio.run(run(by_asgi, direct=False)), asyncio.run(run(direct, direct=True))
@@ -187,8 +192,8 @@ async def test_a_changed_webhook_applies_to_the_next_review() -> None:
 
 async def test_a_request_beyond_the_quota_is_refused_at_once() -> None:
     app = dispatching(dispatch_workspace_requests=1)
-    with app.requests.hold("a"):
-        with pytest.raises(FullQuotaError), app.requests.hold("a"):
+    with app.find_engine(DispatchServer).requests.hold("a"):
+        with pytest.raises(FullQuotaError), app.find_engine(DispatchServer).requests.hold("a"):
             pass
         outcome = await ask(app, [encode(UNASKED, path="/clusters/a/mutate")], direct=True)
     assert b'"code":429' in outcome.received

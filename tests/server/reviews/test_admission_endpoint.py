@@ -9,6 +9,8 @@ from fleethook.app import Fleethook, create_app
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.resources import DISPATCHING, INTERPRETING
 from fleethook.cluster.store.source_state import PartState, StaleError
+from fleethook.engines.dispatch.dispatch_server import DispatchServer
+from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.model.admission import AdmissionRequest, errored
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
@@ -200,7 +202,7 @@ async def test_metrics_count_by_route_operation_and_outcome_with_the_request_id_
     assert f'fleethook_review_duration_seconds_count{{route="{MUTATE}"}} 3.0' in text
     assert '# {request_id="u-1"}' in text
     assert "fleethook_reviews_in_flight 0.0" in text
-    assert f"fleethook_plan_cache_bytes {float(app.plans.size)}" in text
+    assert f"fleethook_plan_cache_bytes {float(app.find_engine(OverriderServer).plans.size)}" in text
     assert "fleethook_plan_cache_evictions_total 0.0" in text
 
 
@@ -296,7 +298,7 @@ async def test_a_server_whose_apiserver_serves_no_needed_kind_is_not_ready(
     app = create_app(Settings(kubeconfig=tmp_path / "none", dispatch_as_kcp=True, dispatch_open="loopback"), log=None)
     assert app.cluster is not None
     monkeypatch.setattr(Informer, "unserved", True)
-    app.synced.set()
+    app.find_engine(DispatchServer).synced.set()
     answer = await call(app, "/readyz", method="GET", query=b"partial=true")
     (found,) = (check for check in answer.json()["checks"] if check["name"] == "apiserver")
     assert (answer.status, found["ok"]) == (503, False)

@@ -24,8 +24,7 @@ from fleethook.cli.output.terminal import write_error
 from fleethook.cluster.kubernetes.resources import DISPATCHING, KCP, WORKSPACES, WatchedResource
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Index, ObjectKey, Store, key_of
-from fleethook.engines.dispatch.match.equivalent_resources import DEFINITION
-from fleethook.model.gvk import GroupKind
+from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.karmada import CONFIG_MAP
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 

@@ -11,8 +11,7 @@ from fleethook.cli.inputs.sources import NAMESPACED
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.cluster.store.applied_manifest import apply_manifest
-from fleethook.engines.dispatch.match.rest_mapping import guess_plural
-from fleethook.model.gvk import GroupKind
+from fleethook.model.gvk import GroupKind, guess_plural
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.patch import StrategicMergeError

@@ -2,15 +2,17 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 from msgspec import structs
 
 from fleethook.cli.output.terminal import styled, write_error, write_styled
 from fleethook.cluster.manifests.yaml_reader import ManifestError
-from fleethook.engines.dispatch.lint.codes import Finding as WebhookFinding
-from fleethook.engines.overrider.preview.manifest_findings import ManifestFinding
+
+if TYPE_CHECKING:
+    from fleethook.engines.dispatch.lint.codes import Finding as WebhookFinding
+    from fleethook.engines.overrider.preview.manifest_findings import ManifestFinding
 
 
 class ObjectRow(msgspec.Struct, frozen=True):
@@ -75,7 +77,7 @@ class Row(ObjectRow, frozen=True):
     place: str
 
 
-def make_overrider_row(one: ManifestFinding) -> Row:
+def make_overrider_row(one: "ManifestFinding") -> Row:
     """Return the row of a finding about an overrider or its subject."""
     key, finding = one.key, one.finding
     return Row(
@@ -92,7 +94,7 @@ def make_overrider_row(one: ManifestFinding) -> Row:
     )
 
 
-def make_webhook_row(one: WebhookFinding) -> Row:
+def make_webhook_row(one: "WebhookFinding") -> Row:
     """Return the row of a finding about a webhook configuration or an APIBinding."""
     return Row(
         level=one.level,

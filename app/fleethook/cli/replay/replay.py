@@ -13,9 +13,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from fleethook.app import Fleethook, Outside
+from fleethook.app import Fleethook, find_followed
 from fleethook.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail, raise_at_interrupt
-from fleethook.cli.inputs.sources import ClusterOptions, read_source, select_dispatching
+from fleethook.cli.inputs.sources import ClusterOptions, read_source
 from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import FilenameOption, InputOptions
 from fleethook.cli.output.ci_output import report_input_errors
@@ -23,15 +23,10 @@ from fleethook.cli.output.terminal import show_files
 from fleethook.cli.parameters import Argument, Option
 from fleethook.cli.replay.replay_input import Selection, find_since, list_recordings, read_recordings
 from fleethook.cli.replay.replay_output import Output, Printer, make_printer
-from fleethook.cluster.kubernetes.resources import INTERPRETING, RESOURCES, WatchedResource, karmada_config
+from fleethook.cluster.kubernetes.resources import KCP, WatchedResource
 from fleethook.cluster.registration.paths import (
-    EXPLORE,
-    INTERPRET,
     MUTATE_KARMADA,
     OBSERVE,
-    VALIDATE_CONFIG_MAP,
-    VALIDATE_CUSTOMIZATION,
-    VALIDATE_HOOKS,
     VALIDATE_KARMADA,
     VALIDATE_MUTATING,
     VALIDATE_VALIDATING,
@@ -39,43 +34,32 @@ from fleethook.cluster.registration.paths import (
 from fleethook.interpret.python_interpreter import LoadError
 from fleethook.lifetime import settle_garbage_collector
 from fleethook.model.json import as_object
-from fleethook.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
 from fleethook.recordings.read.reader import Entry
-from fleethook.recordings.replay.decision_changes import DISPATCHING as DISPATCHED
 from fleethook.recordings.replay.offline import OFFLINE
 from fleethook.recordings.replay.replay import Replayed, Replayer, batch
 from fleethook.recordings.replay.report import Report
+from fleethook.server.engine_server import Replay
 from fleethook.settings import Settings
 
-_INTERPRETED: Final = (EXPLORE, INTERPRET, VALIDATE_CONFIG_MAP, VALIDATE_CUSTOMIZATION, VALIDATE_HOOKS)
+# No object decides about these.
 _DECIDED_ALONE: Final = (MUTATE_KARMADA, OBSERVE, VALIDATE_KARMADA, VALIDATE_MUTATING, VALIDATE_VALIDATING)
 
 
-def list_resources(settings: Settings, routes: Collection[str], *, kcp: bool) -> list[WatchedResource]:
+def list_resources(app: Fleethook, routes: Collection[str], *, kcp: bool) -> list[WatchedResource]:
     """Return the resources that the engines of routes decide with, each once.
 
+    Without ``kcp``, kcp's own are left out, so that nobody needs the right to read them.
+
     Args:
-        settings: The settings of the server.
+        app: The engines with their routes.
         routes: Templates of the routes; all routes if it is empty.
         kcp: Whether the cluster is a kcp.
     """
-    engines = {_find_engine(route) for route in routes} if routes else settings.engines
-    found: dict[str, WatchedResource] = {}
-    if "overrider" in engines:
-        found |= {one.name: one for one in RESOURCES}
-    if "interpret" in engines:
-        found |= {one.name: one for one in (*INTERPRETING, karmada_config(settings.karmada_namespace))}
-    if "dispatch" in engines:
-        found |= {one.name: one for one in select_dispatching(kcp=kcp)}
-    return list(found.values())
-
-
-def _find_engine(route: str) -> str:
-    if route in _DECIDED_ALONE:
-        return ""
-    if route.startswith(DISPATCHED):
-        return "dispatch"
-    return "interpret" if route.startswith(_INTERPRETED) else "overrider"
+    of_routes = {app.engine_of_route[route] for route in routes if route not in _DECIDED_ALONE}
+    settings = app.settings.model_copy(update={"kcp": kcp})
+    followed = find_followed(settings, of_routes if routes else settings.engines)
+    needed = dict.fromkeys(one for each in followed for one in each.needed)
+    return [one for one in needed if kcp or one not in KCP]
 
 
 _KEY: Final = re.compile(r"[0-9a-f]{16}")
@@ -167,7 +151,7 @@ def replay(
     app = _build_app(settings, call=call)
     routes = _check_routes(route or (), app)
     with report_input_errors(output):
-        source = read_source(options, list_resources(settings, routes, kcp=live.kcp))
+        source = read_source(options, list_resources(app, routes, kcp=live.kcp))
     for document in source.documents:
         app.store.put(document.object)
     settle_garbage_collector()
@@ -201,9 +185,8 @@ def _read_expected(path: Path) -> list[str]:
 
 def _build_app(settings: Settings, *, call: bool) -> Fleethook:
     """Return the server's app without a source, whose webhooks answer as recorded unless they are to be called."""
-    outside = Outside(call_without_effects) if call else Outside(answer_from_records, RecordedHookLayer)
     try:
-        return Fleethook(settings, log=None, outside=outside)
+        return Fleethook(settings, log=None, replay=Replay.CALLING if call else Replay.RECORDED)
     except LoadError as error:
         fail(str(error))
 
@@ -234,8 +217,7 @@ def replay_all(app: Fleethook, entries: Iterator[Entry], take: Callable[[Replaye
                 if interrupted:
                     raise KeyboardInterrupt
         finally:
-            app.runner.close()
-            runner.run(_close_clients(app))
+            runner.run(app.close())
 
 
 @contextlib.contextmanager
@@ -259,11 +241,6 @@ def _remember_interrupt() -> Iterator[list[int]]:
         yield interrupted
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-async def _close_clients(app: Fleethook) -> None:
-    await app.hook_client.close()
-    await app.webhook_client.close()
 
 
 def _exit(report: Report, selection: Selection) -> None:

@@ -17,7 +17,7 @@ from fleethook.cli.serve.acceptor import LISTENER_VARIABLE, LOCK_VARIABLE, Worke
 from fleethook.cli.serve.server_process import run_server
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.certificate_files import CertificateError
-from fleethook.engines.dispatch.credentials.files import CredentialFileError
+from fleethook.engine import EngineStartError
 from fleethook.interpret.python_interpreter import LoadError
 from fleethook.server.logs.log_lines import LogLines
 from fleethook.server.logs.logs import configure_logging
@@ -135,7 +135,7 @@ def serve(
             served = runner.run(run_server(settings, lines))
         except (
             CertificateError,
-            CredentialFileError,
+            EngineStartError,
             LoadError,
             APIError,
             UnreachableError,

@@ -1,6 +1,5 @@
 """One process of ``fleethook serve``: it prepares the certificate, starts the leader's work and answers requests."""
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ from urllib.parse import urlsplit
 from fleethook.app import Fleethook, create_app
 from fleethook.cli.output.terminal import flush, write
 from fleethook.cli.serve.acceptor import bind, inherit_listeners
-from fleethook.cli.serve.leader import keep_selection, lead, lists_without_leader
+from fleethook.cli.serve.leader import lead, needs_leader
 from fleethook.cli.serve.server import GracefulServer
 from fleethook.cluster.certificates.certificate_files import CertificateFiles, ensure_certificates, renew_certificates
 from fleethook.cluster.certificates.tls_context import ReloadingContext
@@ -64,17 +63,14 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         workers = app.metrics.workers()
         if workers is not None:
             await start_task(workers.keep_published(), "metrics of workers")
-        listening = asyncio.Event()
 
         def report_ready(port: int) -> None:
             app.port = port
             _print_summary(app, certificates.files, port)
-            listening.set()
+            app.listening.set()
 
-        if settings.registration != "off" or settings.controls or settings.registers_interpreters:
-            await start_task(lead(settings, app, certificates.bundle, listening), "leader")
-        if lists_without_leader(settings):
-            await start_task(keep_selection(app, listening), "selection")
+        if needs_leader(app):
+            await start_task(lead(app, certificates.bundle), "leader")
         server = GracefulServer(app, reloading.context, ready=report_ready, ended=lines.flush)
         await server.serve(sockets=inherit_listeners() or bind(settings.host, settings.port))
         return server.started

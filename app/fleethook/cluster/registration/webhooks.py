@@ -24,6 +24,7 @@ from fleethook.cluster.registration.paths import (
 from fleethook.model import karmada, operator
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1
+from fleethook.settings import Settings
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 CONFIGURATION_NAME: Final = "fleethook"
@@ -87,6 +88,14 @@ def service_of(text: str) -> ServiceReference:
     namespace, _, rest = text.partition("/")
     name, _, port = rest.partition(":")
     return ServiceReference(namespace, name, int(port or 443))
+
+
+def find_reference(settings: Settings) -> Reference:
+    """Return the address of the server in its settings."""
+    if settings.webhook_url is not None:
+        return URLReference(settings.webhook_url)
+    assert settings.service is not None
+    return service_of(settings.service)
 
 
 class Webhook(NamedTuple):

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.app import Fleethook, Outside
+from fleethook.app import Fleethook
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.cluster.store.store import PARTIAL_KINDS, Stored
 from fleethook.console.paging import Paging, take_page
@@ -17,13 +17,13 @@ from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.reviews.search import Query
 from fleethook.console.reviews.summary import ReviewSummary, summarize
 from fleethook.model.gvk import GroupKind
-from fleethook.recorded_answers import RecordedHookLayer, answer_from_records
 from fleethook.recordings.read.reader import Entry
 from fleethook.recordings.replay.decision_changes import Change
 from fleethook.recordings.replay.describe import DiffLine, describe_change
 from fleethook.recordings.replay.offline import OFFLINE
 from fleethook.recordings.replay.replay import Replayed, Replayer, batch
 from fleethook.recordings.replay.report import GroupName, Report
+from fleethook.server.engine_server import Replay
 from fleethook.settings import Settings
 from fleethook.work.worker import Worker
 
@@ -38,11 +38,10 @@ class ReviewReplay:
         """Prepare.
 
         Args:
-            store: The objects, with the indexes of `fleethook.app.INDEXES`. It is still empty: the engines follow its
-                changes.
+            store: The objects, with the indexes of `fleethook.app.list_indexes`. It is still empty: the engines follow
+                its changes.
         """
-        outside = Outside(answer_from_records, RecordedHookLayer)
-        self._app: Final = Fleethook(Settings(**OFFLINE), log=None, outside=outside, store=store)
+        self._app: Final = Fleethook(Settings(**OFFLINE), log=None, replay=Replay.RECORDED, store=store)
         self._replayer: Final = Replayer(self._app.find_endpoint)
         # The calls of a review are in the context of one task, and engines may be used by one review at a time.
         self._turn: Final = asyncio.Lock()
@@ -63,9 +62,7 @@ class ReviewReplay:
 
     async def close(self) -> None:
         """End the threads and the clients of the engines."""
-        self._app.runner.close()
-        await self._app.hook_client.close()
-        await self._app.webhook_client.close()
+        await self._app.close()
 
 
 MAX_ROWS: Final = 200

@@ -5,8 +5,13 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Final, NamedTuple
 
+import msgspec
+
 from fleethook.model.formats.text import shorten
+from fleethook.model.json import JSON
 from fleethook.recordings.format import Call
+
+UNRECORDED: Final = "the call was not recorded"
 
 _MAX_TITLE: Final = 200
 
@@ -83,3 +88,10 @@ current_calls: Final[ContextVar[ReviewCalls | None]] = ContextVar("current_calls
 def find_current() -> ReviewCalls:
     """Return the calls of the review that is being replayed; without one, no call has a recorded answer."""
     return current_calls.get() or ReviewCalls()
+
+
+def read_answer(call: Call) -> JSON:
+    """Return the answer of a call; raises ValueError."""
+    if call.answer is msgspec.UNSET:
+        raise ValueError("it has neither an answer nor an error")
+    return msgspec.json.decode(call.answer)

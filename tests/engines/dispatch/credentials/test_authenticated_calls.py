@@ -14,6 +14,7 @@ from aiohttp import web
 
 from fleethook.app import create_app
 from fleethook.engines.dispatch.credentials.reloader import Credentials
+from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.outbound.client import HookClient
 from fleethook.settings import Settings
 from tests.asgi_client import call
@@ -230,4 +231,4 @@ async def test_the_server_reloads_the_files_of_its_setting(server: Server, tmp_p
         assert (check.ok, TOKEN in check.detail) == (True, False)
         assert check.detail.startswith(f"the previous credentials stay in use: {tmp_path}")
         assert await ask()
-    assert base64.b64encode(TOKEN.encode()).decode() not in repr(app.credentials)
+    assert base64.b64encode(TOKEN.encode()).decode() not in repr(app.find_engine(DispatchServer).credentials)

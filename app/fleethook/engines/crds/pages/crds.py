@@ -9,10 +9,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from fleethook.cluster.followed_cluster import Followed
+from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.cluster.store import ObjectKey
 from fleethook.console.context import ConsoleContext
 from fleethook.console.paging import take_page
 from fleethook.console.rendering import Context, render
+from fleethook.console.sections import ConsolePage, Section
 from fleethook.engines.crds.apply.crd_diff import CRDChange
 from fleethook.engines.crds.cache.cache_layout import find_data_directory
 from fleethook.engines.crds.cache.entry_record import TARBALL
@@ -42,6 +45,8 @@ from fleethook.model.formats.text import escape
 from fleethook.model.operator import KARMADA
 
 router: Final = APIRouter(prefix="/crds")
+
+PAGE: Final = ConsolePage(Section("/crds", "CRD tarballs", (KARMADA,)), router, followed=Followed(advisory=(KARMADAS,)))
 
 INSTANCES_PER_PAGE: Final = 50
 _STATUSES: Final = {Exit.USAGE: 422, Exit.NOT_CACHED: 404, Exit.INTEGRITY: 409}

@@ -9,8 +9,8 @@ from fleethook.cli.inputs.manifests import fail_input, read_values
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.hooks.hooks import PHASES
-from fleethook.engines.dispatch.match.equivalent_resources import DEFINITION
 from fleethook.engines.dispatch.review.request_plan import InputDocument, find_problem
+from fleethook.model.gvk import DEFINITION
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, cluster_of
 

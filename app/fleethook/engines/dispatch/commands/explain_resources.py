@@ -13,7 +13,6 @@ from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.commands.explain_inputs import select_all
 from fleethook.engines.dispatch.hooks.hooks import EVERY, PHASES
 from fleethook.engines.dispatch.match.equivalent_resources import (
-    DEFINITION,
     DEFINITIONS_BY_RESOURCE,
     find_equivalents,
     is_namespaced,
@@ -22,7 +21,7 @@ from fleethook.engines.dispatch.owner.schema_owner import BINDINGS_BY_RESOURCE, 
 from fleethook.engines.dispatch.owner.workspace_paths import resolve
 from fleethook.engines.dispatch.review.request_destination import ResourceName, parse_resource
 from fleethook.engines.dispatch.review.request_plan import InputDocument
-from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
+from fleethook.model.gvk import DEFINITION, GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, as_object
 from fleethook.model.kcp import API_BINDING, API_EXPORT, BOUND_DEFINITIONS, LOGICAL_CLUSTER, is_cluster
 

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Final
 
 from fleethook.cluster.manifests.yaml_reader import ManifestError, read_values
+from fleethook.engine import EngineStartError
 from fleethook.model.json import JSON, JSONObject, as_object
 
 
-class CredentialFileError(Exception):
+class CredentialFileError(EngineStartError):
     """A credential file is invalid; the message has the place, the reason and the remedy."""
 
 

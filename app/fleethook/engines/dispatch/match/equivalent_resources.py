@@ -13,11 +13,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import Index, Stored, StoreView
-from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, parse_api_version
+from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind, GroupVersionResource, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import API_RESOURCE_SCHEMA
-
-DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import Store, StoreView
-from fleethook.engines.dispatch.match.equivalent_resources import DEFINITION, SCALE, list_builtins
+from fleethook.engines.dispatch.match.equivalent_resources import SCALE, list_builtins
 from fleethook.engines.dispatch.owner.schema_owner import BINDINGS_BY_RESOURCE
-from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource
+from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind, GroupVersionResource, guess_plural
 from fleethook.model.json import JSON, as_object
 from fleethook.model.kcp import API_BINDING, API_RESOURCE_SCHEMA
 
@@ -138,12 +138,3 @@ def _list_all(store: Store) -> Iterator[_Spec]:
     for kind in (DEFINITION, API_RESOURCE_SCHEMA):
         for key in sorted(store.keys(kind)):
             yield as_object(as_object(store.get(*key)).get("spec"))
-
-
-def guess_plural(singular: str) -> str:
-    """Return the plural that apimachinery guesses for a kind in lower case."""
-    if singular.endswith("endpoints"):
-        return singular
-    if singular.endswith("s"):
-        return f"{singular}es"
-    return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"

@@ -15,6 +15,7 @@ from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FieldError, FormFieldError, FormFields
 from fleethook.console.rendering import Context, render
+from fleethook.console.sections import MUTATING, VALIDATING, ConsolePage, Section
 from fleethook.console.shared_value import KeptValue, Memo
 from fleethook.console.users.permissions import require_kind, require_read_kinds, select_permitted
 from fleethook.engines.dispatch.dispatcher import Dispatcher
@@ -31,7 +32,11 @@ from fleethook.engines.dispatch.pages.dispatch_view import (
     read_choice,
 )
 from fleethook.engines.dispatch.review.request_plan import Operation
+from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject
+from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE
+
+_NAMESPACE: Final = GroupKind("", "Namespace")
 
 
 class DispatchState(NamedTuple):
@@ -59,6 +64,14 @@ DISPATCH: Final = KeptValue(lambda context: make_state(context.store))
 
 
 router: Final = APIRouter(prefix="/dispatch")
+
+PAGE: Final = ConsolePage(
+    # Its pages ask for the other kinds themselves: each needs other ones.
+    Section("/dispatch", "Dispatch", (MUTATING, VALIDATING)),
+    router,
+    reviewed=(MUTATING, VALIDATING),
+    replayed=(API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE, DEFINITION, _NAMESPACE),
+)
 
 _OPERATIONS: Final = tuple(one.value for one in Operation)
 

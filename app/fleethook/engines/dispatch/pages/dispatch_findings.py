@@ -12,9 +12,8 @@ from fleethook.engines.dispatch.dispatcher import NAMESPACE
 from fleethook.engines.dispatch.hooks.hooks import PHASES
 from fleethook.engines.dispatch.lint.codes import CODES, MEANINGS, Finding, Level
 from fleethook.engines.dispatch.lint.lint import lint
-from fleethook.engines.dispatch.match.equivalent_resources import DEFINITION
 from fleethook.engines.dispatch.pages.dispatch_view import write_choice
-from fleethook.model.gvk import GroupKind
+from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE
 
 LEVELS: Final[tuple[Level, ...]] = ("error", "warning")

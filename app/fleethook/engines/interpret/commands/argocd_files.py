@@ -10,10 +10,9 @@ from fleethook.cluster.manifests.manifest_reader import decode_text, is_director
 from fleethook.cluster.manifests.yaml_lines import FieldLines
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, read_values
 from fleethook.cluster.store.store import key_of
-from fleethook.engines.dispatch.match.equivalent_resources import DEFINITION
 from fleethook.engines.interpret.argocd.checks import HealthCheck, Place, Remark, read_checks
 from fleethook.engines.interpret.argocd.conversion import HealthTest
-from fleethook.model.gvk import GroupVersionKind, gvk_of
+from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of
 from fleethook.model.json import JSON, JSONObject, as_object
 
 SCRIPT: Final = "health.lua"

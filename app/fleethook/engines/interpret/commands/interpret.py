@@ -29,7 +29,6 @@ from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store.store import key_of
-from fleethook.engines.dispatch.match.equivalent_resources import DEFINITION
 from fleethook.engines.interpret.chain import ChainError, Step
 from fleethook.engines.interpret.commands.interpret_chain import build_chain, explain_error, read_rules
 from fleethook.engines.interpret.commands.interpret_check import check
@@ -49,6 +48,7 @@ from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.question import Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.formats.fixed_addresses import FixedAddresses
+from fleethook.model.gvk import DEFINITION
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import ConventionsMode
 from fleethook.outbound.client import HookClient

@@ -24,7 +24,7 @@ from fleethook.interpret.question import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.asked_calls import AskedCall
 from fleethook.model.formats.size import count_values
-from fleethook.model.gvk import GroupKind, GroupVersionKind
+from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes
 from fleethook.model.karmada import (
     API_VERSION,
@@ -45,7 +45,6 @@ from fleethook.work.worker import Worker
 # thread, because applying a patch may take long.
 _SHORT_ANSWER: Final = 16 * 1024
 _SMALL_OBJECT: Final = 10_000
-_DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
 def _list_definition_kinds(_cluster: str, definition: Stored) -> list[tuple[str, str]]:
@@ -53,7 +52,8 @@ def _list_definition_kinds(_cluster: str, definition: Stored) -> list[tuple[str,
     return [(str(spec.get("group") or ""), str(as_object(spec.get("names")).get("kind") or ""))]
 
 
-DEFINITIONS_BY_KIND: Final = Index("definitions_by_kind", _DEFINITION, _list_definition_kinds)
+DEFINITIONS_BY_KIND: Final = Index("definitions_by_kind", DEFINITION, _list_definition_kinds)
+INDEXES: Final = (DEFINITIONS_BY_KIND,)
 
 
 class _Response(NamedTuple):

@@ -10,10 +10,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from fleethook.cluster.kubernetes.resources import DEFINITIONS
 from fleethook.cluster.store import Store
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FieldError, FormFields
 from fleethook.console.rendering import Context, render
+from fleethook.console.sections import ConsolePage, Section
 from fleethook.console.shared_value import KeptValue, Memo
 from fleethook.engines.interpret.pages.interpreters_view import (
     INTERPRETED,
@@ -34,7 +36,13 @@ from fleethook.engines.interpret.pages.playground import (
     number_lines,
     run_form,
 )
-from fleethook.model.karmada import Operation
+from fleethook.model.karmada import (
+    CONFIG_MAP,
+    CUSTOMIZATION,
+    EXPLORING_CONFIGURATION,
+    INTERPRETER_CONFIGURATION,
+    Operation,
+)
 from fleethook.work.worker import Worker
 
 _MAX_RUNNING: Final = 2
@@ -76,6 +84,14 @@ INTERPRETERS: Final = KeptValue(make_state)
 
 
 router: Final = APIRouter(prefix="/interpreters")
+
+_INTERPRETING: Final = (CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION)
+
+PAGE: Final = ConsolePage(
+    Section("/interpreters", "Interpreters", _INTERPRETING, (DEFINITIONS.group_kind, CONFIG_MAP)),
+    router,
+    replayed=(*_INTERPRETING, CONFIG_MAP),
+)
 
 _OPERATIONS: Final = tuple(one.value for one in OPERATIONS)
 

@@ -15,7 +15,7 @@ from fleethook.engines.interpret.lua.customizations import Customizations
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.python_interpreter import Interpreter
 from fleethook.interpret.question import Question
-from fleethook.model.gvk import GroupKind, GroupVersionKind
+from fleethook.model.gvk import DEFINITION, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, ConventionsMode, Operation
 from fleethook.outbound.client import HookClient
@@ -28,8 +28,7 @@ OPERATIONS: Final = tuple(Operation)
 PAGE_ROWS: Final = 100
 
 _EVERY: Final = "*"
-_DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
-INTERPRETED: Final = (*CONFIGURATIONS, CUSTOMIZATION, _DEFINITION, CONFIG_MAP)
+INTERPRETED: Final = (*CONFIGURATIONS, CUSTOMIZATION, DEFINITION, CONFIG_MAP)
 """The kinds that configure interpreters."""
 
 
@@ -152,7 +151,7 @@ def list_documents(view: StoreView) -> Iterator[JSONObject]:
 
 def _list_defined(view: StoreView) -> Iterator[GroupVersionKind]:
     """Yield the served kinds of CustomResourceDefinitions."""
-    for document in view.each("", _DEFINITION):
+    for document in view.each("", DEFINITION):
         spec = as_object(document.get("spec"))
         kind = as_object(spec.get("names")).get("kind")
         for version in map(as_object, _list(spec.get("versions"))):

@@ -11,14 +11,13 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.model.crd import RESOURCES, custom_resource_definition
-from fleethook.model.gvk import GroupKind
+from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import GROUP, VERSION, YURT_APP_OVERRIDER
 
 _log: Final = logging.getLogger(__name__)
 
 MUTATING_CONFIGURATION: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")
-DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 # pkg/yurtmanager/webhook/deploymentrender/v1alpha1/deploymentrender_webhook.go, OpenYurt v1.4.4.
 _RENDER_PATH: Final = "/mutate-apps-v1-deployment"

@@ -3,11 +3,10 @@
 from typing import Final
 
 from fleethook.cluster.store import StoreView
-from fleethook.model.gvk import GroupKind
+from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON
 
-_DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _NODE_POOLS: Final = f"nodepools.{GROUP}"
 # OpenYurt 1.7 added this version of NodePools and removed the controller of YurtAppDaemons (CHANGELOG.md, pull requests
 # 2266 and 2309). It still installs the CustomResourceDefinition of YurtAppDaemons.
@@ -17,7 +16,7 @@ _CONVERTED: Final = "templateType"
 
 def has_no_daemon_controller(store: StoreView, cluster: str) -> bool:
     """Return whether a cluster's OpenYurt is too new to have a controller for YurtAppDaemons."""
-    definition = store.get(cluster, _DEFINITION, "", _NODE_POOLS)
+    definition = store.get(cluster, DEFINITION, "", _NODE_POOLS)
     if definition is not None:
         versions = map(as_object, as_object(definition.get("spec")).get("versions") or ())
         return any(version.get("name") == _VERSION_SINCE_1_7 and version.get("served") for version in versions)

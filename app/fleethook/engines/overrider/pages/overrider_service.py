@@ -92,7 +92,7 @@ def _show(key: CellKey, title: str, states: Mapping[CellKey, CellState]) -> Show
 
 
 if TYPE_CHECKING:
-    from fleethook.lifetime import Cluster
+    from fleethook.cluster.followed_cluster import Cluster
 
 # A diff compares at most some thousand lines in a thread, and the editor decodes at most 1 MiB there.
 _TURN: Final = "overriders"

@@ -10,11 +10,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from fleethook.cluster.followed_cluster import Followed
+from fleethook.cluster.kubernetes.resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
 from fleethook.console.paging import Paging
 from fleethook.console.rendering import Context, render
+from fleethook.console.sections import ConsolePage, Section
 from fleethook.console.shared_value import KeptValue
 from fleethook.console.yaml_paths import format_value
 from fleethook.engines.overrider.pages.cell_state import LABELS
@@ -38,8 +41,21 @@ from fleethook.engines.overrider.pages.overrider_links import (
     parse_query,
 )
 from fleethook.engines.overrider.pages.overrider_service import EditView, make_service
+from fleethook.engines.overrider.subject.bound_workloads import WORKLOAD_INDEXES
+from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 
 router: Final = APIRouter(prefix="/overriders")
+
+_SUBJECTS: Final = (YURT_APP_SET, YURT_APP_DAEMON, NODE_POOL)
+
+PAGE: Final = ConsolePage(
+    Section("/overriders", "Overriders", (YURT_APP_OVERRIDER, *_SUBJECTS, *(one.group_kind for one in WORKLOADS))),
+    router,
+    indexes=tuple(WORKLOAD_INDEXES.values()),
+    followed=Followed(advisory=WORKLOADS),
+    reviewed=(YURT_APP_OVERRIDER,),
+    replayed=_SUBJECTS,
+)
 
 _SERVICE: Final = KeptValue(make_service)
 

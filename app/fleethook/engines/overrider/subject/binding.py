@@ -47,6 +47,7 @@ def _find_subject_keys(_cluster: str, overrider: JSONObject) -> Iterable[Subject
 
 
 OVERRIDERS_BY_SUBJECT: Final = Index("overriders_by_subject", YURT_APP_OVERRIDER, _find_subject_keys)
+INDEXES: Final = (OVERRIDERS_BY_SUBJECT,)
 
 
 def select_overriders(namespace: str, kind: str, name: str) -> FieldSelection:

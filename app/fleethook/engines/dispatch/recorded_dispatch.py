@@ -1,12 +1,10 @@
-"""The parts of the engines that leave the process, with answers from the record of the review that is replayed.
+"""The parts of the dispatcher that leave the process, with answers from the record of the review that is replayed.
 
 Each one answers as it did when the review was recorded, with the same error if it failed. A call without a recorded
 answer fails as a webhook fails that cannot be reached; the review counts as undecidable then, so its answer is ignored.
 """
 
 from typing import Any, Final, NoReturn
-
-import msgspec
 
 from fleethook.cel.evaluation import AccessDecision
 from fleethook.cluster.store import ObjectKey, Store
@@ -25,20 +23,14 @@ from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
 from fleethook.engines.dispatch.match.attributes import Attributes
 from fleethook.engines.dispatch.request_limits import Decisions, Questions
-from fleethook.engines.interpret.chain import IgnoredError
-from fleethook.engines.interpret.hooks.hook_configuration import Hook as InterpreterHook
-from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
-from fleethook.interpret.question import Answer, Question
-from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.outbound.client import HookClient, Parties
 from fleethook.recordings.format import Call
-from fleethook.recordings.replay.recorded_calls import CallName, ReviewCalls, find_current
+from fleethook.recordings.replay.recorded_calls import UNRECORDED, CallName, ReviewCalls, find_current, read_answer
 
 _WITHOUT_EFFECTS: Final = ("None", "NoneOnDryRun")
-_UNRECORDED: Final = "the call was not recorded"
 
 
 def answer_from_records(store: Store, dependencies: Dependencies) -> Dependencies:
@@ -69,7 +61,7 @@ def call_without_effects(store: Store, dependencies: Dependencies) -> Dependenci
         calls.note_asked(title := CallName("webhook", hook.configuration, hook.name))
         if hook.side_effects not in _WITHOUT_EFFECTS:
             calls.note_missing(title, f"it has side effects (sideEffects: {hook.side_effects}), so it is not called")
-            raise CallingError(hook.name, _UNRECORDED)
+            raise CallingError(hook.name, UNRECORDED)
         return await call(relevant, *arguments, **rest)
 
     return answer_from_records(store, dependencies)._replace(
@@ -88,15 +80,15 @@ async def _call_webhook(
     key = name_hook(hook)
     call = calls.take("webhook", hook.name, key, cluster=hook.cluster, configuration=hook.configuration)
     if call is None:
-        raise CallingError(hook.name, _UNRECORDED)
+        raise CallingError(hook.name, UNRECORDED)
     title = CallName("webhook", hook.configuration, hook.name)
     try:
         if call.error:
             raise decode_failure(hook.name, call.failure or {})
-        return decode_response(as_object(_read_answer(call)))
+        return decode_response(as_object(read_answer(call)))
     except ValueError as error:
         calls.note_missing(title, f"its recorded answer cannot be read: {error}")
-        raise CallingError(hook.name, _UNRECORDED) from error
+        raise CallingError(hook.name, UNRECORDED) from error
 
 
 async def _authorize(cluster: str, questions: Questions) -> Decisions:
@@ -107,14 +99,14 @@ async def _authorize(cluster: str, questions: Questions) -> Decisions:
 def _decide(calls: ReviewCalls, cluster: str, key: str) -> AccessDecision:
     call = calls.take("read", ACCESS_REVIEW, key, cluster=cluster)
     if call is None:
-        return AccessDecision(allowed=False, error=_UNRECORDED)
+        return AccessDecision(allowed=False, error=UNRECORDED)
     if call.error:
         _raise_refusal(call)
     try:
-        answer = as_object(_read_answer(call))
+        answer = as_object(read_answer(call))
     except ValueError as error:
         calls.note_missing(CallName("read", "", ACCESS_REVIEW), f"its recorded answer cannot be read: {error}")
-        return AccessDecision(allowed=False, error=_UNRECORDED)
+        return AccessDecision(allowed=False, error=UNRECORDED)
     reason, problem = (str(answer.get(member) or "") for member in ("reason", "error"))
     return AccessDecision(allowed=answer.get("allowed") is True, reason=reason, error=problem)
 
@@ -129,10 +121,10 @@ class _NamespaceReader:
         calls = find_current()
         call = calls.take("read", NAMESPACE.kind, name, cluster=cluster)
         if call is None:
-            raise internal(_UNRECORDED)
+            raise internal(UNRECORDED)
         if call.error:
             _raise_refusal(call)
-        metadata: JSONObject = {"name": name, "labels": as_object(_read_answer(call)).get("labels")}
+        metadata: JSONObject = {"name": name, "labels": as_object(read_answer(call)).get("labels")}
         if cluster:
             metadata["annotations"] = {CLUSTER_ANNOTATION: cluster}
         self._store.put({"apiVersion": "v1", "kind": NAMESPACE.kind, "metadata": metadata})
@@ -154,41 +146,12 @@ class _RecordedConverter(ObjectConverter):
         key = f"convert/{source}/{kind.api_version}"
         call = find_current().take("webhook", source, key, cluster=parties.owner, configuration="conversion")
         if call is None:
-            raise ConversionError(_UNRECORDED)
+            raise ConversionError(UNRECORDED)
         if call.error:
             if call.failure:
                 _raise_refusal(call)
             raise ConversionError(call.error)
-        return _read_answer(call)
-
-
-class RecordedHookLayer(WebhookLayer):
-    """Finds the webhooks of interpreters as a server does, and answers as they did."""
-
-    async def _ask(self, hook: InterpreterHook, question: Question) -> Answer:
-        configuration, _, name = hook.uid.partition("/")
-        calls, key = find_current(), f"{question.operation.value}/{hook.uid}"
-        call = calls.take("webhook", name, key, cluster="", configuration=configuration)
-        if call is None:
-            raise InterpretError(_UNRECORDED, code=500)
-        if call.error:
-            failure = call.failure or {}
-            if failure.get("ignored") is True:
-                raise IgnoredError(call.error)
-            code = failure.get("code")
-            raise InterpretError(call.error, code=code if isinstance(code, int) else 500)
-        try:
-            return Answer(**as_object(_read_answer(call)))
-        except (TypeError, ValueError) as error:
-            calls.note_missing(CallName("webhook", configuration, name), f"its recorded answer cannot be read: {error}")
-            raise InterpretError(_UNRECORDED, code=500) from error
-
-
-def _read_answer(call: Call) -> JSON:
-    """Return the answer of a call; raises ValueError."""
-    if call.answer is msgspec.UNSET:
-        raise ValueError("it has neither an answer nor an error")
-    return msgspec.json.decode(call.answer)
+        return read_answer(call)
 
 
 def _raise_refusal(call: Call) -> NoReturn:

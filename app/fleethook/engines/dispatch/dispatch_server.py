@@ -1,0 +1,203 @@
+"""The engine of dispatching in a running server: the dispatcher, the rules for its callers, and its checks."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client.registry import Collector
+
+from fleethook.cluster.followed_cluster import Followed
+from fleethook.cluster.kubernetes.resources import DISPATCHING, WORKSPACES
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.engines.dispatch.credentials.reloader import Credentials
+from fleethook.engines.dispatch.dispatcher import Dispatcher
+from fleethook.engines.dispatch.factory import build_dispatcher
+from fleethook.engines.dispatch.hooks.own_endpoints import Address, OwnEndpoints, list_own_addresses
+from fleethook.engines.dispatch.recorded_dispatch import answer_from_records, call_without_effects
+from fleethook.engines.dispatch.request_limits import RequestLimits
+from fleethook.engines.dispatch.review.access import ClusterAccess, is_open, log_access, needed_credentials
+from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
+from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext
+from fleethook.engines.dispatch.review.tokens import Tokens
+from fleethook.engines.dispatch.routes import dispatch_routes
+from fleethook.engines.dispatch.validation.validator import ConfigurationValidator
+from fleethook.fairness.slots import Limits, Slots
+from fleethook.model.formats.fixed_addresses import parse_fixed_addresses
+from fleethook.outbound.call_slots import Quotas
+from fleethook.outbound.client import HookClient
+from fleethook.outbound.hops import OUTGOING
+from fleethook.server.callers import NamedCallers
+from fleethook.server.engine_server import BackgroundTask, EngineServer, Replay, ServerContext
+from fleethook.server.health import Check
+from fleethook.server.metrics.call_metrics import CallSlots
+from fleethook.server.protocol.capacity import log_contradictions
+from fleethook.server.quota import RequestQuota
+from fleethook.server.reviews.admission_endpoint import ReviewRoute
+from fleethook.settings import Settings
+
+# The part of the connections on which bodies may arrive at a time before their logical cluster is known.
+_UNKNOWN_SHARE: Final = 8
+_ONE_SHARD: Final = (
+    "only one shard of the kcp is read; if the kcp has several, set kcp_cache_kubeconfig, so that the APIExports and "
+    "webhooks of providers on other shards are known"
+)
+_NAMES: Final = frozenset(one.name for one in DISPATCHING)
+_REPLACE: Final = {None: None, Replay.RECORDED: answer_from_records, Replay.CALLING: call_without_effects}
+
+
+def list_resources(settings: Settings) -> Followed:
+    """Return the kinds that dispatching depends on."""
+    # Only a kcp has Workspaces, and roles for other apiservers need not grant them.
+    spare = () if settings.kcp else (WORKSPACES,)
+    return Followed([one for one in DISPATCHING if one not in spare], spare)
+
+
+class DispatchServer(EngineServer):
+    """Dispatches reviews of logical clusters, and checks webhook configurations.
+
+    Attributes:
+        synced: Set once all objects that dispatching needs are read.
+        client: Calls webhooks.
+        credentials: The credentials for webhooks, None without a file.
+        requests: Counts the requests of logical clusters.
+    """
+
+    def __init__(self, context: ServerContext) -> None:
+        """Prepare."""
+        super().__init__(context)
+        settings, capacity = context.settings, context.capacity
+        self.synced: Final = asyncio.Event()
+        if context.cluster is None:
+            self.synced.set()
+        self.client: Final = HookClient(
+            allow_private=settings.calls_private_webhooks,
+            fixed=parse_fixed_addresses(settings.resolve),
+            quotas=Quotas(
+                connections=settings.dispatch_workspace_connections,
+                calls=settings.dispatch_workspace_calls,
+                total=settings.dispatch_calls,
+            ),
+            headers=OUTGOING,
+        )
+        config_file = settings.admission_control_config_file
+        self.credentials: Final = None if config_file is None else Credentials(config_file)
+        self.requests: Final = RequestQuota(capacity.workspace_requests, total=capacity.connections)
+
+    def routes(self) -> list[ReviewRoute]:
+        """Return the routes of logical clusters and of webhook configurations."""
+        dispatcher = self._build_dispatcher()
+        unknown = max(2, self.context.capacity.connections // _UNKNOWN_SHARE)
+        validate = ConfigurationValidator(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).review
+        context = DispatchContext(
+            dispatcher,
+            self.context.store,
+            self.synced,
+            self._find_stale,
+            self._make_access(),
+            self.requests,
+            refusals=Slots(Limits(sys.maxsize, each=1)),
+            unknown=Slots(Limits(unknown, reserved=unknown // 2)),
+        )
+        return [
+            *dispatch_routes(context, validate),
+            *annotated_routes(context, NamedCallers(self.context.settings.dispatch_callers)),
+        ]
+
+    def _build_dispatcher(self) -> Dispatcher:
+        cluster, settings = self.context.cluster, self.context.settings
+        return build_dispatcher(
+            self.context.store,
+            self.client,
+            observe=self.context.metrics.count_webhook_call,
+            post=None if cluster is None else cluster.connection.json,
+            live=None if cluster is None else cluster.source,
+            as_kcp=settings.dispatch_as_kcp,
+            share=settings.dispatch_share_time,
+            find_credential=None if self.credentials is None else self.credentials.find,
+            limits=RequestLimits(
+                webhooks=settings.dispatch_request_webhooks,
+                access_reviews=settings.dispatch_request_access_reviews,
+                cel_cost=settings.dispatch_cel_budget,
+            ),
+            own=OwnEndpoints(self._list_addresses),
+            replace=_REPLACE[self.context.replay],
+            traces=self.context.traces_calls,
+        )
+
+    def _list_addresses(self) -> list[Address]:
+        """Return the addresses of this server, to skip webhooks that point at it. The port is known once it listens."""
+        settings = self.context.settings
+        names = (*settings.dns_names, settings.host)
+        return list_own_addresses(
+            service=settings.service, webhook_url=settings.webhook_url, names=names, port=self.context.find_port()
+        )
+
+    def _make_access(self) -> ClusterAccess:
+        """Return the rules for callers of the routes of logical clusters."""
+        settings, cluster, tokens = self.context.settings, self.context.cluster, None
+        if cluster is not None:
+            tokens = Tokens(
+                cluster.connection.json,
+                cluster.source,
+                seconds=settings.dispatch_token_seconds,
+                audiences=settings.dispatch_token_audiences,
+            )
+        if self.context.replay is None:
+            log_access(settings)
+            log_contradictions(settings, self.context.capacity)
+        callers, lack = NamedCallers(settings.dispatch_callers), needed_credentials(settings)
+        return ClusterAccess(is_open=is_open(settings), callers=callers, tokens=tokens, lack=lack)
+
+    def _find_stale(self) -> str:
+        """Return the reason to refuse dispatching because objects may be outdated, ``""`` if there is none.
+
+        With outdated bindings, the owner of a schema, and so its webhooks, may be wrong.
+        """
+        source, cluster, settings = self.context.source, self.context.cluster, self.context.settings
+        if isinstance(source, ManifestSource) and not source.synced:
+            return f"manifests were not read: {'; '.join(source.errors.values())}"
+        if cluster is None:
+            return ""
+        if cluster.source.finds_nothing:
+            return cluster.lack
+        if settings.dispatch_as_kcp:
+            return ""
+        parts = (part for part in cluster.source.parts() if part.name in _NAMES)
+        silent = (part for part in parts if (part.age or 0.0) > settings.stale_after)
+        return "; ".join(f"no update of {part.name} from the apiserver for {part.age:.0f} s" for part in silent)
+
+    def checks(self) -> Iterator[Check]:
+        """Yield the checks of the credentials, and of the shards of a kcp."""
+        if self.credentials is not None and self.credentials.problem:
+            detail = f"the previous credentials stay in use: {self.credentials.problem}"
+            yield Check("credentials", ok=True, detail=detail)
+        cluster = self.context.cluster
+        if cluster is not None and self.context.settings.kcp and cluster.cache is None:
+            yield Check("shards", ok=True, detail=_ONE_SHARD)
+
+    def collectors(self) -> Iterator[Collector]:
+        """Yield the metrics of webhook calls."""
+        yield CallSlots(self.client)
+        yield from self.context.metrics.consumers.gauges(lambda: self.requests.in_flight, self.client.slots.by_consumer)
+
+    async def open(self) -> None:
+        """Open the client."""
+        await self.client.open()
+
+    async def close(self) -> None:
+        """Close the client."""
+        await self.client.close()
+
+    def tasks(self) -> Iterator[BackgroundTask]:
+        """Yield the tasks that follow the credentials, and wait for the first objects."""
+        if self.credentials is not None:
+            yield "credentials of webhooks", self.credentials.follow()
+        if self.context.cluster is not None:
+            yield "first sync of dispatching", self._wait_synced()
+
+    async def _wait_synced(self) -> None:
+        assert self.context.cluster is not None
+        needed = list_resources(self.context.settings).needed
+        await self.context.cluster.source.wait_synced([one.group_kind for one in needed])
+        self.synced.set()

@@ -1,0 +1,26 @@
+"""The engine that dispatches reviews to the webhooks of logical clusters."""
+
+from typing import Final
+
+from fleethook.engine import Engine, EngineCommand
+
+_FOLDER: Final = "fleethook.engines.dispatch"
+
+ENGINE: Final = Engine(
+    name="dispatch",
+    order=20,
+    server=f"{_FOLDER}.dispatch_server:DispatchServer",
+    resources=f"{_FOLDER}.dispatch_server:list_resources",
+    indexes=f"{_FOLDER}.owner.schema_owner:INDEXES",
+    commands={
+        "explain": EngineCommand(
+            f"{_FOLDER}.commands.explain:explain",
+            "List the webhooks that a request is sent to, and the reason for skipping each other one.",
+        ),
+        "webhook": EngineCommand(
+            f"{_FOLDER}.commands.webhook:webhook", "Test admission webhooks before they are registered."
+        ),
+    },
+    page=f"{_FOLDER}.pages.dispatch:PAGE",
+)
+"""All that the engine contributes."""

@@ -1,0 +1,127 @@
+"""The engine of interpreters in a running server: the chain of layers, its checks, and the tasks of the leader."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+from prometheus_client.registry import Collector
+
+from fleethook.cluster.followed_cluster import Followed
+from fleethook.cluster.kubernetes.resources import INTERPRETING, karmada_config
+from fleethook.cluster.registration.paths import INTERPRET
+from fleethook.cluster.registration.webhooks import find_reference
+from fleethook.engines.interpret.conventions.layer import make_conventions_layer
+from fleethook.engines.interpret.hooks.recorded_hooks import RecordedHookLayer
+from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
+from fleethook.engines.interpret.layers import assemble_chain
+from fleethook.engines.interpret.lua.customizations import Customizations
+from fleethook.engines.interpret.lua.refusal_events import record_refusals
+from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.lua.script_admission import validate_scripts_in_slices
+from fleethook.engines.interpret.lua.vm import ScriptLimits
+from fleethook.engines.interpret.routes import interpret_routes
+from fleethook.interpret.python_interpreter import load
+from fleethook.model.formats.fixed_addresses import parse_fixed_addresses
+from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION
+from fleethook.outbound.client import HookClient
+from fleethook.server.engine_server import EngineServer, Leadership, Replay, ServerContext
+from fleethook.server.health import Check
+from fleethook.server.metrics.metrics import script_gauges
+from fleethook.server.reviews.admission_endpoint import ReviewRoute
+from fleethook.settings import Settings
+
+
+def list_resources(settings: Settings) -> Followed:
+    """Return the kinds that interpreters depend on."""
+    return Followed((*INTERPRETING, karmada_config(settings.karmada_namespace)))
+
+
+class InterpretServer(EngineServer):
+    """Interprets resources, and checks the objects that define interpreters.
+
+    Attributes:
+        client: Calls webhooks of interpreters.
+        customizations: The scripts of customizations in the store.
+        runner: Runs scripts.
+        chain: The layers of interpreters.
+    """
+
+    def __init__(self, context: ServerContext) -> None:
+        """Prepare; raises `fleethook.interpret.python_interpreter.LoadError`."""
+        super().__init__(context)
+        settings, store = context.settings, context.store
+        self.leads = settings.registers_interpreters
+        self.client: Final = HookClient(allow_private=True, fixed=parse_fixed_addresses(settings.resolve))
+        self.customizations: Final = Customizations(store, namespace=settings.karmada_namespace)
+        self.runner: Final = Runner(
+            ScriptLimits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20)
+        )
+        self.runner.prepare()
+        make_hooks = RecordedHookLayer if context.replay is Replay.RECORDED else WebhookLayer
+        self.chain: Final = assemble_chain(
+            self.customizations,
+            make_hooks(store, self.client, observe=context.metrics.count_hook_call),
+            [one for source in settings.interpreters for one in load(source)],
+            self.runner,
+            bundle=store if settings.bundle else None,
+            observe=context.metrics.count_script,
+            traces=context.traces_calls,
+            conventions=make_conventions_layer(store, settings.interpret_conventions),
+        )
+
+    def routes(self) -> list[ReviewRoute]:
+        """Return the routes of questions and of the admission of interpreters."""
+        store, settings = self.context.store, self.context.settings
+        validate = partial(
+            validate_scripts_in_slices, store=store, runner=self.runner, namespace=settings.karmada_namespace
+        )
+        return interpret_routes(self.chain, validate, slices=self.context.slices)
+
+    def checks(self) -> Iterator[Check]:
+        """Yield a check for each customization that is not used in its newest version."""
+        for refused in self.customizations.refused():
+            yield Check("customizations", ok=True, detail=refused.text)
+
+    def collectors(self) -> Iterator[Collector]:
+        """Return the gauges of scripts."""
+        return script_gauges(self.customizations.counts)
+
+    async def open(self) -> None:
+        """Open the client."""
+        await self.client.open()
+
+    async def close(self) -> None:
+        """End the threads of scripts, and close the client."""
+        self.runner.close()
+        await self.client.close()
+
+    async def lead(self, leadership: Leadership) -> None:
+        """Report refused customizations as events, and register the server with Karmada."""
+        from fleethook.cluster.events import Recorder  # noqa: PLC0415 - only leaders need it
+
+        recorder = Recorder(leadership.connection, component="fleethook", now=lambda: datetime.now(UTC))
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(record_refusals(self.customizations, recorder), name="customizations")
+            if self.context.settings.registers_interpreters:
+                tasks.create_task(self._register(leadership), name="interpreters")
+
+    async def _register(self, leadership: Leadership) -> None:
+        from fleethook.engines.interpret.hooks.interpreter_registrar import (  # noqa: PLC0415 - only leaders need it
+            InterpreterRegistrar,
+            encode_ca_bundle,
+        )
+
+        cluster, bundle = self.context.cluster, leadership.bundle
+        assert cluster is not None
+        # Rules without the customizations would make Karmada use its own interpreters for a moment.
+        await cluster.source.wait_synced((CUSTOMIZATION, CONFIG_MAP, INTERPRETER_CONFIGURATION))
+        reference = find_reference(self.context.settings)
+        registrar = InterpreterRegistrar(
+            leadership.connection,
+            self.context.store,
+            answers=self.chain.answers,
+            client_config=lambda: {**reference.client_config(INTERPRET), "caBundle": encode_ca_bundle(bundle())},
+        )
+        await registrar.run()

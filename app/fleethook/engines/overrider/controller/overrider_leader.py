@@ -1,0 +1,110 @@
+"""The tasks of the leader for overriders: the controller, the policies, and the selection of the webhooks."""
+
+import asyncio
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from fleethook.cluster.leader_metrics import ControllerCounts, ControllerMetrics
+from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
+from fleethook.engines.overrider.controller.selection import runs_selection, write_selection
+from fleethook.engines.overrider.openyurt.openyurt_conflicts import OpenYurtConflicts
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.policies.mode import Mode
+from fleethook.engines.overrider.subject.bound_subjects import WEBHOOK_CONFIGURATION
+from fleethook.lifetime import pause_garbage_collector
+from fleethook.server.engine_server import Leadership, ServerContext
+
+if TYPE_CHECKING:
+    from fleethook.engines.overrider.controller.controller import OverriderController
+    from fleethook.engines.overrider.policies.policy_keeper import PolicyKeeper
+
+
+class OverriderLeader:
+    """Runs the tasks while this replica leads, and keeps the counts of its controller.
+
+    Attributes:
+        metrics: The counts, for Prometheus.
+    """
+
+    def __init__(self, context: ServerContext, plans: PlanCache, conflicts: OpenYurtConflicts | None) -> None:
+        """Prepare; arguments as the attributes of `fleethook.engines.overrider.overrider_server.OverriderServer`."""
+        self._context: Final = context
+        self._plans: Final = plans
+        self._conflicts: Final = conflicts
+        self._controller: OverriderController | None = None
+        self._last_counts = ControllerCounts()
+        self.metrics: Final = ControllerMetrics(self._counts)
+
+    def queue_length(self) -> int:
+        """Return the length of the controller's queue, 0 without a controller."""
+        return 0 if self._controller is None else len(self._controller.queue)
+
+    def _counts(self) -> ControllerCounts:
+        """Return the counts of the running controller, or of the last one."""
+        controller = self._controller
+        if controller is None:
+            return self._last_counts
+        workloads = controller.workloads
+        return ControllerCounts(reconciled=controller.reconciled, touched=workloads.touched, failed=workloads.failed)
+
+    async def run(self, leadership: Leadership) -> None:
+        """Run each task that the settings ask for until cancelled, then drop the controller with its queue."""
+        settings = self._context.settings
+        if not settings.controls:
+            return
+        changed = asyncio.Event()
+        policies = self._make_policy_keeper(leadership, changed) if runs_selection(settings) else None
+        self._controller = self._make_controller(leadership, policies)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._controller.run(), name="controller")
+                if policies is not None:
+                    selection = write_selection(self._context, leadership.connection, policies.exempt, changed)
+                    tasks.create_task(selection, name="selection")
+        finally:
+            self._last_counts, self._controller = self._counts(), None
+
+    def _make_controller(self, leadership: Leadership, policies: "PolicyKeeper | None") -> "OverriderController":
+        # Imported here because servers that do not lead do not need them.
+        from fleethook.engines.overrider.controller.controller import OverriderController  # noqa: PLC0415
+        from fleethook.engines.overrider.controller.workload_client import WriteLimits  # noqa: PLC0415
+
+        context, settings = self._context, self._context.settings
+        assert context.cluster is not None
+        return OverriderController(
+            leadership.connection,
+            context.store,
+            context.cluster.source,
+            self._plans,
+            limits=WriteLimits(settings.controller_rate, settings.controller_concurrency),
+            resync_seconds=settings.resync_interval,
+            absent_seconds=settings.discovery_interval,
+            registered=leadership.registered,
+            policies=policies,
+            slices=context.slices,
+            reading=pause_garbage_collector,
+            openyurt_conflict=(lambda: "") if self._conflicts is None else self._conflicts.describe,
+        )
+
+    def _make_policy_keeper(self, leadership: Leadership, changed: asyncio.Event) -> "PolicyKeeper":
+        # Imported here for the same reason.
+        from fleethook.engines.overrider.policies.policy_client import PolicyClient  # noqa: PLC0415
+        from fleethook.engines.overrider.policies.policy_keeper import PolicyKeeper  # noqa: PLC0415
+        from fleethook.engines.overrider.policies.policy_watch import PolicyWatch  # noqa: PLC0415
+
+        settings, cluster = self._context.settings, self._context.cluster
+        assert cluster is not None
+        read_edits = partial(
+            cluster.source.read_one, WEBHOOK_CONFIGURATION, cluster="", namespace="", name=CONFIGURATION_NAME
+        )
+        return PolicyKeeper(
+            PolicyClient(leadership.connection, owner=settings.policy_owner or ""),
+            PolicyWatch(leadership.connection, absent_seconds=settings.discovery_interval),
+            self._context.store,
+            default=Mode(settings.overrider_mode),
+            limit=settings.policy_limit,
+            time=time.monotonic,
+            read_edits=read_edits,
+            changed=changed.set,
+        )

@@ -1,0 +1,177 @@
+"""The engine of overriders in a running server: its plans, routes, checks and tasks."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client.registry import Collector
+
+from fleethook.cluster.api_errors import UnreachableError
+from fleethook.cluster.followed_cluster import Cluster, Followed
+from fleethook.cluster.kubernetes.resources import MUTATING_CONFIGURATIONS, RESOURCES, SURROUNDINGS
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.engines.overrider.controller.overrider_leader import OverriderLeader
+from fleethook.engines.overrider.controller.selection import keep_selection, lists_without_leader, runs_selection
+from fleethook.engines.overrider.openyurt.openyurt_conflicts import OpenYurtConflicts
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.plan_warmup import PlanWarmup
+from fleethook.engines.overrider.policies.mode import Mode
+from fleethook.engines.overrider.preview.manifest_report import ManifestReport
+from fleethook.engines.overrider.rollout.guard import GuardLimits
+from fleethook.engines.overrider.routes import overrider_routes
+from fleethook.engines.overrider.subject.bound_subjects import bound_subjects, conclude_overrider
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSONObject
+from fleethook.server.engine_server import BackgroundTask, EngineServer, Leadership, ServerContext
+from fleethook.server.health import Check
+from fleethook.server.metrics.metrics import plan_metrics
+from fleethook.server.reviews.admission_endpoint import Conclude, ReviewRoute
+from fleethook.settings import Settings
+
+if TYPE_CHECKING:
+    from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
+
+
+def list_resources(settings: Settings) -> Followed:
+    """Return the kinds that rendering depends on, and those that show how the cluster treats overriders."""
+    del settings
+    return Followed(RESOURCES, SURROUNDINGS)
+
+
+class OverriderServer(EngineServer):
+    """Renders workloads, and checks overriders and their subjects.
+
+    Attributes:
+        conflicts: Finds settings of the cluster that contradict overriders, None without a cluster.
+        plans: The compiled plans.
+        warmup: Compiles plans ahead of reviews, None if there are none to compile.
+        manifest_report: The findings about manifests.
+    """
+
+    def __init__(self, context: ServerContext) -> None:
+        """Prepare."""
+        super().__init__(context)
+        settings, store = context.settings, context.store
+        self.conflicts: Final = None if context.cluster is None else OpenYurtConflicts(store)
+        self.plans: Final = PlanCache(max_bytes=settings.plan_cache_bytes)
+        self.warmup: Final = (
+            None
+            if context.source is None
+            else PlanWarmup(store, self.plans, context.slices, max_bytes=settings.plan_cache_bytes)
+        )
+        self.manifest_report: Final = ManifestReport(store)
+        self._leader: Final = OverriderLeader(context, self.plans, self.conflicts)
+        self.leads = settings.controls
+        self._keeps_selection: Final = lists_without_leader(settings)
+        self.selects = runs_selection(settings) or self._keeps_selection
+
+    def routes(self) -> list[ReviewRoute]:
+        """Return the routes of workloads, overriders and their subjects."""
+        context, settings = self.context, self.context.settings
+        make_routes = partial(
+            overrider_routes,
+            context.store,
+            self.plans,
+            unfit_subject_edits=settings.unfit_subject_edits,
+            rollout_limits=GuardLimits(
+                settings.rollout_warning_share, settings.rollout_refusal_share, settings.rollout_minimum
+            ),
+            slices=context.slices,
+        )
+        if context.cluster is None or self.conflicts is None:
+            return make_routes(None)
+        return make_routes(
+            context.cluster.source,
+            # In kcp, the webhook configuration and the workloads are in different clusters, so nothing is selected.
+            conclude=None if settings.kcp else _make_conclude(context, context.cluster),
+            dry_runs=_make_dry_runs(context.cluster, limit=settings.server_dry_runs),
+            findings=self.conflicts.findings,
+        )
+
+    def checks(self) -> Iterator[Check]:
+        """Yield the checks of the cluster's treatment of overriders, of the plans, and of manifests."""
+        if self.conflicts is not None:
+            for text in self.conflicts.findings():
+                yield Check("openyurt", ok=True, detail=text)
+        cluster = self.context.cluster
+        # Before that, the kinds that are not listed yet are the reason; a refused kind must not hold the other engines.
+        is_listed = cluster is not None and all(part.synced for part in cluster.source.parts() if part.needed)
+        if is_listed and self.warmup is not None and not self.warmup.is_ready:
+            yield Check("plans", ok=False, detail="the plans of overriders are not compiled yet")
+        if detail := self.manifest_report.detail():
+            yield Check("overriders", ok=True, detail=detail)
+
+    def collectors(self) -> Iterator[Collector]:
+        """Return the metrics of compiled plans."""
+        return plan_metrics(lambda: (self.plans.size, self.plans.evicted))
+
+    async def prepare(self) -> None:
+        """Compile plans before the first review."""
+        if self.warmup is not None:
+            await self.warmup.prepare()
+
+    async def check_manifests(self, documents: Sequence[Document]) -> None:
+        """Check the overriders of the manifests, log new findings, and compile their plans before the first review."""
+        if self.warmup is not None:
+            await self.manifest_report.refresh(documents)
+            if not self.warmup.is_ready:
+                await self.warmup.prepare()
+
+    def tasks(self) -> Iterator[BackgroundTask]:
+        """Yield the tasks that compile plans, and that keep the selection if no leader does."""
+        if self.warmup is not None:
+            yield "compilation of plans", self.warmup.follow()
+        if self._keeps_selection:
+            yield "selection", keep_selection(self.context)
+
+    async def lead(self, leadership: Leadership) -> None:
+        """Run the controller, and keep the policies and the selection."""
+        await self._leader.run(leadership)
+
+    def leader_collectors(self) -> Iterator[Collector]:
+        """Yield the metrics of the controller."""
+        yield self._leader.metrics
+
+    def queue_length(self) -> int:
+        """Return the number of objects that wait for the controller."""
+        return self._leader.queue_length()
+
+
+def _make_conclude(context: ServerContext, cluster: Cluster) -> Conclude:
+    """Return the work before kube-apiserver stores an admitted overrider."""
+    # Imported here because a server that reads manifests does not need them.
+    from fleethook.cluster.registration.announcer import Announcer  # noqa: PLC0415
+    from fleethook.cluster.registration.condition_client import ConditionClient  # noqa: PLC0415
+    from fleethook.engines.overrider.policies.policy_client import PolicyClient  # noqa: PLC0415
+
+    mode = Mode(context.settings.overrider_mode)
+    announcer = Announcer(
+        ConditionClient(cluster.connection),
+        partial(bound_subjects, context.store, mode),
+        seen=partial(_wait_until_seen, cluster, MUTATING_CONFIGURATIONS.group_kind),
+    )
+    unbind = PolicyClient(cluster.connection).unbind
+    return partial(conclude_overrider, announce=announcer.announce, unbind=unbind, default=mode)
+
+
+async def _wait_until_seen(cluster: Cluster, group_kind: GroupKind, resource_version: str) -> None:
+    """Wait until the watch of a kind reaches a resourceVersion, at most as long as a working watch needs."""
+    from fleethook.cluster.kubernetes.list_watch_decoding import as_number  # noqa: PLC0415 - as above
+    from fleethook.engines.overrider.admission.read_your_writes import CATCH_UP_SECONDS  # noqa: PLC0415 - as above
+
+    source = cluster.source
+    if source.missing([group_kind]) or source.informer(group_kind).state().failing:
+        return  # The role may not grant the kind, and an announcement does not depend on it.
+    await source.catch_up(group_kind, as_number(resource_version), seconds=CATCH_UP_SECONDS)
+
+
+def _make_dry_runs(cluster: Cluster, *, limit: int) -> "ServerDryRun":
+    from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun  # noqa: PLC0415 - as above
+
+    async def send(logical_cluster: str, path: str, workload: JSONObject) -> None:
+        connection, scope = cluster.connection, cluster.source.scope(logical_cluster)
+        if not connection.is_open:
+            raise UnreachableError("the connection is not open yet")
+        await connection.request("POST", scope + path, query={"dryRun": "All"}, body=workload)
+
+    return ServerDryRun(send, limit=limit)

@@ -1,0 +1,135 @@
+"""The part of an engine in a running server: routes, readiness checks, metrics, and tasks."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from prometheus_client.registry import Collector
+
+from fleethook.cluster.followed_cluster import Cluster
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import Store
+from fleethook.cluster.store.source_state import Source
+from fleethook.server.health import Check
+from fleethook.server.metrics.metrics import Metrics
+from fleethook.server.protocol.capacity import Capacity
+from fleethook.server.reviews.admission_endpoint import ReviewRoute
+from fleethook.settings import Settings
+from fleethook.work.slice_runner import Slices
+
+if TYPE_CHECKING:
+    from fleethook.cluster.connection import Connection
+
+
+class Replay(Enum):
+    """Tells where a replay of recorded reviews gets the answers of other servers."""
+
+    RECORDED = "recorded"
+    """All answers come from the records."""
+    CALLING = "calling"
+    """Webhooks without side effects are called. The answers of apiservers come from the records."""
+
+
+class ServerContext(NamedTuple):
+    """The parts of a server that engines share.
+
+    Attributes:
+        settings: The settings.
+        store: The objects.
+        metrics: The registry of the process.
+        slices: The turns of long work on the event loop.
+        capacity: The limits of the process.
+        source: Feeds the store; None if nothing does.
+        cluster: The apiserver, None without one.
+        find_port: Returns the port that the server listens on, 0 before it is known.
+        listening: Set once the server listens.
+        replay: Tells how recorded reviews are replayed; None in a server.
+        traces_calls: Whether answers list the calls that they depended on, for the recorder.
+    """
+
+    settings: Settings
+    store: Store
+    metrics: Metrics
+    slices: Slices
+    capacity: Capacity
+    source: Source | None
+    cluster: Cluster | None
+    find_port: Callable[[], int]
+    listening: asyncio.Event
+    replay: Replay | None = None
+    traces_calls: bool = False
+
+
+class Leadership(NamedTuple):
+    """The means of a leader.
+
+    Attributes:
+        connection: Connection to the apiserver.
+        bundle: Returns the CAs of this server's certificate, as PEM.
+        registered: Waits until kube-apiserver calls this server; None if somebody else registers it.
+    """
+
+    connection: "Connection"
+    bundle: Callable[[], bytes]
+    registered: Callable[[], Awaitable[object]] | None
+
+
+BackgroundTask = tuple[str, Coroutine[Any, Any, None]]
+"""The name of a task, for the log and ``/healthz``, and its work, which runs until cancelled."""
+
+
+class EngineServer:
+    """An engine without contributions; the base class of all.
+
+    Attributes:
+        context: The shared parts of the server.
+        leads: Whether the leader has tasks for the engine that the settings ask for.
+        selects: Whether the engine restricts its webhooks to selected objects.
+    """
+
+    leads = False
+    selects = False
+
+    def __init__(self, context: ServerContext) -> None:
+        """Prepare. Nothing is connected before `open`."""
+        self.context: Final = context
+
+    def routes(self) -> Sequence[ReviewRoute]:
+        """Return the routes of its reviews; called once."""
+        return ()
+
+    def checks(self) -> Iterable[Check]:
+        """Return its checks of readiness."""
+        return ()
+
+    def collectors(self) -> Iterable[Collector]:
+        """Return its metrics; called once."""
+        return ()
+
+    async def open(self) -> None:
+        """Open its clients, before the objects are followed."""
+
+    async def close(self) -> None:
+        """End its threads and clients."""
+
+    async def prepare(self) -> None:
+        """Prepare for reviews, once each kind of the cluster was read or cannot be read."""
+
+    async def check_manifests(self, documents: Sequence[Document]) -> None:
+        """Follow the first load and each change of manifests."""
+
+    def tasks(self) -> Iterable[BackgroundTask]:
+        """Return the tasks of a running server."""
+        return ()
+
+    async def lead(self, leadership: Leadership) -> None:
+        """Do the tasks of the leader until cancelled."""
+
+    def leader_collectors(self) -> Iterable[Collector]:
+        """Return the metrics of each candidate for the Lease."""
+        return ()
+
+    def queue_length(self) -> int:
+        """Return the number of objects that wait for its controller."""
+        return 0

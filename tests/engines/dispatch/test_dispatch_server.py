@@ -1,0 +1,53 @@
+"""The dispatch engine in a server: what it follows, and when it refuses to dispatch."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleethook.app import Fleethook, create_app
+from fleethook.cluster.store.source_state import PartState
+from fleethook.engines.dispatch.dispatch_server import DispatchServer, list_resources
+from fleethook.settings import Settings
+
+
+def create(**settings: Any) -> Fleethook:
+    return create_app(Settings(engines=frozenset({"dispatch"}), **settings), log=None)
+
+
+def test_workspaces_are_needed_in_a_kcp_only() -> None:
+    kubeconfig = Path("k")
+    assert [one.name for one in list_resources(Settings(kubeconfig=kubeconfig)).advisory] == [
+        "workspaces.tenancy.kcp.io"
+    ]
+    followed = list_resources(Settings(kubeconfig=kubeconfig, kcp=True))
+    assert followed.advisory == ()
+    assert "workspaces.tenancy.kcp.io" in [one.name for one in followed.needed]
+
+
+def test_a_server_of_a_cluster_waits_for_the_objects_and_one_without_does_not() -> None:
+    assert create().find_engine(DispatchServer).synced.is_set()
+    assert not create(kubeconfig=Path("k")).find_engine(DispatchServer).synced.is_set()
+
+
+def test_a_kcp_of_which_one_shard_is_read_has_a_check() -> None:
+    checks = create(kubeconfig=Path("k"), kcp=True).find_engine(DispatchServer).checks()
+    assert ["kcp_cache_kubeconfig" in check.detail for check in checks] == [True]
+
+
+@pytest.mark.parametrize(("age", "as_kcp", "refused"), [(1.0, False, False), (9.0, False, True), (9.0, True, False)])
+def test_outdated_bindings_are_a_reason_to_refuse(
+    monkeypatch: pytest.MonkeyPatch, *, age: float, as_kcp: bool, refused: bool
+) -> None:
+    app = create(kubeconfig=Path("k"), stale_after=5, dispatch_as_kcp=as_kcp)
+    assert app.cluster is not None
+
+    def parts() -> Iterator[PartState]:
+        yield PartState("apibindings.apis.kcp.io", True, "", age, failing=False)
+        yield PartState("nodepools.apps.openyurt.io", True, "", 99.0, failing=False)
+
+    monkeypatch.setattr(app.cluster.source, "parts", parts)
+    monkeypatch.setattr(type(app.cluster.source), "finds_nothing", False)
+    stale = app.find_engine(DispatchServer)._find_stale()
+    assert stale == ("no update of apibindings.apis.kcp.io from the apiserver for 9 s" if refused else "")
