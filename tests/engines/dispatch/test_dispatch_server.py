@@ -1,4 +1,4 @@
-"""The dispatch engine in a server: what it follows, and when it refuses to dispatch."""
+"""The dispatch engine in a server: the kinds that it follows, and the reasons to refuse dispatching."""
 
 from collections.abc import Iterator
 from pathlib import Path
