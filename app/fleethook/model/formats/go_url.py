@@ -26,6 +26,8 @@ class RequestURI(NamedTuple):
     """The user information before ``@``, None without it."""
     host: str
     """The host with its port."""
+    path: str = ""
+    query: str = ""
 
     @property
     def hostname(self) -> str:
@@ -43,10 +45,14 @@ def _has_port(host: str) -> bool:
     return host.rfind(":") > host.rfind("]")
 
 
-def parse_request_uri(text: str) -> RequestURI:
+def parse_request_uri(text: str, *, keeps_slashes: bool = True) -> RequestURI:
     """Return the parts of an absolute URL or an absolute path (net/url.ParseRequestURI).
 
     A request line has no fragment, so ``#`` has no special meaning.
+
+    Args:
+        text: The URL or the path.
+        keeps_slashes: Whether a path may start with two slashes. For net/url.Parse, a host follows these.
 
     Raises:
         ValueError: The text is neither.
@@ -60,21 +66,21 @@ def parse_request_uri(text: str) -> RequestURI:
     if found and not found[1]:
         raise ValueError("missing protocol scheme")
     scheme = found[1].lower() if found else ""
-    rest = text[found.end() if found else 0 :].partition("?")[0]
+    rest, _, query = text[found.end() if found else 0 :].partition("?")
     if not rest.startswith("/"):
         if not scheme:
             raise ValueError("invalid URI for request")
         # Go does not parse the rest of a URL without a slash after the scheme.
-        return RequestURI(scheme, None, "")
+        return RequestURI(scheme, None, "", query=query)
     authority, path = "", rest
-    if scheme and rest.startswith("//"):
+    if rest.startswith("//") and (scheme or not (keeps_slashes or rest.startswith("///"))):
         authority, slash, path = rest[2:].partition("/")
         path = slash + path
     user, at, host = authority.rpartition("@")
     check_host(host)
     check_user(user)
     check_escapes(path)
-    return RequestURI(scheme, user if at else None, host)
+    return RequestURI(scheme, user if at else None, host, path, query)
 
 
 def check_characters(text: str) -> None:
