@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.rollout.effect import Effect, classify, find_changes, subtract
+from fleethook.engines.overrider.render.member_differences import ABSENT, Difference
+from fleethook.engines.overrider.rollout.effect import Effect, classify, find_changes, is_default, subtract
 from tests.builders import container, workload
 
 
@@ -154,3 +155,42 @@ def test_known_changes_are_subtracted() -> None:
     changes = find_changes(before, after)
     assert subtract(changes, changes) == []
     assert subtract(changes, ()) == list(changes)
+
+
+_PODS = "/spec/template/spec"
+
+
+def removed(pointer: str, stored: object) -> Difference:
+    return Difference(pointer, tuple(pointer.split("/")[1:]), ABSENT, stored)
+
+
+@pytest.mark.parametrize(
+    ("pointer", "stored"),
+    [
+        (f"{_PODS}/containers/0/livenessProbe/periodSeconds", 10),
+        (f"{_PODS}/initContainers/3/ports/0/protocol", "TCP"),
+        (f"{_PODS}/containers/0/lifecycle/preStop/httpGet/scheme", "HTTP"),
+        (f"{_PODS}/volumes/2/configMap/defaultMode", 420),
+        (f"{_PODS}/volumes/2/projected/sources/0/serviceAccountToken/expirationSeconds", 3600),
+        (f"{_PODS}/serviceAccount", "robot"),
+        (f"{_PODS}/containers/0/imagePullPolicy", "Always"),
+        ("/spec/revisionHistoryLimit", 10),
+    ],
+)
+def test_a_removed_default_comes_back(pointer: str, stored: object) -> None:
+    assert is_default(removed(pointer, stored))
+
+
+@pytest.mark.parametrize(
+    ("pointer", "stored"),
+    [
+        (f"{_PODS}/containers/0/livenessProbe/periodSeconds", 11),
+        (f"{_PODS}/containers/0/image", "nginx"),
+        (f"{_PODS}/volumes/0/emptyDir/sizeLimit", "1Gi"),
+        (f"{_PODS}/affinity", {}),
+        (f"{_PODS}/serviceAccountName", "robot"),
+        ("/metadata/labels/replicas", 1),
+    ],
+)
+def test_any_other_removed_value_is_gone(pointer: str, stored: object) -> None:
+    assert not is_default(removed(pointer, stored))

@@ -10,7 +10,7 @@ from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.entries.items import item_effect
 from fleethook.engines.overrider.entries.patch_limits import LIMITS
 from fleethook.engines.overrider.entries.patch_paths import END, PathError, find_target, missing_parent, pointer_of
-from fleethook.engines.overrider.render.defaulted_fields import explain_missing
+from fleethook.engines.overrider.schema.defaults import explain_missing
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import NODEPOOL_TOKEN
 from fleethook.patch import PatchError, apply, parse_pointer, resolve_pointer

@@ -8,7 +8,7 @@ from typing import Final
 
 from fleethook.engines.overrider.render.keyed_elements import index_elements, merge_elements
 from fleethook.engines.overrider.render.overlay import DEFAULT_STRATEGY, EXCLUSIVE, covers, differs_by_defaults
-from fleethook.engines.overrider.rollout.defaults import find_default
+from fleethook.engines.overrider.schema.defaults import find_default
 from fleethook.engines.overrider.schema.go_structs import load_structs, struct_name
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema

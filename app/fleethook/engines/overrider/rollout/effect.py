@@ -5,10 +5,10 @@ ReplicaSet if its pod template differs) and pkg/controller/statefulset (a Statef
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.engines.overrider.render.member_differences import ABSENT, Difference, find_differences, fingerprint
-from fleethook.engines.overrider.rollout.defaults import is_default
+from fleethook.engines.overrider.schema.defaults import find_default, parse_place
 from fleethook.model.json import JSON, JSONObject, as_object
 
 EffectName = Literal["rolls", "scales", "spec", "metadata", "unchanged", "created", "deleted", "error"]
@@ -47,6 +47,38 @@ def find_changes(before: JSONObject, after: JSONObject) -> tuple[Difference, ...
     if compared[0] == compared[1]:
         return ()
     return tuple(one for one in find_differences(*compared) if not is_default(one))
+
+
+_IMAGE_PULL_POLICIES: Final = ("IfNotPresent", "Always")
+# Maps and plain structs: an empty one is stored like an absent one.
+_MAPS: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels", "limits", "requests", "resources"})
+
+
+def is_default(difference: Difference) -> bool:
+    """Return whether a difference of a workload vanishes when kube-apiserver stores the requested object.
+
+    The object loses a field that kube-apiserver fills in with the stored value, or it has an empty list, map or null in
+    place of an absent one.
+    """
+    requested, stored = difference.requested, difference.stored
+    if requested is ABSENT and _has_default(parse_place(difference.pointer), stored):
+        return True
+    return _is_nothing(requested, difference.pointer) and _is_nothing(stored, difference.pointer)
+
+
+def _is_nothing(value: Any, pointer: str) -> bool:
+    if value is ABSENT or value is None or value == []:
+        return True
+    return value == {} and pointer.rpartition("/")[2] in _MAPS
+
+
+def _has_default(tokens: tuple[str, ...], stored: Any) -> bool:
+    if tokens[-1] == "imagePullPolicy":
+        return stored in _IMAGE_PULL_POLICIES
+    if tokens[-1] == "serviceAccount":
+        return True  # kube-apiserver copies serviceAccountName into this deprecated field.
+    default = find_default(tokens)
+    return default is not None and stored == default
 
 
 def _compare_only(workload: JSONObject) -> JSONObject:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from fleethook.engines.overrider.entries.value_marks import as_sample
+from fleethook.engines.overrider.schema.defaults import find_default
 from fleethook.engines.overrider.schema.findings import Violation, shown_value
 from fleethook.engines.overrider.schema.formats import FORMATS
 from fleethook.engines.overrider.schema.struct_rules import Rule
@@ -19,15 +20,15 @@ _LISTS: Final = ("initContainers", "containers")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _HOOKS: Final = ("postStart", "preStop")
 _POD: Final = ("template", "spec")
-_DEFAULT_GRACE_PERIOD: Final = 30
-_DEFAULT_PROGRESS_DEADLINE: Final = 600
+_DEFAULT_GRACE_PERIOD: Final[int] = find_default(("spec", *_POD, "terminationGracePeriodSeconds"))
+_DEFAULT_ROLLING: Final[JSONObject] = find_default(("spec", "strategy", "rollingUpdate"))
+_DEFAULT_PROGRESS_DEADLINE: Final[int] = find_default(("spec", "progressDeadlineSeconds"))
 _ONLY_LINUX: Final = (
     "allowPrivilegeEscalation", "appArmorProfile", "capabilities", "fsGroup", "fsGroupChangePolicy", "privileged",
     "procMount", "readOnlyRootFilesystem", "runAsGroup", "runAsUser", "seLinuxOptions", "seccompProfile",
     "supplementalGroups", "supplementalGroupsPolicy", "sysctls",
 )  # fmt: skip
 _ONLY_LINUX_POD: Final = ("hostIPC", "hostPID", "shareProcessNamespace")
-_DEFAULT_ROLLING: Final = "25%"
 
 
 def _check_container(container: JSONObject) -> Iterator[Violation]:
@@ -164,12 +165,12 @@ def _check_deployment(spec: JSONObject) -> Iterator[Violation]:
 def _check_rolling_update(strategy: Mapping[str, JSON]) -> Iterator[Violation]:
     if strategy.get("type", "RollingUpdate") != "RollingUpdate":
         return
-    rolling = as_object(strategy.get("rollingUpdate"))
-    surge, unavailable = (_read_number(rolling.get(name, _DEFAULT_ROLLING)) for name in ("maxSurge", "maxUnavailable"))
+    rolling = {**_DEFAULT_ROLLING, **as_object(strategy.get("rollingUpdate"))}
+    surge, unavailable = (_read_number(rolling[name]) for name in ("maxSurge", "maxUnavailable"))
     place = ("strategy", "rollingUpdate", "maxUnavailable")
     if surge == unavailable == 0:
         yield Violation(place, "must not be 0 if maxSurge is 0: then no pod can be replaced")
-    text = rolling.get("maxUnavailable")
+    text = rolling["maxUnavailable"]
     if isinstance(text, str) and unavailable is not None and unavailable > 100:
         yield Violation(place, f"must be at most 100%, not {text}")
 

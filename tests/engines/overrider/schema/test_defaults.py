@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleethook.engines.overrider.render.defaulted_fields import explain_missing
+from fleethook.engines.overrider.schema.defaults import explain_missing, find_default
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,11 @@ def test_a_field_that_kubernetes_fills_in_is_explained(path: str, member: str) -
 )
 def test_other_missing_fields_have_no_explanation(path: str) -> None:
     assert explain_missing(path) == ""
+
+
+def test_the_default_of_an_absent_member_is_known_by_its_path() -> None:
+    pods = ("spec", "template", "spec")
+    assert find_default(("spec", "revisionHistoryLimit")) == 10
+    assert find_default((*pods, "containers", "*", "livenessProbe", "periodSeconds")) == 10
+    assert find_default((*pods, "containers", "*", "imagePullPolicy")) is None
+    assert find_default((*pods, "hostNetwork")) is None
