@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
 from fleethook.engines.overrider.policies.compilation import Compilation
-from fleethook.engines.overrider.policies.compiler import Options, compile_overrider
+from fleethook.engines.overrider.policies.compiler import compile_overrider
 from fleethook.engines.overrider.policies.documents import FailurePolicy
 from fleethook.engines.overrider.render.render import render_with
 from fleethook.engines.overrider.subject.owner import SUBJECT_KINDS
@@ -45,8 +45,9 @@ class World(NamedTuple):
 
     def compile(self) -> Compilation:
         """Return the policies, which refuse a write if they fail, so that no failure stays hidden."""
-        options = Options(FailurePolicy.FAIL)
-        return compile_overrider(self.group_kind, self.subject, self.overrider, pools=self.pools, options=options)
+        return compile_overrider(
+            self.group_kind, self.subject, self.overrider, pools=self.pools, failure_policy=FailurePolicy.FAIL
+        )
 
     def bare(self, pool: str) -> dict[str, Any]:
         """Return the workload as OpenYurt's controller creates it."""

@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import pytest
 
-from fleethook.engines.overrider.policies.compilation import Compilation, is_partial
+from fleethook.engines.overrider.policies.compilation import Compilation
 from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
+from fleethook.model.openyurt import PARTIAL_SUFFIX
 from tests.builders import NEW_IMAGE, yurt_app_set
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.cluster import RefusedError as ServerRefusedError
@@ -119,7 +120,10 @@ def without_memory(document: JSONObject) -> JSONObject:
     made = comparable(document)
     annotations = {name: one for name, one in made["annotations"].items() if name != UNDO_ANNOTATION}
     digest = annotations.get(RENDERED_ANNOTATION, "")
-    return {**made, "annotations": {**annotations, RENDERED_ANNOTATION: digest and str(is_partial(digest))}}
+    return {
+        **made,
+        "annotations": {**annotations, RENDERED_ANNOTATION: digest and str(digest.endswith(PARTIAL_SUFFIX))},
+    }
 
 
 class Comparison:

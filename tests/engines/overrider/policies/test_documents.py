@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.policies.documents import (
-    FailurePolicy,
     Target,
     build_objects,
     count_places,
@@ -27,7 +26,7 @@ def target(**metadata: Any) -> Target:
 
 
 def build(**metadata: Any) -> list[dict[str, Any]]:
-    return build_objects(target(**metadata), FORMS, ROWS, failure_policy=FailurePolicy.IGNORE)
+    return build_objects(target(**metadata), FORMS, ROWS)
 
 
 def test_a_policy_selects_the_workloads_of_its_namespace_subject_and_pools() -> None:
@@ -65,7 +64,7 @@ def test_an_update_that_changes_no_member_of_the_plans_is_left_alone() -> None:
 
 def test_without_labels_a_policy_selects_the_workloads_of_all_pools() -> None:
     unlabelled = target()._replace(labels={}, marks={})
-    policy, binding = build_objects(unlabelled, FORMS, ROWS, failure_policy=FailurePolicy.IGNORE)
+    policy, binding = build_objects(unlabelled, FORMS, ROWS)
     assert policy["spec"]["matchConstraints"]["namespaceSelector"] == NAMESPACE
     assert "matchResources" not in binding["spec"]
     (expression,) = policy["spec"]["matchConstraints"]["objectSelector"]["matchExpressions"]
@@ -102,7 +101,7 @@ def test_the_form_of_a_pool_selects_the_operations() -> None:
 
 def test_one_form_is_a_part_of_the_mutation() -> None:
     rows = {"hangzhou": ROWS["hangzhou"]}
-    spec = build_objects(target(), FORMS[:1], rows, failure_policy=FailurePolicy.IGNORE)[0]["spec"]
+    spec = build_objects(target(), FORMS[:1], rows)[0]["spec"]
     assert "(first)" in spec["mutations"][0]["jsonPatch"]["expression"]
     assert [one["name"] for one in spec["variables"]] == ["row", "old"]
 
@@ -111,7 +110,7 @@ def test_one_form_is_a_part_of_the_mutation() -> None:
 def test_a_policy_with_many_variables_takes_several_places(variables: int, places: str) -> None:
     form = Form([{"name": f"f0v{number}", "expression": "1"} for number in range(variables)], "[]", READS)
     rows = {"hangzhou": ROWS["hangzhou"]}
-    policy = build_objects(target(), [form], rows, failure_policy=FailurePolicy.IGNORE)[0]
+    policy = build_objects(target(), [form], rows)[0]
     assert policy["metadata"]["annotations"]["fleethook.io/policy-places"] == places
     assert count_places(policy["metadata"]) == int(places)
 

@@ -19,7 +19,7 @@ from fleethook.cluster.manifests.yaml_lines import FieldLines
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.overrider.policies.compilation import Refusal
-from fleethook.engines.overrider.policies.compiler import Compiled, Options, compile_all
+from fleethook.engines.overrider.policies.compiler import Compiled, compile_all
 from fleethook.engines.overrider.policies.documents import FailurePolicy
 from fleethook.engines.overrider.preview.manifest_findings import check_documents
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
@@ -58,7 +58,7 @@ def compile_command(
         source = read_source(live.beside(files, filename, reading=reading), RESOURCES)
     store = fill_store(source.documents, [OVERRIDERS_BY_SUBJECT])
     clusters = sorted({key_of(one.object).cluster for one in source.documents})
-    compiled = [*compile_all(store, clusters, options=Options(failure_policy))]
+    compiled = [*compile_all(store, clusters, failure_policy=failure_policy)]
     if name is not None:
         compiled = [one for one in compiled if one.subject is not None and name.matches(one.subject)]
     if not compiled:

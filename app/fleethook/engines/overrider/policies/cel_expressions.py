@@ -7,7 +7,7 @@ variable in the place of each mark, so pools that share a plan share the express
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.entries.value_marks import POOL_MARK, REPLICAS_MARK, SMALLEST_MARK, number_mark
@@ -135,10 +135,6 @@ def join(parts: Sequence[str], operator: str, *, empty: str) -> str:
 def join_all(conditions: Sequence[str]) -> str:
     """Return the conjunction of conditions."""
     return join([f"({one})" for one in conditions], "&&", empty="true")
-
-
-Namer = Callable[[str], str]
-"""Stores an expression as a variable, and returns the expression that reads it."""
 
 
 _REFERENCE: Final = re.compile(r"variables\.(f[0-9]+v[0-9]+)\b")

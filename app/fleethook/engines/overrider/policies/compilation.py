@@ -3,7 +3,6 @@
 from typing import Final, NamedTuple
 
 from fleethook.model.json import JSONObject
-from fleethook.model.openyurt import PARTIAL_SUFFIX
 
 COMPILED_LABEL: Final = "fleethook.io/overrider-uid"
 """The label of all objects of one overrider; its value is the overrider's uid, or a hash of namespace and name."""
@@ -46,8 +45,3 @@ class Compilation(NamedTuple):
     def compiles(self) -> bool:
         """Whether policies can do all that the webhook does for this overrider."""
         return not self.refusals
-
-
-def is_partial(rendered: str) -> bool:
-    """Return whether the value of ``fleethook.io/rendered`` says that the webhook has to complete the workload."""
-    return rendered.endswith(PARTIAL_SUFFIX)

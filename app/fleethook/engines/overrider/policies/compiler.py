@@ -7,7 +7,7 @@ import msgspec
 
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.cluster.store.store import key_of
-from fleethook.engines.overrider.admission.dry_run import Subject, find_subject
+from fleethook.engines.overrider.admission.dry_run import find_subject
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan, SharedPlan
@@ -47,22 +47,13 @@ _MAX_LABEL_VALUE: Final = 63
 """Characters of a label's value in kube-apiserver. The name of a subject may be longer."""
 
 
-class Options(NamedTuple):
-    """The choices of the operator."""
-
-    failure_policy: FailurePolicy = FailurePolicy.IGNORE
-
-
-DEFAULT_OPTIONS: Final = Options()
-
-
 def compile_overrider(
     group_kind: GroupKind,
     subject: JSONObject,
     overrider: JSONObject,
     *,
     pools: Mapping[str, JSONObject | None],
-    options: Options = DEFAULT_OPTIONS,
+    failure_policy: FailurePolicy = FailurePolicy.IGNORE,
 ) -> Compilation:
     """Return the policies of an overrider, or the reasons why it has none.
 
@@ -73,13 +64,13 @@ def compile_overrider(
         subject: The subject as stored.
         overrider: The overrider in effect.
         pools: The node pools of the subject by name, with the NodePool object if there is one.
-        options: The choices of the operator.
+        failure_policy: The answer of kube-apiserver to a write whose policy fails.
     """
     plans = SubjectPlans(group_kind, subject, overrider)
     objects: list[JSONObject] = []
     for kind in workload_kinds(subject):
-        target = Target(overrider, subject, kind)
-        refusals, made = _compile_kind(plans, target, pools, options)
+        target = Target(overrider, subject, kind, failure_policy=failure_policy)
+        refusals, made = _compile_kind(plans, target, pools)
         if refusals:
             return Compilation((), "", tuple(refusals))
         objects += made
@@ -87,20 +78,20 @@ def compile_overrider(
         return Compilation((), "", ())
     if (length := longest_expression(objects)) > MAX_EXPRESSION:
         reason = f"it needs an expression of {length} characters, and kube-apiserver reads {MAX_EXPRESSION} at most"
-        return Compilation((), "", (Refusal("entries", "", reason),))
+        return _build_refusal("entries", reason)
     if (count := most_variables(objects)) > MAX_VARIABLES:
         reason = f"it needs {count} variables; more than {MAX_VARIABLES} take kube-apiserver too much memory and time"
-        return Compilation((), "", (Refusal("entries", "", reason),))
+        return _build_refusal("entries", reason)
     sealed, digest = seal(objects)
     for document in sealed:
         if (size := len(msgspec.json.encode(document))) > MAX_OBJECT_BYTES:
             reason = f"its {document['kind']} has {size} bytes; kube-apiserver stores {MAX_OBJECT_BYTES} at most"
-            return Compilation((), "", (Refusal("entries", "", reason),))
+            return _build_refusal("entries", reason)
     return Compilation(sealed, digest, ())
 
 
 def _compile_kind(
-    plans: SubjectPlans, target: Target, pools: Mapping[str, JSONObject | None], options: Options
+    plans: SubjectPlans, target: Target, pools: Mapping[str, JSONObject | None]
 ) -> tuple[list[Refusal], list[JSONObject]]:
     numbers: dict[SharedPlan, int] = {}
     forms: list[Form] = []
@@ -126,7 +117,7 @@ def _compile_kind(
     if not rows:
         return [], []
     target = target._replace(labels=_find_labels(target.subject, [*numbers]), marks=_find_marks(target.subject))
-    return [], build_objects(target, forms, rows, failure_policy=options.failure_policy)
+    return [], build_objects(target, forms, rows)
 
 
 def _find_labels(subject: JSONObject, plans: Sequence[SharedPlan]) -> dict[str, str]:
@@ -202,13 +193,15 @@ class Compiled(NamedTuple):
         return self.key._replace(group_kind=GroupKind(GROUP, kind), name=name) if kind else None
 
 
-def compile_stored(overrider: JSONObject, *, store: StoreView, options: Options = DEFAULT_OPTIONS) -> Compilation:
+def compile_stored(
+    overrider: JSONObject, *, store: StoreView, failure_policy: FailurePolicy = FailurePolicy.IGNORE
+) -> Compilation:
     """Return the policies of a stored overrider, or the reasons why it has none.
 
     Args:
         overrider: The overrider.
         store: Its subject, the other overriders of the subject, and the NodePools.
-        options: The choices of the operator.
+        failure_policy: The answer of kube-apiserver to a write whose policy fails.
     """
     cluster, _, namespace, name = key_of(overrider)
     subject = find_subject(overrider, cluster=cluster, namespace=namespace, store=store)
@@ -223,24 +216,22 @@ def compile_stored(overrider: JSONObject, *, store: StoreView, options: Options 
         )
     if cluster:
         return _build_refusal("", "a policy of one kube-apiserver cannot select the objects of a logical cluster")
-    return _compile_for(subject, overrider, store, options)
-
-
-def _compile_for(subject: Subject, overrider: JSONObject, store: StoreView, options: Options) -> Compilation:
-    group_kind, document, cluster = subject
+    group_kind, document, _ = subject
     pools = {
-        name: store.get(cluster, NODE_POOL, "", name)
-        for name in pools_of_subject(group_kind, document, cluster=cluster, store=store)
+        pool: store.get(cluster, NODE_POOL, "", pool)
+        for pool in pools_of_subject(group_kind, document, cluster=cluster, store=store)
     }
-    return compile_overrider(group_kind, document, overrider, pools=pools, options=options)
+    return compile_overrider(group_kind, document, overrider, pools=pools, failure_policy=failure_policy)
 
 
 def _build_refusal(entry: str, reason: str) -> Compilation:
     return Compilation((), "", (Refusal(entry, "", reason),))
 
 
-def compile_all(store: StoreView, clusters: list[str], *, options: Options = DEFAULT_OPTIONS) -> Iterator[Compiled]:
+def compile_all(
+    store: StoreView, clusters: list[str], *, failure_policy: FailurePolicy = FailurePolicy.IGNORE
+) -> Iterator[Compiled]:
     """Yield each overrider of the store with its policies, by namespace and name."""
     for cluster in clusters:
         for overrider in sorted(store.each(cluster, YURT_APP_OVERRIDER), key=key_of):
-            yield Compiled(overrider, compile_stored(overrider, store=store, options=options))
+            yield Compiled(overrider, compile_stored(overrider, store=store, failure_policy=failure_policy))

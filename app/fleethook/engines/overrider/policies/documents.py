@@ -69,6 +69,7 @@ class Target(NamedTuple):
     """
     marks: Mapping[str, str] = MappingProxyType({})
     """Labels that each of these workloads has from OpenYurt's controllers; the policy leaves them alone."""
+    failure_policy: FailurePolicy = FailurePolicy.IGNORE
 
     @property
     def selected(self) -> Mapping[str, str]:
@@ -102,9 +103,7 @@ Rows = Mapping[str, Sequence[str]]
 """The values of each pool, see `fleethook.engines.overrider.policies.cel_expressions.ROW`."""
 
 
-def build_objects(
-    target: Target, forms: Sequence[Form], rows: Rows, *, failure_policy: FailurePolicy
-) -> list[JSONObject]:
+def build_objects(target: Target, forms: Sequence[Form], rows: Rows) -> list[JSONObject]:
     """Return the policies and then their bindings, without their digest.
 
     The name of a policy has a hash of its content, and a binding names the policy. So an edit takes effect by one write
@@ -115,10 +114,9 @@ def build_objects(
         target: The workloads.
         forms: The shared plans.
         rows: The values of the pools.
-        failure_policy: The answer if the policy fails.
     """
     shards = split_rows(rows)
-    policies = [_build_policy(target, forms, shard, failure_policy=failure_policy) for shard in shards]
+    policies = [_build_policy(target, forms, shard) for shard in shards]
     bindings = [_build_binding(target, policy, str(number)) for number, policy in enumerate(policies)]
     return [*policies, *bindings]
 
@@ -138,9 +136,9 @@ def split_rows(rows: Rows) -> list[Rows]:
         count *= 2
 
 
-def _build_policy(target: Target, forms: Sequence[Form], rows: Rows, *, failure_policy: FailurePolicy) -> JSONObject:
+def _build_policy(target: Target, forms: Sequence[Form], rows: Rows) -> JSONObject:
     spec: JSONObject = {
-        "failurePolicy": failure_policy.value,
+        "failurePolicy": target.failure_policy.value,
         # A later webhook may add a container or replace a value. The operations change nothing a second time.
         "reinvocationPolicy": "IfNeeded",
         "matchConstraints": _constrain(target),

@@ -26,6 +26,8 @@ class OperationsWriter:
     """Collects the operations of one form, in order.
 
     Attributes:
+        variables: The variables of the policy.
+        writer: Writes the values.
         operations: Expressions of lists of operations.
         agreed: Conditions under which the result equals the webhook's.
         conflicts: Conditions under which another client has set a value where the overrider adds one.
@@ -42,16 +44,17 @@ class OperationsWriter:
             own: The condition that an earlier version of the overrider has set the added values.
             defaults: The values that kube-apiserver fills in at the places of added members.
         """
-        self._variables: Final = variables
-        self._writer: Final = writer
+        self.variables: Final = variables
+        self.writer: Final = writer
         self._own: Final = own
         self._defaults: Final = defaults
         self.operations: Final[list[str]] = []
         self.agreed: Final[list[str]] = []
         self.conflicts: Final[list[str]] = []
 
-    def _emit(self, condition: str, *made: str) -> None:
-        self.operations.append(f"({condition} ? [{', '.join(made)}] : [])")
+    def emit(self, condition: str, made: str) -> None:
+        """Add an operation that applies under a condition."""
+        self.operations.append(f"({condition} ? [{made}] : [])")
 
     def write_object(self, change: ObjectDelta, named: JSON, node: Node) -> None:
         """Write the changes of an object.
@@ -76,36 +79,35 @@ class OperationsWriter:
         elif type(change) is ListDelta or _has_order(named, schema):
             self._write_list(name, change if type(change) is ListDelta else None, named, node, schema)
         elif isinstance(named, dict) and _has_lists(named, schema):
-            self.write_object(ObjectDelta((), schema), named, self._variables.child(node, name))
+            self.write_object(ObjectDelta((), schema), named, self.variables.child(node, name))
 
     def _write_inner(self, name: str, change: ObjectDelta, named: JSON, node: Node) -> None:
-        child = self._variables.child(node, name)
+        child = self.variables.child(node, name)
         if not change.removed:
             self.agreed.append(child.exists)
             self.write_object(change, named, child)
             return
         # The policy's own annotations keep the map of annotations.
         keeps = child.tokens == _ANNOTATIONS
-        keys = ", ".join(self._writer.text(key) for key, _ in change.members)
-        others = self._variables.let("true" if keeps else f"{child.value}.exists(k, !(k in [{keys}]))")
-        self._emit(f"{child.exists} && !{others}", patch("remove", child.path))
+        keys = ", ".join(self.writer.text(key) for key, _ in change.members)
+        others = self.variables.let("true" if keeps else f"{child.value}.exists(k, !(k in [{keys}]))")
+        self.emit(f"{child.exists} && !{others}", patch("remove", child.path))
         for key, _ in change.members:
-            self._emit(f"{child.has(key)} && {others}", patch("remove", child.pointer(key)))
+            self.emit(f"{child.has(key)} && {others}", patch("remove", child.pointer(key)))
 
     def _assign(self, name: str, change: Assign, node: Node) -> None:
         if change.after is MISSING:
-            self._emit(node.has(name), patch("remove", node.pointer(name)))
+            self.emit(node.has(name), patch("remove", node.pointer(name)))
         elif change.before is MISSING:
             self._add(name, change.after, node, change.schema)
         else:
             self.agreed.append(node.has(name))
-            same = self._variables.let(
-                replaced(node.optional(name), change.before, change.after, change.schema, self._writer)
+            same = self.variables.let(
+                replaced(node.optional(name), change.before, change.after, change.schema, self.writer)
             )
-            self._emit(f"{node.has(name)} && !{same}", patch("replace", node.pointer(name), self._value(change.after)))
-
-    def _value(self, value: JSON) -> str:
-        return self._writer.value(value)
+            self.emit(
+                f"{node.has(name)} && !{same}", patch("replace", node.pointer(name), self.writer.value(change.after))
+            )
 
     def _add(self, name: str, value: JSON, node: Node, schema: MergeSchema) -> None:
         """Write the addition of a member; a value of another client is a conflict."""
@@ -116,12 +118,12 @@ class OperationsWriter:
         if (
             not lists and (*node.tokens, name) != _ANNOTATIONS
         ):  # Setting the policy's own annotations has added this map.
-            self._emit(f"{node.exists} && !({there})", patch("add", node.pointer(name), self._value(value)))
+            self.emit(f"{node.exists} && !({there})", patch("add", node.pointer(name), self.writer.value(value)))
         for other in sorted(EXCLUSIVE.get(name, frozenset()) - {name}):
             self.conflicts.append(node.has(other))
         if isinstance(value, dict) and merged:
-            child = self._variables.child(node, name)
-            child = child._replace(exists="true" if child.tokens == _ANNOTATIONS else self._variables.let(there))
+            child = self.variables.child(node, name)
+            child = child._replace(exists="true" if child.tokens == _ANNOTATIONS else self.variables.let(there))
             for inner, one in value.items():
                 self._add(inner, one, child, schema.fields.get(inner, _NO_SCHEMA))
         elif isinstance(value, list) and schema.identity:
@@ -132,12 +134,12 @@ class OperationsWriter:
     def _set_own(self, name: str, value: JSON, node: Node, schema: MergeSchema) -> None:
         """Replace a default, or a value that an earlier version of the overrider has added."""
         optional, own = node.optional(name), self._own
-        differs = self._variables.let(f"{node.has(name)} && !({covers(optional, value, schema, self._writer)})")
+        differs = self.variables.let(f"{node.has(name)} && !({covers(optional, value, schema, self.writer)})")
         if (default := self._defaults.get((*node.tokens, name))) is not None:
-            own = self._variables.let(f"{own} || {optional} == optional.of({self._value(default)})")
+            own = self.variables.let(f"{own} || {optional} == optional.of({self.writer.value(default)})")
         if isinstance(value, list):  # Go writes null for an absent list that is required.
-            own = self._variables.let(f"{own} || {optional} == optional.of(null)")
-        self._emit(f"{differs} && {own}", patch("replace", node.pointer(name), self._value(value)))
+            own = self.variables.let(f"{own} || {optional} == optional.of(null)")
+        self.emit(f"{differs} && {own}", patch("replace", node.pointer(name), self.writer.value(value)))
         self.conflicts.append(f"{differs} && !({own})")
 
     def _add_elements(self, name: str, value: list[JSON], node: Node, schema: MergeSchema) -> None:
@@ -156,10 +158,10 @@ class OperationsWriter:
         order = _order_of(change, named, schema)
         if any(identity[-1] for identity in order):
             raise Unsupported("a list has two elements with the same name", (*node.tokens, name))
-        keys = [self._writer.key(identity[:-1]) for identity in order]
+        keys = [self.writer.key(identity[:-1]) for identity in order]
         there, path = f"{node.has(name)}", node.pointer(name)
         if change is not None and any(one.before_at is None for one in change.elements):
-            self._emit(f"{node.exists} && !({there})", patch("add", path, "[]"))
+            self.emit(f"{node.exists} && !({there})", patch("add", path, "[]"))
         place = _ListWriter(self, name, node, keys, schema)
         place.sort()
         template = index_elements(named, MergeSchema(schema.fields, identity=schema.identity)) or {}
@@ -177,35 +179,21 @@ class OperationsWriter:
         change = one.change if one is not None else ObjectDelta((), inner)
         if type(change) is Assign:
             self.agreed.append(node.exists)
-            same = self._variables.let(
-                replaced(f"optional.of({node.value})", change.before, change.after, inner, self._writer)
+            same = self.variables.let(
+                replaced(f"optional.of({node.value})", change.before, change.after, inner, self.writer)
             )
-            self._emit(f"{node.exists} && !{same}", patch("replace", node.path, self._value(change.after)))
+            self.emit(f"{node.exists} && !{same}", patch("replace", node.path, self.writer.value(change.after)))
         elif type(change) is ObjectDelta and (change.members or (isinstance(named, dict) and _has_lists(named, inner))):
             if change.members:
                 self.agreed.append(node.exists)
             self.write_object(change._replace(schema=inner), named, node)
 
-    @property
-    def variables(self) -> Variables:
-        """The variables of the policy."""
-        return self._variables
-
-    @property
-    def writer(self) -> Writer:
-        """Writes the values."""
-        return self._writer
-
-    def emit(self, condition: str, *made: str) -> None:
-        """Add operations that apply under a condition."""
-        self._emit(condition, *made)
-
     def merge_added(self, value: JSONObject, node: Node, schema: MergeSchema) -> None:
         """Compare an added element with the one that the workload has already."""
         if schema.retain_keys:
-            same = covers(f"optional.of({node.value})", value, MergeSchema(schema.fields), self._writer)
-            differs = self._variables.let(f"{node.exists} && !({same})")
-            self._emit(f"{differs} && {self._own}", patch("replace", node.path, self._value(value)))
+            same = covers(f"optional.of({node.value})", value, MergeSchema(schema.fields), self.writer)
+            differs = self.variables.let(f"{node.exists} && !({same})")
+            self.emit(f"{differs} && {self._own}", patch("replace", node.path, self.writer.value(value)))
             self.conflicts.append(f"{differs} && !{self._own}")
             return
         identifying = {member for member, _ in schema.identity}
@@ -214,8 +202,8 @@ class OperationsWriter:
                 self._compare_added(name, one, node, schema.fields.get(name, _NO_SCHEMA))
 
     def _compare_added(self, name: str, value: JSON, node: Node, schema: MergeSchema) -> None:
-        differs = self._variables.let(f"{node.exists} && !({covers(node.optional(name), value, schema, self._writer)})")
-        self._emit(f"{differs} && {self._own}", patch("add", node.pointer(name), self._value(value)))
+        differs = self.variables.let(f"{node.exists} && !({covers(node.optional(name), value, schema, self.writer)})")
+        self.emit(f"{differs} && {self._own}", patch("add", node.pointer(name), self.writer.value(value)))
         self.conflicts.append(f"{differs} && !{self._own}")
 
 
