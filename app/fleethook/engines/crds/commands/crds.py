@@ -2,7 +2,7 @@
 
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fleethook.cli.command_line import CommandSpec, Group
 from fleethook.cli.output.terminal import Style, show_download, write_error
@@ -12,7 +12,7 @@ from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.entry_names import describe
 from fleethook.engines.crds.archive.unpacked_tree import Manifest
 from fleethook.engines.crds.commands import crds_options as option
-from fleethook.engines.crds.commands.crds_options import check_reach, open_cache, read_file, select_sources
+from fleethook.engines.crds.commands.crds_options import fetch_chosen, open_cache, read_file, select_sources
 from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show, warn
 from fleethook.engines.crds.commands.crds_provenance import (
     ProvenanceOptions,
@@ -23,9 +23,8 @@ from fleethook.engines.crds.commands.crds_provenance import (
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import download
 from fleethook.engines.crds.fetch import Fetched
-from fleethook.engines.crds.fetch import fetch as fetch_tarball
 from fleethook.engines.crds.provenance.provenance_checks import Provenance
-from fleethook.engines.crds.tarball_source import Policy, Source, redact
+from fleethook.engines.crds.tarball_source import Source, redact
 
 
 def fetch(
@@ -71,33 +70,18 @@ def fetch(
         # --version names the release, so its attestation must be of that tag; with --karmada it is the operator's own.
         tag = attestation.source_tag or (version if attestation.provenance and url is None and not karmada else None)
         proven, sha256 = verify_provenance(attestation._replace(source_tag=tag), sha256=sha256, strict=strict)
-        changes: dict[str, Any] = {"sha256": sha256, "proxy_url": proxy, "mirrors": tuple(mirror or ())}
-        if ca is not None:
-            changes["ca_pem"] = read_file(ca)
-        given = {name: value for name, value in changes.items() if value}
         kept = open_cache(data_dir)
         style = Style.NONE if output is Output.JSON else progress
         for one in chosen:
-            warn(one.warnings)
-            check_reach(one)
-            source = one.source._replace(**given)
-            with show_download(style, redact(source.url)) as report:
-                fetched = fetch_tarball(
-                    kept,
-                    source,
-                    Policy.NEVER if offline else policy or one.policy,
-                    conditional=not no_conditional,
-                    stale_if_error=stale_if_error,
-                    strict=strict,
-                    normalize_dot=normalize_dot,
-                    env_proxies=not no_env_proxy,
-                    progress=report,
-                )
+            fetched = fetch_chosen(
+                kept, one, sha256=sha256, proxy=proxy, ca=ca, mirror=mirror, policy=policy, offline=offline,
+                progress=style, conditional=not no_conditional, stale_if_error=stale_if_error, strict=strict,
+                normalize_dot=normalize_dot, env_proxies=not no_env_proxy,
+            )  # fmt: skip
             _print(fetched, proven, output)
 
 
 def _print(fetched: Fetched, proven: Provenance | None, output: Output) -> None:
-    warn(fetched.warnings)
     document = {
         "result": fetched.result, "key": fetched.key, "path": fetched.path, "sha256": fetched.sha256,
         "bytes": fetched.size, "url": fetched.url, "final_url": fetched.final_url, "etag": fetched.etag,

@@ -3,19 +3,21 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fleethook.cli.inputs.manifests import read_objects
-from fleethook.cli.output.terminal import Style
+from fleethook.cli.output.terminal import Style, show_download
 from fleethook.cli.parameters import Argument, Option, read_parameter
 from fleethook.engines.crds.cache.cache_layout import find_data_directory
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.commands.crds_output import Output
+from fleethook.engines.crds.commands.crds_output import Output, warn
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.fetch import Fetched, fetch
 from fleethook.engines.crds.instance.karmada_release import build_release_url, is_release, parse_release
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
 from fleethook.engines.crds.provenance.signer_identity import SOURCE
-from fleethook.engines.crds.tarball_source import Policy, Source
+from fleethook.engines.crds.tarball_source import Policy, Source, redact
+from fleethook.model.json import JSON
 from fleethook.model.operator import KARMADA, SHA256_FORM
 
 DataDir = Annotated[
@@ -113,6 +115,49 @@ def check_version(text: str) -> str:
         return text
     hint = f"; did you mean v{text}?" if is_release(f"v{text}") else ""
     raise CRDsError(Exit.USAGE, f"--version {text}: must be a release such as v1.18.0{hint}")
+
+
+def fetch_chosen(
+    kept: Cache,
+    chosen: SelectedSource,
+    *,
+    sha256: str,
+    proxy: str,
+    ca: Path | None,
+    mirror: list[str] | None,
+    policy: Policy | None,
+    offline: bool,
+    progress: Style,
+    **rest: JSON,
+) -> Fetched:
+    """Fetch a tarball with the options of a command, and print its warnings.
+
+    Args:
+        kept: The cache.
+        chosen: The source; options take precedence over its fields.
+        sha256: Value of ``--sha256``, as the next ones are of their options.
+        proxy: URL of a proxy.
+        ca: File of certificate authorities.
+        mirror: URLs of mirrors.
+        policy: Download policy.
+        offline: Use the cache only.
+        progress: Style of the progress display.
+        rest: More arguments of `fleethook.engines.crds.fetch.fetch`.
+
+    Raises:
+        CRDsError: As `fleethook.engines.crds.fetch.fetch`; USAGE also for a tarball that only a controller can read.
+    """
+    warn(chosen.warnings)
+    check_reach(chosen)
+    changes: dict[str, Any] = {
+        "sha256": sha256, "proxy_url": proxy, "mirrors": tuple(mirror or ()),
+        "ca_pem": b"" if ca is None else read_file(ca),
+    }  # fmt: skip
+    source = chosen.source._replace(**{name: value for name, value in changes.items() if value})
+    with show_download(progress, redact(source.url)) as report:
+        fetched = fetch(kept, source, Policy.NEVER if offline else policy or chosen.policy, progress=report, **rest)
+    warn(fetched.warnings)
+    return fetched
 
 
 def check_reach(chosen: SelectedSource) -> None:

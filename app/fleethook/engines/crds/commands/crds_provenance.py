@@ -1,12 +1,13 @@
 """``--provenance`` of the ``crds`` commands: its options, its files, and the output of the result."""
 
-import stat
+import errno
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import check_sha256
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.descriptors import read_regular
 from fleethook.engines.crds.provenance.attestation import MAX_BYTES, parse_attestation
 from fleethook.engines.crds.provenance.provenance_checks import Provenance, verify_attestation
 from fleethook.engines.crds.provenance.signer_identity import BUILDER, SOURCE, Expected
@@ -89,13 +90,8 @@ def document_provenance(found: Provenance | None) -> dict[str, Any]:
 
 def _read_limited(path: Path) -> bytes:
     try:
-        # Opening a pipe would wait for a writer.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise CRDsError(Exit.USAGE, f"{path}: not a regular file")
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        return read_regular(path, most=MAX_BYTES, follow=True)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise CRDsError(Exit.LIMIT, f"{path}: larger than {MAX_BYTES:,} bytes") from None
         raise CRDsError(Exit.USAGE, f"{path}: {error.strerror}") from None
-    if len(data) > MAX_BYTES:
-        raise CRDsError(Exit.LIMIT, f"{path}: larger than {MAX_BYTES:,} bytes")
-    return data

@@ -3,11 +3,11 @@
 import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
 
 from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.cli.inputs.manifests import read_objects
-from fleethook.cli.output.terminal import Style, show_download
+from fleethook.cli.output.terminal import Style
 from fleethook.cli.parameters import Option
 from fleethook.engines.crds.apply.crd_diff import CRDChange
 from fleethook.engines.crds.apply.crd_patches import Patch, build_patches, build_values, find_foreign_webhooks
@@ -16,17 +16,15 @@ from fleethook.engines.crds.archive.crd_content import Tree
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
-    check_reach,
     check_sha256,
+    fetch_chosen,
     open_cache,
     read_file,
     select_sources,
 )
 from fleethook.engines.crds.commands.crds_output import warn
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.fetch import fetch
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
-from fleethook.engines.crds.tarball_source import Policy, redact
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.operator import KARMADA
 
@@ -154,21 +152,11 @@ def _select_source(wanted: ReleaseOptions, instance: JSONObject | None) -> Selec
 
 
 def _fetch_tree(kept: Cache, chosen: SelectedSource, wanted: ReleaseOptions) -> Tree:
-    warn(chosen.warnings)
-    check_reach(chosen)
-    changes: dict[str, Any] = {
-        "sha256": wanted.sha256, "proxy_url": wanted.proxy, "mirrors": tuple(wanted.mirror or ()),
-        "ca_pem": b"" if wanted.ca is None else read_file(wanted.ca),
-    }  # fmt: skip
-    source = chosen.source._replace(**{name: value for name, value in changes.items() if value})
-    policy = Policy.NEVER if wanted.offline else wanted.policy or chosen.policy
-    env_proxies = not wanted.no_env_proxy
-    with show_download(wanted.progress, redact(source.url)) as report:
-        fetched = fetch(
-            kept, source, policy, strict=wanted.strict, normalize_dot=wanted.normalize_dot, env_proxies=env_proxies,
-            progress=report,
-        )  # fmt: skip
-    warn(fetched.warnings)
+    fetched = fetch_chosen(
+        kept, chosen, sha256=wanted.sha256, proxy=wanted.proxy, ca=wanted.ca, mirror=wanted.mirror,
+        policy=wanted.policy, offline=wanted.offline, progress=wanted.progress, strict=wanted.strict,
+        normalize_dot=wanted.normalize_dot, env_proxies=not wanted.no_env_proxy,
+    )  # fmt: skip
     with kept.reading(fetched.key):
         found = kept.tarball(fetched.key)
     if found is None or found[0].record.sha256 != fetched.sha256:
