@@ -19,8 +19,16 @@ import msgspec
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits
 from fleethook.engines.crds.cache.cache_layout import LOCK_SECONDS, Layout, Staged
-from fleethook.engines.crds.cache.entry_permissions import has_tarball, translate_os_errors
-from fleethook.engines.crds.cache.entry_record import TARBALL, TREE, Record, read_record, replace_record, write_record
+from fleethook.engines.crds.cache.entry_permissions import (
+    TARBALL,
+    TREE,
+    Record,
+    has_tarball,
+    read_record,
+    replace_record,
+    translate_os_errors,
+    write_record,
+)
 from fleethook.engines.crds.cache.entry_state import (
     Listed,
     State,
