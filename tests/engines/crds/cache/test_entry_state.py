@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.crds.archive.archive_limits import ArchiveLimits
-from fleethook.engines.crds.cache.entry_permissions import TARBALL
+from fleethook.engines.crds.cache.entry_directory import TARBALL
 from fleethook.engines.crds.cache.entry_state import Listed, measure_size, select_removable
 from fleethook.engines.crds.cache.tarball_cache import Cache, Origin
 from fleethook.engines.crds.crds_errors import CRDsError, Exit

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fleethook.console.users.access import AccessError, User
-from fleethook.engines.crds.cache.entry_permissions import RECORD
+from fleethook.engines.crds.cache.entry_directory import RECORD
 from fleethook.engines.crds.pages import crd_entries, crds
 from fleethook.engines.crds.tarball_source import Source
 from tests.cli.commands import invoke

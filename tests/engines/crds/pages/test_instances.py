@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from fleethook.cluster.store.store import key_of
-from fleethook.engines.crds.cache.entry_permissions import Record
+from fleethook.engines.crds.cache.entry_directory import Record
 from fleethook.engines.crds.cache.entry_state import Listed, State
 from fleethook.engines.crds.pages.instances import (
     MAX_CONDITIONS,

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from fleethook.engines.crds.archive.archive import list_files, verify_tree
 from fleethook.engines.crds.archive.archive_limits import ArchiveLimits
-from fleethook.engines.crds.cache.entry_permissions import TARBALL, Record, read_record, translate_os_errors
+from fleethook.engines.crds.cache.entry_directory import TARBALL, Record, read_record, translate_os_errors
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import exists, read_regular
 

@@ -19,7 +19,7 @@ import msgspec
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits
 from fleethook.engines.crds.cache.cache_layout import LOCK_SECONDS, Layout, Staged
-from fleethook.engines.crds.cache.entry_permissions import (
+from fleethook.engines.crds.cache.entry_directory import (
     TARBALL,
     TREE,
     Record,

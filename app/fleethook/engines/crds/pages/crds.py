@@ -18,7 +18,7 @@ from fleethook.console.rendering import Context, render
 from fleethook.console.sections import ConsolePage, Section
 from fleethook.engines.crds.apply.crd_diff import CRDChange
 from fleethook.engines.crds.cache.cache_layout import find_data_directory
-from fleethook.engines.crds.cache.entry_permissions import TARBALL
+from fleethook.engines.crds.cache.entry_directory import TARBALL
 from fleethook.engines.crds.cache.entry_state import Listed
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.engines.crds.cache.entry_permissions import (
+from fleethook.engines.crds.cache.entry_directory import (
     RECORD,
     TARBALL,
     Record,
