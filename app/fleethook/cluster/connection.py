@@ -3,6 +3,10 @@
 kubernetes-asyncio reads kubeconfig files and in-cluster service accounts, runs exec plugins, and reloads a pod's token
 every minute. It does not notice other expired credentials. `Connection` therefore loads the credentials again after a
 401. This covers exec plugins, client certificates replaced on disk, and rewritten kubeconfig files.
+
+`RestConfig` has address and credentials in memory, for kubeconfigs from untrusted sources such as Secrets. For a
+kubeconfig, kubernetes-asyncio runs exec plugins, reads the files that it names and writes keys to temporary files. A
+kubeconfig in a Secret must cause none of that.
 """
 
 import asyncio

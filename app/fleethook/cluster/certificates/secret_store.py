@@ -2,6 +2,13 @@
 
 Any replica may write the next step of a rotation. The Secret's resourceVersion lets one write succeed, and the other
 replicas read its result. No leader election is needed.
+
+Each step is a pure function of the certificates and the time. Clients trust a new CA before it signs, and the former CA
+after it stopped signing, so they trust the serving certificate at all times::
+
+    CA A       signs ==================|- - trusted - -|
+    CA B                   |- announced|signs ===================
+    caBundle   A           A+B                         B
 """
 
 import asyncio

@@ -1,4 +1,9 @@
-"""Keep a store equal to the objects of an apiserver."""
+"""Keep a store equal to the objects of an apiserver.
+
+Callers share live reads, and none gets a response that is older than its call. In golang.org/x/sync/singleflight a
+caller joins the running call. Here that would be wrong: the server may have sent the response before the write that
+made the caller read. So a caller joins a read that has not started yet.
+"""
 
 import asyncio
 import logging

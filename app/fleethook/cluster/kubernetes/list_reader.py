@@ -1,4 +1,8 @@
-"""Read the complete list of a resource into the store, in the best version that the apiserver serves."""
+"""Read the complete list of a resource into the store, in the best version that the apiserver serves.
+
+Others wait while a page is split into objects, 1.5 ms for each MB. Objects of one kind have similar sizes, so each page
+tells how many objects the next one may have.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager

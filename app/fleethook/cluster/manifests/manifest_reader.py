@@ -1,4 +1,4 @@
-"""Read the Kubernetes objects in the bytes of a file, as kubectl does.
+"""Find the files of manifests, and read the Kubernetes objects in their bytes, as kubectl does.
 
 A document that is no Kubernetes object, such as the values of a Helm chart, is skipped. A document that should be an
 object, because it has ``apiVersion`` or ``kind``, is an error, and so is one that is not YAML.

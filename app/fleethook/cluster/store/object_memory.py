@@ -1,8 +1,10 @@
-"""Hide long-lived objects from Python's garbage collector.
+"""Long-lived objects: hidden from Python's garbage collector, and freed without blocking the event loop.
 
 A full collection visits all tracked objects in one step: 0.4 s for 10,000 webhook configurations with compiled
 conditions. ``gc.freeze`` excludes long-lived objects from it, as `fleethook.lifetime` does after the first sync.
 Reference counting still frees these objects, because they are in no cycles.
+
+Many objects are freed in slices, because freeing them takes as long as storing them.
 """
 
 import asyncio

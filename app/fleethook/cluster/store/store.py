@@ -3,6 +3,9 @@
 The cluster is part of every key, not a filter after a look-up: a request for one kcp logical cluster cannot read the
 objects of another. Objects are replaced, never changed in place. A reader may therefore keep an object, and compare
 its identity to find out whether it is still current.
+
+Of kinds that engines only look up or count, the store has partial copies. A decoded Deployment takes about 30 KiB as
+dictionaries and 1.1 KiB as such a struct, and a fleet has tens of thousands of workloads.
 """
 
 from collections import Counter, OrderedDict

@@ -1,4 +1,4 @@
-"""The origin of a CRD tarball: its URL, and the ways and credentials to reach it."""
+"""The origin of a CRD tarball: its URL, credentials to reach it, and the URL without secrets for messages."""
 
 import enum
 import hashlib

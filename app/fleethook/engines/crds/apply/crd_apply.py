@@ -1,4 +1,4 @@
-"""Applies CRDs and their patches to the API server of an instance.
+"""Plans, applies and awaits CRDs and their patches on the API server of an instance.
 
 Upstream: ``applyCrds`` and ``patchCrds`` in operator/pkg/tasks/init/karmadaresource.go (v1.17.1).
 """

@@ -1,4 +1,4 @@
-"""Reads, applies and patches CRDs on an API server, one at a time."""
+"""Requests to API servers about CRDs and instances, with errors as CRDsError."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -2,6 +2,9 @@
 
 Karmada's operator writes both Secrets into the namespace of the instance (upstream: operator/pkg/tasks/init/upload.go).
 ``status.secretRef`` is not used: a user who may write it could name a Secret of another namespace.
+
+The Secret is in the namespace of the instance, so any of its users may have written it. Only inline credentials are
+accepted: exec plugins would run programs here, and file names would send files of this machine to the server.
 """
 
 import base64

@@ -2,6 +2,10 @@
 
 A tarball is read into memory once, so that the verified bytes are the bytes in use. It is verified to its end before
 the first file is written, and inflated a second time for writing: one file is in memory at a time.
+
+``gzip`` and ``tarfile`` of the standard library read several members as one, skip zeros after the last, and stop before
+the trailer when the tar in it ends. They do not notice a truncated or damaged end, so the gzip stream (RFC 1952) is
+read by zlib here.
 """
 
 import errno

@@ -2,6 +2,9 @@
 
 Upstream: ``postCheck`` in operator/pkg/tasks/init/crd.go, and operator/pkg/tasks/init/karmadaresource.go (v1.17.1),
 which walks ``crds/bases``, then ``crds/patches``.
+
+libyaml's events are counted before objects are built from a text. A loader would expand aliases exponentially and
+recurse into brackets.
 """
 
 import posixpath

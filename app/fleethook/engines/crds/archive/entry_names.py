@@ -2,6 +2,9 @@
 
 Upstream: ``ValidateTarball`` in pkg/util/validation/validation.go (v1.17.1). Where upstream refuses an entry, the
 message is upstream's.
+
+Archives of another layout get advice how to pack them. Upstream: charts/_crds (v0.9 to v1.2), charts/karmada/_crds
+(since v1.3) and .github/workflows/release.yml (since v1.7).
 """
 
 import posixpath

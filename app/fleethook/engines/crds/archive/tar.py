@@ -5,6 +5,15 @@ after a readable one, needs no end-of-archive mark, and holds pax bodies of any 
 sizes and bodies of regular files, and refuses all other entries. Karmada's operator reads the same bytes with Go's
 archive/tar: an entry that Go would name, type or size differently is an error
 (`tests/engines/crds/archive/test_against_go.py`).
+
+Readers disagree on fields that deviate from the formats: a prefix after GNU's magic, the shorter prefix of star,
+numbers with other characters. Such a header is refused, so that no reader finds another name or size in it. Readers
+also disagree on which of two headers takes precedence. Go prefers GNU's name to that of pax, and the last pax header to
+all before it. Others prefer the last header of either kind. So an entry may have headers of one kind only, each once,
+and each record once.
+
+Source: archive/tar of Go 1.26, readHeader, next and mergePAX in reader.go, getFormat in format.go, parseNumeric and
+parsePAXRecord in strconv.go.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Writes unpacked files relative to descriptors, without following links, and compares them with digests."""
+"""Writes unpacked files relative to descriptors, without following links, and compares them with a manifest."""
 
 import errno
 import hashlib

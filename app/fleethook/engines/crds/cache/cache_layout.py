@@ -1,4 +1,4 @@
-"""The directories and locks of the cache.
+"""The directories of the cache: its locks, its staging directories, and the atomic swap of an entry.
 
 Each operation opens the directory of the cache once, and all other files relative to that descriptor, without following
 links.

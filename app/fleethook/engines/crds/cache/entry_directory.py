@@ -1,4 +1,8 @@
-"""Refuses links and unsafe owners or modes in the cache, and translates errors of the file system."""
+"""The directory of an entry: its record (``.meta.json``), and the refusal of links and unsafe owners or modes.
+
+A writer of the tree can write the record too. So checks compare the bytes of the entry, and never trust the record
+alone.
+"""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Lists the entries of a cache, and selects entries to prune."""
+"""The state of an entry: the tarball's digest against the record, the tree against the tarball, its size and age."""
 
 import errno
 import hashlib

@@ -1,4 +1,4 @@
-"""``fleethook crds render`` and ``apply``: the CRDs of a tarball, patched for an instance, printed or applied."""
+"""``fleethook crds render``, ``apply`` and ``diff``: the CRDs of a tarball, patched for an instance."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Options that several commands of ``fleethook crds`` have."""
+"""Options that several commands of ``fleethook crds`` have, and the sources and fetches that they ask for."""
 
 import re
 from collections.abc import Iterator

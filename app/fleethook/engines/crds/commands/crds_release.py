@@ -1,4 +1,4 @@
-"""The release and the instance that the commands `render`, `apply` and `diff` use."""
+"""The release, the instance and the API server that the commands `render`, `apply` and `diff` use."""
 
 import contextlib
 from collections.abc import Mapping, Sequence

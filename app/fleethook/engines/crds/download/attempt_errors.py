@@ -1,4 +1,4 @@
-"""Translates errors of urllib3, http.client and the system into messages of fleethook.
+"""The errors of an attempt: their messages, the retries that follow from them, and the time limits.
 
 The messages of urllib3 and http.client are not shown: they have queries of URLs and values of headers, which may be
 secrets.

@@ -1,4 +1,8 @@
-"""Dials a host: checks its addresses, and connects to the first one that accepts, within the deadline."""
+"""Dials a host: resolves and checks its addresses, and connects to the first that accepts, within the deadline.
+
+``getaddrinfo`` cannot be cancelled. It runs on a daemon thread that is abandoned after the time limit. The number of
+these threads is limited; another lookup waits until one ends.
+"""
 
 import ipaddress
 import socket

@@ -1,4 +1,4 @@
-"""Rules for an origin's response: redirects, statuses, ranges and the first bytes of a body."""
+"""Rules of HTTP for a download: headers of requests, redirects, statuses, ranges and the first bytes of a body."""
 
 import re
 from collections.abc import Mapping

@@ -1,6 +1,10 @@
-"""Parses versions of Karmada's operator into releases, and builds the URLs of their tarballs.
+"""Releases of Karmada: parsed from versions and images, with the URLs of tarballs and the names of objects.
 
 Upstream: pkg/version/release.go and operator/pkg/init.go (v1.17.1).
+
+The release of an instance is that of its images. Upstream's proposal has this as a goal
+(docs/proposals/karmada-operator/operator-custom-crd-download-strategy); upstream v1.17.1 does not implement it. The
+names of an instance's objects are those of operator/pkg/util/naming.go (v1.16.0).
 """
 
 import re

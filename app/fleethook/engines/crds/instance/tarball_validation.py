@@ -1,7 +1,11 @@
-"""Validates ``spec.crdTarball`` of an instance.
+"""Finds the problems and warnings of an instance's ``spec.crdTarball``.
 
 Messages and order are those of upstream where upstream refuses a field (operator/pkg/controller/karmada/validating.go,
 v1.17.1). Upstream parses URLs only, and admits values that fail at the download; fleethook refuses them here.
+
+With upstream's CRD, the API server drops unknown fields. With fleethook's CRD, it keeps them
+(``x-kubernetes-preserve-unknown-fields``). Either way a misspelled pin would not be checked, so an unknown field is a
+problem. The known fields are those of `fleethook.model.operator`.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Reads the cache of CRD tarballs for pages. It only reads: it takes no lock, and creates no directory.
+"""Reads and describes the entries of the cache of CRD tarballs for pages. It takes no lock, and creates no directory.
 
 These functions read disks and archives, so they run in a thread. The limits of archives bound their work for one entry,
 and the size of a page bounds the number of entries.

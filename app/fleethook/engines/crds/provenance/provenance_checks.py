@@ -1,4 +1,4 @@
-"""Verifies an attestation, and reports which of its properties are verified."""
+"""Verifies an attestation offline: signature, certificate, signer and statement; reports which parts are verified."""
 
 import re
 from typing import Final, NamedTuple

@@ -1,4 +1,4 @@
-"""Reads a trust root: a file of Fulcio's certificates, or a Sigstore ``trusted_root.json``."""
+"""Reads a trust root: a file of Fulcio's certificates, or a Sigstore ``trusted_root.json`` with the keys of logs."""
 
 import importlib
 from pathlib import Path
