@@ -11,7 +11,7 @@ from fleethook.engines.overrider.policies.compilation import Compilation
 from fleethook.engines.overrider.policies.compiler import compile_overrider
 from fleethook.engines.overrider.policies.documents import FailurePolicy
 from fleethook.engines.overrider.render.render import render_with
-from fleethook.engines.overrider.subject.owner import SUBJECT_KINDS
+from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS
 from fleethook.engines.overrider.subject.subject_parts import workload_kinds
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind

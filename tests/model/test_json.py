@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.model.json import as_object, decode_bytes
+from fleethook.model.json import as_object, count_values, decode_bytes
 
 
 @pytest.mark.parametrize("value", [None, [], "a", 1, True])
@@ -26,3 +26,18 @@ def test_line_ends_in_base64_are_skipped(text: str) -> None:
 def test_other_values_are_no_bytes(value: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
         decode_bytes(value)
+
+
+@pytest.mark.parametrize(
+    ("document", "count"), [(None, 1), ([], 1), ({"a": 1}, 2), ([[1], {"b": [2, 3]}], 7), ("text", 1)]
+)
+def test_each_value_counts(document: Any, count: int) -> None:
+    assert count_values(document, limit=100) == count
+
+
+def test_counting_stops_after_the_limit() -> None:
+    class Unread(list[Any]):
+        def __len__(self) -> int:
+            raise AssertionError("counted beyond the limit")
+
+    assert count_values([Unread(), *range(10)], limit=5) > 5

@@ -17,8 +17,7 @@ import msgspec
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
-from fleethook.model.partial_objects import Outline, PartiallyDecoded
-from fleethook.model.template_cache import decode_template
+from fleethook.model.partial_objects import Outline, PartiallyDecoded, decode_template
 
 __all__ = [
     "AdmissionRequest",

@@ -30,3 +30,20 @@ def enumerate_objects(value: JSON) -> Iterator[tuple[int, JSONObject]]:
     for number, element in enumerate(value if isinstance(value, list) else ()):
         if isinstance(element, dict):
             yield number, element
+
+
+def count_values(document: JSON, *, limit: int) -> int:
+    """Return the number of values in a document; counting stops soon after ``limit``.
+
+    Args:
+        document: Decoded JSON.
+        limit: The number above which the exact count is irrelevant.
+    """
+    count, waiting = 1, [document]
+    while waiting and count <= limit:
+        one = waiting.pop()
+        inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        count += len(inner)
+        if count <= limit:
+            waiting += inner
+    return count

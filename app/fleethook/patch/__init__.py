@@ -4,16 +4,14 @@ All functions are pure: they take documents and return documents.
 """
 
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
-from fleethook.patch.diff import diff
-from fleethook.patch.equality import equal, identical
+from fleethook.patch.diff import diff, equal, identical
 from fleethook.patch.json_patch import CompiledPatch, Dialect, apply, compile_patch
-from fleethook.patch.limits import PatchLimits
-from fleethook.patch.merge.json_merge_patch import merge_patch
-from fleethook.patch.merge.strategic_merge_patch import strategic_merge
-from fleethook.patch.patch_errors import PatchError, StrategicMergeError
+from fleethook.patch.limits import PatchError, PatchLimits, StrategicMergeError
 from fleethook.patch.pointer import format_tokens as format_pointer
 from fleethook.patch.pointer import parse as parse_pointer
 from fleethook.patch.pointer import resolve as resolve_pointer
+from fleethook.patch.strategic_merge_patch import strategic_merge
+from fleethook.patch.three_way_merge import merge_patch
 
 __all__ = [
     "WORKLOAD",

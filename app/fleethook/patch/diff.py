@@ -1,10 +1,48 @@
-"""Computes the JSON Patch that turns one document into another."""
+"""Compares JSON values, and computes the JSON Patch that turns one document into another."""
 
 from typing import Final
 
 from fleethook.model.json import JSON, JSONObject
-from fleethook.patch.equality import identical
 from fleethook.patch.pointer import escape
+
+_MISSING: Final = object()
+
+
+def identical(left: JSON, right: JSON) -> bool:
+    """Return whether both values have the same JSON text: ``1``, ``1.0`` and ``true`` all differ."""
+    if left is right:
+        return True
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return len(left) == len(right) and _same_members(left, right)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(identical, left, right))
+    return bool(left == right)
+
+
+def _same_members(left: JSONObject, right: JSONObject) -> bool:
+    # This is the inner loop of every diff, and the generator of all() costs more than the comparison.
+    for name, value in left.items():  # noqa: SIM110
+        if not identical(value, right.get(name, _MISSING)):
+            return False
+    return True
+
+
+def equal(left: JSON, right: JSON) -> bool:
+    """Return whether both values are equal by RFC 6902 section 4.6: numbers by value, and true is not a number."""
+    if left is right:
+        return True
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return len(left) == len(right) and all(
+            name in right and equal(value, right[name]) for name, value in left.items()
+        )
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(equal, left, right))
+    return bool(left == right)
+
 
 # The alignment compares every element with every other one. Longer lists are compared index by index instead.
 _MAX_PAIRS: Final = 4096
@@ -54,7 +92,7 @@ def _compute_best_scores(scores: list[list[int]], width: int) -> list[list[int]]
 # Fewer operations than this are about as short as one replace of their container.
 _MIN_OPERATIONS_TO_SHORTEN: Final = 3
 _REPLACE_OVERHEAD: Final = len('{"op":"replace","path":"","value":},')
-_MISSING: Final = object()
+
 # A container with more operations than this is replaced. A list of a million elements whose first element moves to the
 # end differs at every index.
 _MAX_OPERATIONS: Final = 1_000

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fleethook.model.json import JSON
-from fleethook.patch.limits import MoveCounter
-from fleethook.patch.patch_errors import OperationError
+from fleethook.patch.limits import MoveCounter, OperationError
 from fleethook.patch.pointer import Tokens
 
 Locate = Callable[[JSON, str], str | int]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fleethook.model.json import JSON
-from fleethook.patch.patch_errors import OperationError
+from fleethook.patch.limits import OperationError
 
 Tokens = tuple[str, ...]
 

@@ -1,6 +1,9 @@
+"""Label selectors of any type are validated."""
+
 import pytest
 
 from fleethook.model.formats.names import is_dns1123_label, is_dns1123_subdomain, label_key_problem, label_value_problem
+from tests.engines.dispatch.validation.builders import MISTYPED, configuration, find_errors, webhook
 
 
 @pytest.mark.parametrize(
@@ -39,3 +42,13 @@ def test_label_values_may_be_empty_and_have_63_characters() -> None:
     assert [label_value_problem(value) for value in ("", "a", "A.b_c-1", "a" * 63)] == [None] * 4
     for value in ("a" * 64, "a b", ".a", "a\n"):
         assert f"{value!r} must have at most 63" in (label_value_problem(value) or "")
+
+
+def test_requirements_of_wrong_types_are_errors() -> None:
+    requirement = {"key": 1, "operator": 2, "values": 3}
+    place = "webhooks[0].objectSelector.matchExpressions[0]"
+    assert find_errors(configuration(webhook(objectSelector={"matchExpressions": [requirement]}))) == [
+        (f"{place}.values", f"{MISTYPED}a list"),
+        (f"{place}.operator", f"{MISTYPED}a string"),
+        (f"{place}.key", f"{MISTYPED}a string"),
+    ]

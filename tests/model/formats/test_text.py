@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.model.formats.text import escape, escape_json, is_inert, shorten
+from fleethook.model.formats.text import escape, escape_json, is_inert, nearest, shorten, suggestion
 
 ACTIVE = {
     chr(code)
@@ -54,3 +54,29 @@ def test_escapes_show_the_code_point(text: str, shown: str) -> None:
 def test_a_shortened_text_tells_the_omitted_characters() -> None:
     assert shorten("abc", 3) == "abc"
     assert shorten("abcdef", 2) == "ab… (4 characters left out)"
+
+
+KNOWN = ("items", "patches", "pools", "imageClaim", "containerName")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("item", "items"),
+        ("imageclaim", "imageClaim"),
+        ("conatinerName", "containerName"),
+        ("POOLS", "pools"),
+        ("image", None),
+        ("upgradeStrategy", None),
+        ("", None),
+        ("x" * 1_000_000, None),
+    ],
+)
+def test_the_nearest_known_name_is_found(name: str, meant: str | None) -> None:
+    assert nearest(name, KNOWN) == meant
+
+
+def test_a_suggestion_ends_a_message() -> None:
+    assert suggestion("item", KNOWN) == "; did you mean items?"
+    assert suggestion("hangzou", ["hangzhou"], quote="'") == "; did you mean 'hangzhou'?"
+    assert suggestion("nothing", KNOWN) == ""

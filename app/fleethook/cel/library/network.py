@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, quote, unquote_to_bytes
 from fleethook.cel.functions import Function
 from fleethook.cel.library.quantities import can_parse
 from fleethook.cel.values.values import Foreign, quote_text
-from fleethook.model.formats.go_url import RequestURI, parse_request_uri
+from fleethook.model.formats.client_config import RequestURI, parse_request_uri
 
 _Address: TypeAlias = IPv4Address | IPv6Address
 

@@ -16,7 +16,7 @@ import msgspec
 from fleethook.model.gvk import parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import find_merge_schema
-from fleethook.patch.merge.three_way_merge import merge_three_way
+from fleethook.patch.three_way_merge import merge_three_way
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _SERVER_METADATA: Final = (

@@ -13,8 +13,7 @@ from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engines.overrider.controller.overrider_leader import OverriderLeader
 from fleethook.engines.overrider.controller.selection import keep_selection, lists_without_leader, runs_selection
 from fleethook.engines.overrider.openyurt.openyurt_conflicts import OpenYurtConflicts
-from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.plan.plan_warmup import PlanWarmup
+from fleethook.engines.overrider.plan.plan_cache import PlanCache, PlanWarmup
 from fleethook.engines.overrider.policies.mode import Mode
 from fleethook.engines.overrider.preview.manifest_report import ManifestReport
 from fleethook.engines.overrider.rollout.guard import GuardLimits

@@ -1,7 +1,11 @@
-"""Validate names, label keys and label values (k8s.io/apimachinery/pkg/util/validation)."""
+"""Validate names, label keys, label values and label selectors (k8s.io/apimachinery/pkg/util/validation)."""
 
 import re
+from collections.abc import Iterator
 from typing import Final
+
+from fleethook.model.formats.field_errors import Problem, invalid, is_readable, mistyped, required, subdomain_problems
+from fleethook.model.json import JSON
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _QUALIFIED: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
@@ -36,3 +40,116 @@ def label_value_problem(value: str) -> str | None:
     if value and (len(value) > MAX_LABEL or not _QUALIFIED.fullmatch(value)):
         return f"{value!r} must have at most 63 letters, digits, '-', '_' or '.', with a letter or digit at its ends"
     return None
+
+
+_MAX_LENGTH: Final = 63
+_KEY_FORM: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_KEY: Final = re.compile(_KEY_FORM)
+_KEY_TEXT: Final = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_KEY_FORM}')"
+)
+_VALUE_TEXT: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    f"'({_KEY_FORM})?')"
+)
+_WITH_VALUES: Final = ("In", "NotIn")
+_WITHOUT_VALUES: Final = ("Exists", "DoesNotExist")
+
+
+def label_key_problems(key: str) -> Iterator[str]:
+    """Yield the errors of a label key, a qualified name in Kubernetes' terms."""
+    prefix, slash, name = key.rpartition("/")
+    if "/" in prefix:
+        yield f"a valid label key {_KEY_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return
+    if slash and not prefix:
+        yield "prefix part must be non-empty"
+    elif slash:
+        yield from (f"prefix part {text}" for text in subdomain_problems(prefix, unit="bytes"))
+    if not name:
+        yield "name part must be non-empty"
+    elif _count_bytes(name) > _MAX_LENGTH:
+        yield f"name part must be no more than {_MAX_LENGTH} bytes"
+    if is_readable(name) and not _KEY.fullmatch(name):
+        yield f"name part {_KEY_TEXT}"
+
+
+def label_value_problems(value: str) -> Iterator[str]:
+    """Yield the errors of a label value; it may be empty."""
+    if _count_bytes(value) > _MAX_LENGTH:
+        yield f"must be no more than {_MAX_LENGTH} bytes"
+    if value and is_readable(value) and not _KEY.fullmatch(value):
+        yield _VALUE_TEXT
+
+
+def _count_bytes(text: str) -> int:
+    # UTF-8 cannot encode a lone surrogate, which a manifest may contain.
+    return len(text.encode(errors="replace"))
+
+
+def labels_problems(labels: JSON, field: str) -> Iterator[Problem]:
+    """Yield the errors of a map of labels."""
+    if labels is None:
+        return
+    if not isinstance(labels, dict):
+        yield mistyped(field, "an object")
+        return
+    for key, value in labels.items():
+        yield from (invalid(field, str(key), text) for text in label_key_problems(str(key)))
+        if isinstance(value, str):
+            yield from (invalid(field, value, text) for text in label_value_problems(value))
+        elif value is not None:
+            yield mistyped(field, "an object of strings")
+
+
+def selector_problems(selector: JSON, field: str, *, any_value: bool = False) -> Iterator[Problem]:
+    """Yield the errors of a label selector; with ``any_value``, values of requirements are not validated."""
+    if selector is None:
+        return
+    if not isinstance(selector, dict):
+        yield mistyped(field, "an object")
+        return
+    yield from labels_problems(selector.get("matchLabels"), f"{field}.matchLabels")
+    requirements = selector.get("matchExpressions")
+    if requirements is not None and not isinstance(requirements, list):
+        yield mistyped(f"{field}.matchExpressions", "a list")
+        return
+    for index, requirement in enumerate(requirements or ()):
+        yield from _requirement_problems(requirement, f"{field}.matchExpressions[{index}]", any_value=any_value)
+
+
+def _requirement_problems(requirement: JSON, field: str, *, any_value: bool) -> Iterator[Problem]:
+    if not isinstance(requirement, dict):
+        yield mistyped(field, "an object")
+        return
+    values = requirement.get("values")
+    if values is not None and not isinstance(values, list):
+        yield mistyped(f"{field}.values", "a list")
+        values = None
+    yield from _operator_problems(requirement.get("operator"), field, with_values=bool(values))
+    key = requirement.get("key")
+    if key is None or isinstance(key, str):
+        yield from (invalid(f"{field}.key", key or "", text) for text in label_key_problems(key or ""))
+    else:
+        yield mistyped(f"{field}.key", "a string")
+    for index, value in enumerate(values or ()):
+        if not isinstance(value, str):
+            yield mistyped(f"{field}.values[{index}]", "a string")
+        elif not any_value:
+            yield from (invalid(f"{field}.values[{index}]", value, text) for text in label_value_problems(value))
+
+
+def _operator_problems(operator: JSON, field: str, *, with_values: bool) -> Iterator[Problem]:
+    if operator is not None and not isinstance(operator, str):
+        yield mistyped(f"{field}.operator", "a string")
+    elif operator in _WITH_VALUES:
+        if not with_values:
+            yield required(f"{field}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif operator in _WITHOUT_VALUES:
+        if with_values:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield Problem(f"{field}.values", f"Forbidden: {text}")
+    else:
+        yield invalid(f"{field}.operator", operator or "", "not a valid selector operator")

@@ -1,9 +1,14 @@
-"""Exact resource quantities with canonical text (k8s.io/apimachinery/pkg/api/resource)."""
+"""Exact resource quantities, and the texts that kube-apiserver stores (k8s.io/apimachinery/pkg/api/resource v0.36).
+
+`Quantity` computes and writes canonical text. `stored_quantity` reproduces the text of upstream, which keeps a text
+that its parser considers canonical, such as ``+5``, ``1.500`` or ``1E3``, and formats all others.
+tests/e2e/test_workload_rules.py compares the result with the Go code.
+"""
 
 import re
 from fractions import Fraction
-from functools import total_ordering
-from typing import Final, Literal
+from functools import lru_cache, total_ordering
+from typing import Final, Literal, NamedTuple
 
 Format = Literal["DecimalSI", "BinarySI", "DecimalExponent"]
 
@@ -50,10 +55,12 @@ class Quantity:
         """
         match = _QUANTITY.fullmatch(str(text)) if len(str(text)) <= MAX_QUANTITY_LENGTH else None
         if match is None:
-            raise not_a_quantity(text)
+            raise _not_a_quantity(text)
         sign, number, suffix = match.groups()
-        exponent, factor, format_ = _interpret_suffix(suffix, text)
-        magnitude = min(_round_up(_compute_amount(number, exponent) * factor, _NANO), Fraction(_MAX_AMOUNT))
+        power, format_ = _interpret_suffix(suffix, text)
+        amount = _compute_amount(number, 0 if format_ == "BinarySI" else power)
+        amount *= 1024**power if format_ == "BinarySI" else 1
+        magnitude = min(_round_away(amount, _NANO), Fraction(_MAX_AMOUNT))
         if format_ == "BinarySI" and 0 < magnitude < 1:
             format_ = "DecimalSI"
         return cls(-magnitude if sign == "-" else magnitude, format_)
@@ -81,29 +88,13 @@ class Quantity:
 
     def __int__(self) -> int:
         """Return the amount as an integer, rounded away from zero (``Value`` upstream)."""
-        return self._scale(1)
-
-    def milli(self) -> int:
-        """Return the amount in thousandths, rounded away from zero (``MilliValue`` upstream)."""
-        return self._scale(1000)
-
-    def _scale(self, parts: int) -> int:
-        magnitude = int(_round_up(abs(self.value), parts) * parts)
-        return -magnitude if self.value < 0 else magnitude
+        return int(_round_away(self.value, 1))
 
     def __str__(self) -> str:
-        if not self.value:
-            return "0"
-        # A binary suffix would lose digits below 1024 and of fractions, so upstream writes these in decimal.
-        if self.format == "BinarySI" and abs(self.value) >= 1024 and self.value.denominator == 1:
-            return _format_binary(self.value.numerator)
-        mantissa, exponent = _split_decimal(self.value)
-        if self.format == "DecimalExponent":
-            return f"{mantissa}e{exponent}" if exponent else str(mantissa)
-        return f"{mantissa}{_DECIMAL_SUFFIX[exponent]}"
+        return _format(self.value, self.format, max_factors=_MAX_FACTORS)
 
 
-def not_a_quantity(text: str | int) -> ValueError:
+def _not_a_quantity(text: str | int) -> ValueError:
     """Return the error for a text that is no quantity."""
     written = str(text)
     if len(written) > MAX_QUANTITY_LENGTH:
@@ -113,18 +104,18 @@ def not_a_quantity(text: str | int) -> ValueError:
     return ValueError(f"{shown} is not a quantity: write a number and one of n u m k M G T P E Ki Mi Gi Ti Pi Ei or eN")
 
 
-def _interpret_suffix(suffix: str, text: str | int) -> tuple[int, int, Format]:
-    """Return the power of ten, the factor and the format that a suffix means."""
+def _interpret_suffix(suffix: str, text: str | int) -> tuple[int, Format]:
+    """Return the power of ten, or of 1024 for BinarySI, and the format that a suffix means."""
     if suffix in _DECIMAL:
-        return _DECIMAL[suffix], 1, "DecimalSI"
+        return _DECIMAL[suffix], "DecimalSI"
     if suffix in _BINARY:
-        return 0, 1024 ** _BINARY[suffix], "BinarySI"
+        return _BINARY[suffix], "BinarySI"
     if suffix[:1] in ("e", "E") and suffix[1:]:
         try:
-            return int(suffix[1:]), 1, "DecimalExponent"
+            return int(suffix[1:]), "DecimalExponent"
         except ValueError:
-            raise not_a_quantity(text) from None
-    raise not_a_quantity(text)
+            raise _not_a_quantity(text) from None
+    raise _not_a_quantity(text)
 
 
 def _compute_amount(number: str, exponent: int) -> Fraction:
@@ -139,23 +130,114 @@ def _compute_amount(number: str, exponent: int) -> Fraction:
     return int(digits) * Fraction(10) ** (max(places, _MIN_PLACES) - len(digits))
 
 
-def _round_up(magnitude: Fraction, parts: int) -> Fraction:
-    """Return a non-negative amount rounded up to a multiple of ``1/parts``."""
-    return Fraction(-(-magnitude.numerator * parts // magnitude.denominator), parts)
+def _round_away(value: Fraction, parts: int) -> Fraction:
+    """Return a value rounded away from zero to a multiple of ``1/parts``."""
+    magnitude = -(-abs(value.numerator) * parts // value.denominator)
+    return Fraction(-magnitude if value < 0 else magnitude, parts)
 
 
-def _split_decimal(value: Fraction) -> tuple[int, int]:
-    """Return mantissa and exponent of ``value``, with the largest exponent that is a multiple of three."""
-    mantissa, exponent = int(value * _NANO), -9
-    while mantissa % 1000 == 0 and exponent < 18:
-        mantissa //= 1000
-        exponent += 3
-    return mantissa, exponent
+def _format(value: Fraction, format_: str, *, max_factors: dict[int, int]) -> str:
+    """Return a value with the largest suffix that allows a mantissa without fractional digits."""
+    if not value:
+        return "0"
+    # A binary suffix would lose digits below 1024 and of fractions, so upstream writes these in decimal.
+    if format_ == "BinarySI" and abs(value) >= 1024 and value.denominator == 1:
+        mantissa, power = _remove_factors(value.numerator, 1024, max_factors)
+        return f"{mantissa}{_BINARY_SUFFIX.get(power, '')}"
+    mantissa, power = _remove_factors(int(value * _NANO), 1000, max_factors)
+    exponent = 3 * power - 9
+    if format_ == "DecimalExponent":
+        return f"{mantissa}e{exponent}" if exponent else str(mantissa)
+    return f"{mantissa}{_DECIMAL_SUFFIX.get(exponent, '')}"
 
 
-def _format_binary(value: int) -> str:
+# The factors 1000 of a nano and the factors 1024 that the largest suffixes, E and Ei, stand for.
+_MAX_FACTORS: Final = {1000: 9, 1024: 6}
+# Upstream writes no suffix if none fits: it stores 1000E as 1.
+_UNLIMITED: Final = {1000: 1_000_000, 1024: 1_000_000}
+
+
+def _remove_factors(number: int, base: int, max_factors: dict[int, int]) -> tuple[int, int]:
+    """Return ``number`` without factors ``base``, and the number of removed factors."""
     power = 0
-    while value % 1024 == 0 and power < 6:
-        value //= 1024
+    while number % base == 0 and power < max_factors[base]:
+        number //= base
         power += 1
-    return f"{value}{_BINARY_SUFFIX[power]}" if power else str(value)
+    return number, power
+
+
+_STORED: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]{0,3})", re.ASCII)
+_NANO_SCALE: Final = -9
+_MILLI_SCALE: Final = -3
+_MAX_DIGITS: Final = 18
+"""Decimal digits that always fit into an int64, for which upstream has a fast path."""
+_CACHED_TEXTS: Final = 4096
+
+
+class _Parsed(NamedTuple):
+    number: Fraction
+    format: Format
+    scale: int
+    """The power of ten of the last digit in upstream's int64 form; below `_NANO_SCALE` without such a form."""
+    text: str
+    """The parsed text if upstream reuses it, else empty."""
+
+    def __str__(self) -> str:
+        return self.text or _format(self.number, self.format, max_factors=_UNLIMITED)
+
+
+@lru_cache(_CACHED_TEXTS)
+def stored_quantity(text: str) -> str:
+    """Return the stored form of a single quantity, such as ``emptyDir.sizeLimit``.
+
+    Raises:
+        ValueError: ``text`` is no quantity.
+    """
+    return str(_parse(str(_parse(text.strip()))))
+
+
+@lru_cache(_CACHED_TEXTS)
+def stored_resource(text: str) -> str:
+    """Return the stored form of a quantity in ``requests`` or ``limits``: rounded up to thousandths by defaulting.
+
+    Raises:
+        ValueError: ``text`` is no quantity.
+    """
+    parsed = _parse(text.strip())
+    if parsed.scale < _MILLI_SCALE:
+        parsed = _Parsed(_round_away(parsed.number, 1000), parsed.format, _MILLI_SCALE, "")
+    return str(_parse(str(parsed)))
+
+
+def _parse(text: str) -> _Parsed:
+    match = _STORED.fullmatch(text) if 0 < len(text) <= MAX_QUANTITY_LENGTH else None
+    if match is None:
+        raise _not_a_quantity(text)
+    sign, zeros, digits, decimals, suffix = match.groups(default="")
+    power, format_ = _interpret_suffix(suffix, text)
+    number = Fraction(int(f"{sign}{digits or 0}{decimals}"), 10 ** len(decimals))
+    if format_ == "BinarySI":
+        parsed = _parse_binary(text, number * 1024**power, digits=digits or "0", decimals=decimals, power=power)
+    else:
+        number *= Fraction(10) ** power
+        scale = power - len(decimals)
+        parsed = _parse_decimal(text, number, digits=(digits or "0") + decimals, scale=scale, format_=format_)
+    if parsed.scale < _NANO_SCALE and not (zeros or digits or decimals):
+        raise _not_a_quantity(text)  # only the fast path upstream accepts a suffix without digits
+    return parsed
+
+
+def _parse_decimal(text: str, number: Fraction, *, digits: str, scale: int, format_: Format) -> _Parsed:
+    if len(digits) <= _MAX_DIGITS and scale >= _NANO_SCALE:
+        reused = scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+        return _Parsed(number, format_, scale, text if reused else "")
+    return _Parsed(_round_away(number, _NANO), format_, _NANO_SCALE - 1, "")
+
+
+def _parse_binary(text: str, number: Fraction, *, digits: str, decimals: str, power: int) -> _Parsed:
+    if not decimals and len(digits) + 3 * power < 15 and abs(number) <= _MAX_AMOUNT:
+        reused = int(digits) & 7 != 0
+        return _Parsed(number, "BinarySI", 0, text if reused else "")
+    # Upstream limits and tests the magnitude, and restores the sign afterwards.
+    number = max(-Fraction(_MAX_AMOUNT), min(_round_away(number, _NANO), Fraction(_MAX_AMOUNT)))
+    return _Parsed(number, "DecimalSI" if 0 < abs(number) < 1 else "BinarySI", _NANO_SCALE - 1, "")

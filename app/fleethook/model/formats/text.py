@@ -1,4 +1,4 @@
-"""Escape control characters of untrusted text in output.
+"""Prepare text for people: escape control characters of untrusted text, shorten it, and suggest a known name.
 
 Names in archives, URLs and reviews may contain escape sequences, which a terminal executes, line separators, which
 forge log lines, and bidirectional controls, which reorder the displayed text (CVE-2021-42574). All output for people
@@ -6,6 +6,7 @@ forge log lines, and bidirectional controls, which reorder the displayed text (C
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 # Cc (C0, DEL and C1 with U+0085), Zl and Zp, Bidi_Control, the deprecated format characters of its block, and Cs, which
@@ -51,3 +52,33 @@ def shorten(text: str, limit: int) -> str:
 def _escape_character(character: str) -> str:
     code = ord(character)
     return _NAMED.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+
+
+# Kubernetes names have at most 253 characters, field names far fewer. The comparison takes time proportional to the
+# product of the lengths, so longer texts get no suggestion.
+_MAX_LENGTH: Final = 253
+# With 0.7, "imageclaim", "conatinerName" and "hangzou" match their name, and "image" does not match "items".
+_MIN_SIMILARITY: Final = 0.7
+
+
+def nearest(name: str, known: Iterable[str], *, similarity: float = _MIN_SIMILARITY) -> str | None:
+    """Return the known name that is most similar to ``name``, ignoring case; None if no name is similar."""
+    if not name or len(name) > _MAX_LENGTH:
+        return None
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
+
+    folded = {one.casefold(): one for one in known}
+    close = get_close_matches(name.casefold(), folded, n=1, cutoff=similarity)
+    return folded[close[0]] if close else None
+
+
+def suggestion(name: str, known: Iterable[str], *, quote: str = "") -> str:
+    """Return the end of a message that suggests the nearest known name, ``""`` if there is none.
+
+    Args:
+        name: The name as written.
+        known: The valid names.
+        quote: Put before and after the suggested name.
+    """
+    found = nearest(name, known)
+    return f"; did you mean {quote}{found}{quote}?" if found else ""

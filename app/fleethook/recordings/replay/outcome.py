@@ -14,7 +14,7 @@ from fleethook.model.admission import KIND as ADMISSION_REVIEW
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import EXPLORE_REVIEW, INTERPRETER_CONTEXT
 from fleethook.patch import PatchError, apply
-from fleethook.patch.equality import identical
+from fleethook.patch.diff import identical
 
 _decode: Final = msgspec.json.decode
 _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

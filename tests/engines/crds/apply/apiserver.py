@@ -18,7 +18,7 @@ import yaml
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.model.merge_keys import MergeSchema
-from fleethook.patch.merge.strategic_merge_patch import strategic_merge
+from fleethook.patch.strategic_merge_patch import strategic_merge
 from tests.apiserver_rules import invalid, not_found, parse_path
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.admission.dry_run import DryRun, Subject, dry_run_overrider, find_subject
-from fleethook.engines.overrider.entries.patch_limits import MAX_TEMPLATE_VALUES
+from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.work.slices import run_at_once
 from tests.builders import (

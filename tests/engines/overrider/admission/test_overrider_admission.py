@@ -9,7 +9,7 @@ from fleethook.engines.overrider.admission.overrider_admission import (
     validate_overrider,
     validate_overrider_in_slices,
 )
-from fleethook.engines.overrider.entries.patch_limits import LIMITS, MAX_VALUES
+from fleethook.engines.overrider.entries.patch_paths import LIMITS, MAX_VALUES
 from fleethook.engines.overrider.plan import subject_plans
 from fleethook.engines.overrider.plan.plan import compile_steps_in_slices
 from fleethook.model.admission import Response

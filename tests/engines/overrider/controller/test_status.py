@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 from fleethook.engines.overrider.controller.status import Result, bound, conflicts, rendered, status_of, unrendered
 from fleethook.engines.overrider.subject.binding import Binding
-from fleethook.engines.overrider.subject.unaffected_workloads import Gaps
+from fleethook.engines.overrider.subject.unreached_workloads import Gaps
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, overrider
 

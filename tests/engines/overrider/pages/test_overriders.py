@@ -15,8 +15,7 @@ from fleethook.cluster.store import Store
 from fleethook.console.context import ConsoleContext
 from fleethook.console.process import create_console
 from fleethook.engines.overrider.pages.edit_text import MAX_TEXT_BYTES, format_overrider
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
-from fleethook.engines.overrider.subject.bound_workloads import WORKLOAD_INDEXES
+from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT, WORKLOAD_INDEXES
 from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke
 from tests.console.visitor import Page, Visitor

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps
-from fleethook.engines.overrider.entries.pool_exclusion import PoolSelector
-from fleethook.engines.overrider.plan.plan import as_stored, patch_pool, place_template, run_traced
+from fleethook.engines.overrider.entries.entry_selection import PoolSelector
+from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps, run_traced
+from fleethook.engines.overrider.plan.plan import as_stored, patch_pool, place_template
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.preview.preview import Cell, Change, Preview, cells, count_changes, preview
 from fleethook.engines.overrider.rules.validation import check_overrider

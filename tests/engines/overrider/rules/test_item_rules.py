@@ -1,12 +1,152 @@
 """Tests of the shapes of items; docs/overriders.md has the messages of further mistakes (test_mistakes.py)."""
 
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fleethook.engines.overrider.entries.items import ITEMS
-from fleethook.engines.overrider.rules.item_rules import check_image, check_item
+from fleethook.engines.overrider.rules.item_rules import check_image, check_item, image_problem, misspelled_token
 from tests.builders import image
+from tests.hypothesis_profiles import examples
+
+SHA = "sha256:" + "0123456789abcdef" * 4
+# The grammar of github.com/distribution/reference v0.6, regexp.go, as one expression.
+COMPONENT = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+HOST = rf"(?:{COMPONENT}(?:\.{COMPONENT})*|\[(?:[a-fA-F0-9:]+)\])(?::[0-9]+)?"
+PART = r"[a-z0-9]+(?:(?:[._]|__|[-]+)[a-z0-9]+)*"
+ORACLE = re.compile(
+    rf"(?:{HOST}/)?{PART}(?:/{PART})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?"
+    r"(?:@(?:sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128}))?"
+)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "nginx",
+        "nginx:1.25",
+        "library/nginx:latest",
+        "registry.example.org/team/app:v1_2-rc.1",
+        "registry.example.org:5000/app",
+        "localhost/app",
+        "localhost:5000/app:1",
+        "10.0.0.1:5000/a/b/c:d",
+        "[2001:db8::1]:5000/app:1",
+        "EXAMPLE.org/app",
+        "Registry/app",
+        f"app@{SHA}",
+        f"app:1.0@{SHA}",
+        "a__b/c--d/e.f_g",
+        "xn--n3h.com/myimage:xn--n3h.com",
+        "1.21",
+    ],
+)
+def test_valid_references_have_no_problem(reference: str) -> None:
+    assert image_problem(reference) is None
+
+
+@pytest.mark.parametrize(
+    ("reference", "problem"),
+    [
+        ("http://registry.example.org/app", "an image reference has no scheme: remove http://"),
+        ("docker://app", "an image reference has no scheme: remove docker://"),
+        ("${REGISTRY}/app:1", "an image reference has no '$': nothing replaces variables in it"),
+        (SHA, "64 hexadecimal digits are an image ID, not a name"),
+        ("r.io:0/app", "the port of the registry 'r.io:0' must be from 1 to 65535"),
+        ("r.io:65536/app", "the port of the registry 'r.io:65536' must be from 1 to 65535"),
+        ("r.io:1000443/app", "the port of the registry 'r.io:1000443' must be from 1 to 65535"),
+        ("[::1]:70000/app:1", "the port of the registry '[::1]:70000' must be from 1 to 65535"),
+        ("my app:1", "an image reference has no spaces"),
+        ("app:1\n", "an image reference has no spaces"),
+        ("Nginx:1", "the repository name 'Nginx' must be lowercase"),
+        ("registry.example.org/Team/app", "the repository name 'Team/app' must be lowercase"),
+        ("app:", "the tag after ':' is empty"),
+        ("app:1:2", "the tag '1:2' must have 1 to 128 letters"),
+        ("app:-1", "the tag '-1' must have"),
+        ("app:" + "x" * 129, "must have 1 to 128"),
+        ("app@sha256:abc", "the digest 'sha256:abc' must be sha256: and 64 lowercase hexadecimal digits"),
+        ("app@", "the digest '' must be"),
+        (f"app@{SHA.upper()}", "the digest"),
+        ("a..b", "the repository name 'a..b' must be lowercase letters and digits"),
+        ("a/", "the repository name 'a/' must be"),
+        ("/a", "the repository name '/a' must be"),
+        (":1", "the repository name is missing"),
+        ("example.org/", "the repository name is missing"),
+        ("-example.org/app", "the registry '-example.org' must be a host name"),
+        ("example.org:port/app", "the registry 'example.org:port' must be"),
+        ("0" * 64, "64 hexadecimal digits are an image ID"),
+        ("a/" * 130 + "b", "must not have more than 255 characters"),
+        ("{{ nodepool }}/app", "no spaces"),
+        ("<registry>/<name>:<tag>", "the repository name"),
+    ],
+)
+def test_invalid_references_have_a_problem(reference: str, problem: str) -> None:
+    assert problem in (image_problem(reference) or "")
+
+
+PIECES = [
+    "a",
+    "bc",
+    "Z",
+    "0",
+    "-",
+    "--",
+    ".",
+    "_",
+    "__",
+    ":",
+    "/",
+    "@",
+    "[::1]",
+    "localhost",
+    " ",
+    f"@{SHA}",
+    ":80/",
+    "x.y/",
+]
+
+
+@settings(max_examples=examples(500))
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
+def test_the_result_equals_the_grammar(reference: str) -> None:
+    # The first part is a registry only if it has '.', ':', uppercase letters or is localhost (normalize.go).
+    first, slash, _ = reference.partition("/")
+    registry = bool(slash) and (first == "localhost" or first != first.lower() or any(c in first for c in ".:"))
+    path = reference.partition("/")[2] if registry else reference
+    normalized = reference if registry else f"docker.io/{reference}"
+    lowercase = path.partition(":")[0] == path.partition(":")[0].lower()
+    assert (image_problem(reference) is None) == (lowercase and ORACLE.fullmatch(normalized) is not None)
+
+
+@pytest.mark.parametrize(
+    ("text", "token"),
+    [
+        ("a-{{ nodepool }}", "{{ nodepool }}"),
+        ("{{nodepool-name}}/app", "{{nodepool-name}}"),
+        ("{{NodePool}}", "{{NodePool}}"),
+        ("{{ .NodePool }}", "{{ .NodePool }}"),
+        ("{{node_pool}}", "{{node_pool}}"),
+        ("{{nodepoool}}", None),
+        ("{{pool}}", "{{pool}}"),
+        ("{nodepool}", "{nodepool}"),
+        ("{{nodepool}", "{{nodepool}"),
+        ("{{nodepool}}", None),
+        ("x{{nodepool}}y{{nodepool}}", None),
+        ("{{nodepool}}-{{ nodepool }}", "{{ nodepool }}"),
+        ("${nodepool}", None),
+        ("$(nodepool)", None),
+        ("{{ .Values.nodepool.size }}", None),
+        ('{{ include "pool" . }}', None),
+        ('{"pool": 1}', None),
+        ("{" * 1000, None),
+    ],
+)  # fmt: skip
+def test_misspelled_tokens_are_found(text: str, token: str | None) -> None:
+    assert misspelled_token(text) == token
+
 
 RIGHT: dict[str, Any] = {
     "image": {"containerName": "a", "imageClaim": "nginx:1"},

@@ -5,9 +5,15 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.rules.value_shapes import (
+    ENTRY,
+    METADATA,
+    OVERRIDER,
+    PATCH,
     Shape,
     any_object,
     boolean,
+    find_meant_fields,
+    find_unknown_fields,
     integer,
     list_of,
     map_of,
@@ -16,6 +22,40 @@ from fleethook.engines.overrider.rules.value_shapes import (
     text,
     type_name,
 )
+
+
+@pytest.mark.parametrize(
+    ("field", "known", "message"),
+    [
+        ("op", PATCH, "is not a field of a thing: use operation"),
+        ("Path", PATCH, "is not a field of a thing: write path"),
+        ("spec", OVERRIDER, "is not a field of a thing: there is no spec, so move its members to the top level"),
+        ("pools", OVERRIDER, "is not a field of a thing: it belongs in an entry, check the indentation"),
+        ("pathh", PATCH, "is not a field of a thing; did you mean path?"),
+        ("xyz", PATCH, "is not a field of a thing; the fields are path, operation, value"),
+    ],
+)
+def test_an_unknown_field_is_reported_with_a_remedy(field: str, known: tuple[str, ...], message: str) -> None:
+    (finding,) = find_unknown_fields({field: 1, known[0]: 1}, known, field="entries[0]", owner="a thing")
+    assert (finding.code, finding.field, finding.message) == ("unknown-field", f"entries[0].{field}", message)
+
+
+def test_a_field_of_the_top_level_has_its_name_as_path() -> None:
+    (finding,) = find_unknown_fields({"nmae": 1}, METADATA, field="", owner="metadata")
+    assert finding.field == "nmae"
+
+
+def test_known_fields_are_not_reported() -> None:
+    assert list(find_unknown_fields(dict.fromkeys(ENTRY), ENTRY, field="", owner="an entry")) == []
+
+
+def test_a_misspelled_field_stands_for_the_one_that_is_meant() -> None:
+    assert find_meant_fields({"nodepools": [], "itmes": [], "patches": [], "zzz": 1}, ENTRY) == {
+        "pools",
+        "items",
+        "zzz",
+    }
+
 
 POINT = Shape("a point", {"name": text, "x": integer, "tags": list_of(text), "limits": map_of(quantity)}, ("name",))
 

@@ -17,8 +17,8 @@ from fleethook.engines.crds.instance.karmada_release import webhook_name
 from fleethook.model.formats.names import is_dns1123_label
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema
-from fleethook.patch.merge.strategic_merge_patch import strategic_merge
-from fleethook.patch.patch_errors import StrategicMergeError
+from fleethook.patch.limits import StrategicMergeError
+from fleethook.patch.strategic_merge_patch import strategic_merge
 
 CA_BUNDLE: Final = "{{caBundle}}"
 NAME: Final = "{{name}}"

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from fleethook.engines.crds.tarball_source import redact
-from fleethook.model.formats.client_config import MAX_URL
+from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_request_uri
 from fleethook.model.formats.field_errors import Problem, invalid, is_integer, mistyped, required, too_long
-from fleethook.model.formats.go_url import RequestURI, parse_request_uri
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.operator import MAX_TARBALL_BYTES, MAX_TIMEOUT_SECONDS, SHA256_FORM
 from fleethook.outbound.tls.ca_bundle import bundle_problems

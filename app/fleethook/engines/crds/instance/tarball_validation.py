@@ -20,7 +20,7 @@ import msgspec
 
 from fleethook.engines.crds.instance.http_validation import MAX_MIRRORS, find_http_problems, find_reference_problems
 from fleethook.engines.crds.instance.karmada_release import is_release, read_instance_release
-from fleethook.model.formats.client_config import MAX_URL
+from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_request_uri
 from fleethook.model.formats.field_errors import (
     Problem,
     choice_problems,
@@ -30,8 +30,7 @@ from fleethook.model.formats.field_errors import (
     subdomain_problems,
     too_long,
 )
-from fleethook.model.formats.go_url import RequestURI, parse_request_uri
-from fleethook.model.formats.spelling import nearest
+from fleethook.model.formats.text import nearest
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import POLICIES, ConfigMapSource, CRDTarball, SecretReference
 

@@ -15,11 +15,10 @@ from fleethook.engines.dispatch.call.object_types import (
 from fleethook.engines.dispatch.dispatch_errors import CallingError, internal
 from fleethook.engines.dispatch.match.attributes import restore_annotation
 from fleethook.engines.dispatch.match.equivalent_resources import is_builtin
-from fleethook.model.formats.size import count_values
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import JSON, JSONObject, count_values
 from fleethook.patch import apply, diff
-from fleethook.patch.equality import identical
+from fleethook.patch.diff import identical
 from fleethook.patch.limits import LIMITS
 from fleethook.work.worker import Worker
 

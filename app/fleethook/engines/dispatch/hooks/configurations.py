@@ -9,8 +9,7 @@ from fleethook.cluster.store.object_memory import GCFreezer
 from fleethook.engines.dispatch.hooks.hook_defaults import set_webhook_defaults
 from fleethook.engines.dispatch.hooks.hook_index import HookIndex, group_hooks
 from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase, WebhookCompiler
-from fleethook.model.formats.size import count_values
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import JSON, JSONObject, count_values
 from fleethook.work.fair_turns import Executor, Turns, Work, do_at_once, do_in_turns
 from fleethook.work.immediate_steps import Steps
 from fleethook.work.slices import Pauses

@@ -27,7 +27,7 @@ from fleethook.model.formats.field_errors import (
     version_problems,
     webhooks_problems,
 )
-from fleethook.model.formats.label_rules import selector_problems
+from fleethook.model.formats.names import selector_problems
 from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes
 
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")

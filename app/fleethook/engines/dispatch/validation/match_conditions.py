@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from fleethook.model.formats.field_errors import Problem, duplicate, invalid, mistyped, required
-from fleethook.model.formats.label_rules import label_key_problems
+from fleethook.model.formats.names import label_key_problems
 from fleethook.model.json import JSON, as_object
 
 _MAX_CONDITIONS: Final = 64

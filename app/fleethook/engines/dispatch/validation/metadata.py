@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fleethook.model.formats.field_errors import Problem, invalid, mistyped, required, subdomain_problems
-from fleethook.model.formats.label_rules import label_key_problems, labels_problems
+from fleethook.model.formats.names import label_key_problems, labels_problems
 from fleethook.model.json import JSON, as_object
 
 _MAX_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values (apimachinery: TotalAnnotationSizeLimitB)

@@ -14,9 +14,8 @@ from fleethook.engines.dispatch.validation.warnings import configuration_warning
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
 from fleethook.model.formats.field_errors import MAX_PROBLEMS, Problem, first_problems
-from fleethook.model.formats.size import count_values
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, as_object
+from fleethook.model.json import JSON, as_object, count_values
 from fleethook.model.kcp import cluster_of
 from fleethook.work.fair_turns import Executor, Turns
 from fleethook.work.slices import Pauses

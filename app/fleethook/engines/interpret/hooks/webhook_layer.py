@@ -23,9 +23,8 @@ from fleethook.engines.interpret.hooks.hook_configuration import (
 from fleethook.interpret.question import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.asked_calls import AskedCall
-from fleethook.model.formats.size import count_values
 from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind
-from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes
+from fleethook.model.json import JSON, JSONObject, as_object, count_values, decode_bytes
 from fleethook.model.karmada import (
     API_VERSION,
     EXPLORE_REVIEW,

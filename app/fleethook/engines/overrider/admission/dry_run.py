@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.entry_steps import REPLICAS, RenderError, Step
-from fleethook.engines.overrider.entries.patch_limits import MAX_SHARED_VALUES, MAX_TEMPLATE_VALUES
+from fleethook.engines.overrider.entries.patch_paths import MAX_SHARED_VALUES, MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.entries.value_marks import REPLICAS_MARK
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan, SharedPlan
@@ -15,9 +15,8 @@ from fleethook.engines.overrider.subject.binding import subject_of
 from fleethook.engines.overrider.subject.subject_parts import templates_of, workload_kinds
 from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, SubjectError
 from fleethook.model.admission import StatusCause
-from fleethook.model.formats.size import count_values
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, count_values
 from fleethook.model.openyurt import GROUP, YURT_APP_SET
 from fleethook.work.slices import Pauses, Sliced
 

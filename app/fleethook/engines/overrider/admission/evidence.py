@@ -33,8 +33,7 @@ from fleethook.engines.overrider.render.render import (
     select_plan_in_slices,
 )
 from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION, Memory
-from fleethook.engines.overrider.subject.binding import overriders_of
-from fleethook.engines.overrider.subject.owner import Owner, find_owner
+from fleethook.engines.overrider.subject.binding import Owner, find_owner, overriders_of
 from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.admission import AdmissionRequest

@@ -19,7 +19,7 @@ from fleethook.engines.overrider.admission.subject_admission import (
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.validation import pools_to_check
 from fleethook.engines.overrider.subject.binding import overriders_of
-from fleethook.engines.overrider.subject.node_pools import NodePools
+from fleethook.engines.overrider.subject.pools import NodePools
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object

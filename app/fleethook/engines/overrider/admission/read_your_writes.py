@@ -31,8 +31,13 @@ from fleethook.cluster.store.source_state import StaleError
 from fleethook.engines.overrider.admission.evidence import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.admission.update_comparison import changes_overrider
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.binding import Binding, overriders_of, select_overriders, subject_of
-from fleethook.engines.overrider.subject.owner import SUBJECT_KINDS
+from fleethook.engines.overrider.subject.binding import (
+    SUBJECT_KINDS,
+    Binding,
+    overriders_of,
+    select_overriders,
+    subject_of,
+)
 from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind

@@ -6,12 +6,11 @@ from typing import Final, Literal
 
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.admission.dry_run import Subject
-from fleethook.engines.overrider.rules.entry_pool_rules import SubjectPools
 from fleethook.engines.overrider.rules.finding import Finding
+from fleethook.engines.overrider.rules.pool_rules import SubjectPools
 from fleethook.engines.overrider.rules.validation import check_fit, check_rules, pools_to_check
-from fleethook.engines.overrider.subject.binding import overriders_of
-from fleethook.engines.overrider.subject.node_pools import NodePools
-from fleethook.engines.overrider.subject.owner import SUBJECT_KINDS
+from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS, overriders_of
+from fleethook.engines.overrider.subject.pools import NodePools
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause
 from fleethook.model.gvk import GroupKind

@@ -31,7 +31,7 @@ from fleethook.engines.overrider.render.render import (
 from fleethook.engines.overrider.render.settle import PULL_POLICIES, find_pull_policy
 from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION, RESERVED_PREFIX, Memory, remembered
 from fleethook.engines.overrider.schema.defaults import find_default
-from fleethook.engines.overrider.subject.owner import Owner, find_owner
+from fleethook.engines.overrider.subject.binding import Owner, find_owner
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response

@@ -12,7 +12,7 @@ from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.convert.conversion import Converted
 from fleethook.engines.overrider.convert.remarks import Remark
-from fleethook.engines.overrider.subject.orphans import Orphan
+from fleethook.engines.overrider.subject.unreached_workloads import Orphan
 from fleethook.model.json import JSON
 
 _MAX_POOLS: Final = 5  # that a line of the report names

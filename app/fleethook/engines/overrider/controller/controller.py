@@ -44,12 +44,11 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.openyurt.nudge import Nudger
 from fleethook.engines.overrider.openyurt.owner_waits import OwnerWaits, Patience
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.plan.plan_inputs import same_input
 from fleethook.engines.overrider.plan.subject_plans import NotCompiledError
 from fleethook.engines.overrider.policies.policy_keeper import NO_UPKEEP, PolicyKeeper
-from fleethook.engines.overrider.subject.binding import Binding
-from fleethook.engines.overrider.subject.bound_workloads import hash_of, pool_of
-from fleethook.engines.overrider.subject.unaffected_workloads import NO_GAPS, Gaps
+from fleethook.engines.overrider.subject.binding import Binding, hash_of, pool_of
+from fleethook.engines.overrider.subject.subject_parts import same_input
+from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

@@ -14,9 +14,7 @@ from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.render.member_differences import Difference, find_differences, fingerprint
 from fleethook.engines.overrider.render.render import RenderTarget, render
 from fleethook.engines.overrider.render.undo import remembered
-from fleethook.engines.overrider.subject.binding import Binding
-from fleethook.engines.overrider.subject.bound_workloads import pool_of
-from fleethook.engines.overrider.subject.owner import Owner, find_owner
+from fleethook.engines.overrider.subject.binding import Binding, Owner, find_owner, pool_of
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.patch import apply

@@ -16,8 +16,7 @@ from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.openyurt.owner_progress import Lag, find_lag
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.binding import Binding
-from fleethook.engines.overrider.subject.bound_workloads import binding_of, hash_of
+from fleethook.engines.overrider.subject.binding import Binding, binding_of, hash_of
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import REVISION_LABEL

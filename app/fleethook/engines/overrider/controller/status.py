@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.conditions import Condition, Status, build_conditions
 from fleethook.engines.overrider.subject.binding import Binding
-from fleethook.engines.overrider.subject.unaffected_workloads import NO_GAPS, Gaps, describe_orphans, list_names
+from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps, describe_orphans, list_names
 from fleethook.model.json import JSONObject, as_object
 from fleethook.work.slices import Sliced, run_at_once
 

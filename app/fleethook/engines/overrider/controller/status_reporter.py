@@ -16,7 +16,7 @@ from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import YURT_APP_OVERRIDERS
 from fleethook.engines.overrider.controller.status import BOUND, CONFLICT, RENDERED, Result, status_in_slices
 from fleethook.engines.overrider.subject.binding import Binding
-from fleethook.engines.overrider.subject.unaffected_workloads import Gaps, describe_orphans
+from fleethook.engines.overrider.subject.unreached_workloads import Gaps, describe_orphans
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
 from fleethook.work.slice_runner import Slices

@@ -12,13 +12,15 @@ from fleethook.engines.overrider.openyurt.owner_controller import (
     describe_lack_of_controller,
     has_no_daemon_controller,
 )
-from fleethook.engines.overrider.subject.absent_pools import absent_pools, describe_lack_of_pools
-from fleethook.engines.overrider.subject.binding import Binding, overriders_of
-from fleethook.engines.overrider.subject.bound_workloads import hash_of, pool_of
-from fleethook.engines.overrider.subject.orphans import Orphan, is_former
-from fleethook.engines.overrider.subject.owner import Owner, find_owner_in
+from fleethook.engines.overrider.subject.binding import Binding, Owner, find_owner_in, hash_of, overriders_of, pool_of
 from fleethook.engines.overrider.subject.pools import pools_of_subject
-from fleethook.engines.overrider.subject.unaffected_workloads import Gaps
+from fleethook.engines.overrider.subject.unreached_workloads import (
+    Gaps,
+    Orphan,
+    absent_pools,
+    describe_lack_of_pools,
+    is_former,
+)
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON
 from fleethook.work.slices import Pauses, Sliced

@@ -14,16 +14,21 @@ from fleethook.engines.overrider.controller.drift import NO_DRIFT, Drift, detect
 from fleethook.engines.overrider.controller.unstored_values import UnstoredValues
 from fleethook.engines.overrider.controller.workload_client import WorkloadClient, WriteLimits, WriteResult
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.binding import Binding
-from fleethook.engines.overrider.subject.bound_workloads import (
+from fleethook.engines.overrider.subject.binding import (
     OTHER_VERSION_INDEXES,
     RENDERED_INDEXES,
     WORKLOAD_INDEXES,
+    Binding,
     binding_of,
     hash_of,
     pool_of,
 )
-from fleethook.engines.overrider.subject.orphans import ORPHAN_INDEXES, Orphan, former_bindings, orphan_keys_of
+from fleethook.engines.overrider.subject.unreached_workloads import (
+    ORPHAN_INDEXES,
+    Orphan,
+    former_bindings,
+    orphan_keys_of,
+)
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
 from fleethook.work.scheduler import Scheduler

@@ -29,8 +29,7 @@ from fleethook.engines.overrider.convert.subject_conversion import (
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.rules.overrider_rules import check_overrider
 from fleethook.engines.overrider.rules.subject_rules import check_subject
-from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
-from fleethook.engines.overrider.subject.owner import SUBJECT_KINDS
+from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS, overriders_of, subject_of
 from fleethook.engines.overrider.subject.pools import pools_of_subject, topology
 from fleethook.engines.overrider.subject.subject_parts import (
     TEMPLATES,

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.entries.patch_paths import PathError, find_target, missing_parent, pointer_of
 from fleethook.engines.overrider.entries.value_marks import POOL_MARK
-from fleethook.engines.overrider.render.template_match import value_of
+from fleethook.engines.overrider.render.overlay import value_of
 from fleethook.model.formats.names import label_value_problem
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import TWEAK_POOL_TOKEN

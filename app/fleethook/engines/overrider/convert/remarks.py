@@ -10,8 +10,8 @@ from fleethook.engines.overrider.convert.losses import MISSING, Loss, find_losse
 from fleethook.engines.overrider.convert.pool_conversion import Part, PoolConversion, step_of, workload_of
 from fleethook.engines.overrider.convert.states import PoolSource, is_confined, kind_of, names_other_pool
 from fleethook.engines.overrider.convert.subject_conversion import Trial, find_refusal
-from fleethook.engines.overrider.entries.pool_exclusion import EVERY_POOL, EXCLUDE, PoolSelector
-from fleethook.engines.overrider.rules.entry_pool_rules import knows_node_pools
+from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, PoolSelector
+from fleethook.engines.overrider.rules.pool_rules import knows_node_pools
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import NODE_LABEL_NODEPOOL, NODE_POOL, NODEPOOL_TOKEN, YURT_APP_DAEMON

@@ -1,4 +1,4 @@
-"""Compiles the entries of an overrider for one pool into steps, and applies them in order.
+"""Compiles the entries of an overrider for one pool into steps, applies them in order, and traces their differences.
 
 Later entries win over earlier ones. Inside an entry, items apply before patches. Either all steps apply or none.
 """
@@ -7,16 +7,27 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
-from fleethook.engines.overrider.entries.items import item_effect
-from fleethook.engines.overrider.entries.patch_limits import LIMITS
-from fleethook.engines.overrider.entries.patch_paths import END, PathError, find_target, missing_parent, pointer_of
+from fleethook.engines.overrider.entries.items import container_names, item_effect
+from fleethook.engines.overrider.entries.patch_paths import (
+    END,
+    LIMITS,
+    METADATA_MAPS,
+    PathError,
+    find_target,
+    missing_parent,
+    pointer_of,
+)
+from fleethook.engines.overrider.render.delta import Token, delta_of, leaves, schema_at, value_at
+from fleethook.engines.overrider.render.keyed_elements import merge_repeated
 from fleethook.engines.overrider.schema.defaults import explain_missing
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.openyurt import NODEPOOL_TOKEN
-from fleethook.patch import PatchError, apply, parse_pointer, resolve_pointer
+from fleethook.model.merge_keys import WORKLOAD
+from fleethook.model.openyurt import GROUP, NODEPOOL_TOKEN
+from fleethook.patch import PatchError, apply, identical, parse_pointer, resolve_pointer
 
 _OPERATIONS: Final = ("add", "remove", "replace")
 REPLICAS: Final = "/spec/replicas"
+_NODE_SELECTOR: Final = ("spec", "template", "spec", "nodeSelector")
 
 
 class RenderError(ValueError):
@@ -67,7 +78,7 @@ def compile_steps(
 
     Raises:
         RenderError: A patch fits no workload, because of a bad pointer, an unknown operation or a missing value. Or
-            more patches apply than `fleethook.engines.overrider.entries.patch_limits` allows.
+            more patches apply than `fleethook.engines.overrider.entries.patch_paths` allows.
     """
     listed = entries if isinstance(entries, list) else []
     numbers = EntrySelection(listed).applying(pool, node_pool) if applying is None else applying
@@ -203,19 +214,86 @@ def _complete_element(value: JSON, wanted: Mapping[str, str]) -> JSON:
     return {**missing, **value}
 
 
-def trace(workload: JSONObject, steps: tuple[Step, ...]) -> Iterator[tuple[Step, JSONObject]]:
-    """Yield each step with the workload after it.
+class Source(NamedTuple):
+    """A difference that a step made."""
 
-    Raises:
-        RenderError: A step does not apply.
-    """
+    tokens: tuple[Token, ...]
+    field: str
+    """Path of the step in the overrider, such as ``entries[0].items[1]``."""
+    before: JSON = None
+    after: JSON = None
+
+    def made(self, tokens: tuple[Token, ...]) -> bool:
+        """Return whether the step changed the value at that path, or a value inside it.
+
+        A step that replaces a list or object changes only the paths whose values differ afterwards.
+        """
+        shared = min(len(self.tokens), len(tokens))
+        if self.tokens[:shared] != tokens[:shared]:
+            return False
+        schema, rest = schema_at(self.tokens), tokens[shared:]
+        return not rest or not identical(value_at(self.before, rest, schema), value_at(self.after, rest, schema))
+
+
+class Traced(NamedTuple):
+    """The result of the steps of an overrider."""
+
+    rendered: JSONObject
+    sources: list[Source]
+    """The differences with the steps that made them, in order."""
+    idle: list[str]
+    """Remarks about steps that change nothing."""
+
+
+def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> Traced:
+    """Return the result of the steps, and the differences that each made; raises RenderError."""
+    sources: list[Source] = []
+    idle: list[str] = []
+    before = bare
     for step in steps:
-        workload = step.run(workload)
-        yield step, workload
+        after: JSONObject = merge_repeated(before, step.run(before), WORKLOAD)
+        made = [] if after is before else list(leaves(delta_of(before, after, WORKLOAD)))
+        sources += [Source(leaf.tokens, step.field, leaf.before, leaf.after) for leaf in made]
+        if not made and step.path == REPLICAS:
+            sources.append(Source(("spec", "replicas"), step.field))
+        if (lost := _find_lost_keys(before, after, step)) and made:
+            kept = f"to keep them, write add {step.path}/KEY for each key"
+            idle.append(f"{step.field}: add {step.path} replaces all of them and removes {', '.join(lost)}: {kept}")
+        if not made and step.idle and not (step.container and step.container not in container_names(before)):
+            idle.append(f"{step.field}: {step.idle}")
+        before = after
+    return Traced(_keep_bookkeeping(bare, before), sources, idle)
 
 
-def run_steps(workload: JSONObject, steps: tuple[Step, ...]) -> JSONObject:
-    """Return ``workload`` with all steps applied; raises RenderError as `trace` does."""
-    for _, rendered in trace(workload, steps):
-        workload = rendered
-    return workload
+def _find_lost_keys(before: JSONObject, after: JSONObject, step: Step) -> list[str]:
+    """Return the labels, annotations or keys of a node selector that a patch with ``add`` removes."""
+    place = tuple(step.path.split("/")[1:])
+    if not step.adds or place not in (*METADATA_MAPS, _NODE_SELECTOR):
+        return []
+    known, now = (value_at(one, place, WORKLOAD) for one in (before, after))
+    lost = as_object(known).keys() - as_object(now).keys()
+    # `_keep_bookkeeping` restores those of OpenYurt.
+    return sorted(key for key in lost if not key.startswith(f"{GROUP}/"))
+
+
+def _keep_bookkeeping(bare: JSONObject, rendered: JSONObject) -> JSONObject:
+    """Return ``rendered`` with the annotations of OpenYurt's controllers that it lost.
+
+    ``add /metadata/annotations {a: b}`` replaces all annotations. Its author means those of the template, not those by
+    which OpenYurt finds and compares its workloads.
+    """
+    annotations, known = (as_object(one["metadata"].get("annotations")) for one in (rendered, bare))
+    lost = {name: known[name] for name in known if name.startswith(f"{GROUP}/") and name not in annotations}
+    if not lost:
+        return rendered
+    return {**rendered, "metadata": {**rendered["metadata"], "annotations": {**annotations, **lost}}}
+
+
+def warn_about_unknown_containers(bare: JSONObject, steps: tuple[Step, ...]) -> tuple[str, ...]:
+    """Return a warning for each item of a container that the bare workload does not have."""
+    known = container_names(bare)
+    return tuple(
+        f"{step.field}: no container is named '{step.container}'; there are {', '.join(known) or 'none'}"
+        for step in steps
+        if step.container and step.container not in known
+    )

@@ -17,8 +17,7 @@ from fleethook.engines.overrider.render.member_differences import (
     fingerprint,
     is_empty,
 )
-from fleethook.engines.overrider.render.overlay import overlay
-from fleethook.engines.overrider.render.template_match import matches
+from fleethook.engines.overrider.render.overlay import matches, overlay
 from fleethook.engines.overrider.render.undo import remembered, without_overridden
 from fleethook.engines.overrider.schema import check_workload
 from fleethook.model.json import JSONObject, as_object

@@ -10,9 +10,7 @@ from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.cluster.store.store import PartialObject
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.preview.preview import Cell
-from fleethook.engines.overrider.subject.binding import overriders_of
-from fleethook.engines.overrider.subject.bound_workloads import WORKLOAD_INDEXES, pool_of
-from fleethook.engines.overrider.subject.owner import SUBJECT_KINDS
+from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS, WORKLOAD_INDEXES, overriders_of, pool_of
 from fleethook.engines.overrider.subject.pools import pools_of_subject
 from fleethook.engines.overrider.subject.subject_parts import workload_kinds
 from fleethook.model.gvk import GroupKind

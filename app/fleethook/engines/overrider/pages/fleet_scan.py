@@ -26,9 +26,8 @@ from fleethook.engines.overrider.pages.fleet import (
 )
 from fleethook.engines.overrider.pages.workloads import CompleteWorkloads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.plan.plan_inputs import same_input
-from fleethook.engines.overrider.subject.bound_workloads import hash_of
-from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools
+from fleethook.engines.overrider.subject.binding import hash_of
+from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools, same_input
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL

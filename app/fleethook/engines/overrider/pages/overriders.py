@@ -41,7 +41,7 @@ from fleethook.engines.overrider.pages.overrider_links import (
     parse_query,
 )
 from fleethook.engines.overrider.pages.overrider_service import EditView, make_service
-from fleethook.engines.overrider.subject.bound_workloads import WORKLOAD_INDEXES
+from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 
 router: Final = APIRouter(prefix="/overriders")

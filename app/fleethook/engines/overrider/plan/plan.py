@@ -1,6 +1,6 @@
 """Compiles the plan that renders the workload of one pool, once per change of its inputs.
 
-Only this module runs the steps of an overrider, on the workload that the bare template describes. Admission, preview,
+Only a plan runs the steps of an overrider, on the workload that the bare template describes. Admission, preview,
 validation, digest and undo all use the result, so they all see the same order of elements.
 """
 
@@ -10,9 +10,17 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.engines.overrider.entries.entry_pattern import AppliedEntry
-from fleethook.engines.overrider.entries.entry_steps import REPLICAS, RenderError, Step, compile_entries, compile_steps
-from fleethook.engines.overrider.entries.items import container_names
-from fleethook.engines.overrider.entries.protected_fields import METADATA_MAPS, find_reserved_keys, protected_change
+from fleethook.engines.overrider.entries.entry_steps import (
+    REPLICAS,
+    RenderError,
+    Source,
+    Step,
+    compile_entries,
+    compile_steps,
+    run_traced,
+    warn_about_unknown_containers,
+)
+from fleethook.engines.overrider.entries.patch_paths import find_reserved_keys, protected_change
 from fleethook.engines.overrider.render.delta import (
     MISSING,
     Assign,
@@ -22,12 +30,9 @@ from fleethook.engines.overrider.render.delta import (
     delta_of,
     leaves,
     name_tokens,
-    schema_at,
-    value_at,
     without_removed,
 )
 from fleethook.engines.overrider.render.fast_path import CreatedMembers, PrecompiledPatch, compile_fast_path
-from fleethook.engines.overrider.render.keyed_elements import merge_repeated
 from fleethook.engines.overrider.render.overlay import overlay
 from fleethook.engines.overrider.render.undo import as_annotation, hash_text, undo_of
 from fleethook.engines.overrider.schema import DecodedParts, Finding, check_decoded, check_workload, decode_workload
@@ -41,21 +46,19 @@ from fleethook.engines.overrider.template.pool_template import (
     PoolTemplate,
     SubjectError,
     seed,
+    shape_problem,
     without_reserved,
 )
 from fleethook.engines.overrider.template.template import REQUIRED, apply_pool_patch, build_template, place
-from fleethook.engines.overrider.template.template_shape import shape_problem
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSONObject
 from fleethook.model.merge_keys import WORKLOAD
-from fleethook.model.openyurt import GROUP
 from fleethook.patch import StrategicMergeError, identical
 from fleethook.work.slices import Sliced, run_at_once
 
 # Part of every hash, so that a change of the rendering rules changes the hashes, too.
 _RULES_VERSION: Final = 2
 MAX_FINDINGS: Final = 10
-_NODE_SELECTOR: Final = ("spec", "template", "spec", "nodeSelector")
 
 
 class Variant(NamedTuple):
@@ -71,27 +74,6 @@ class Variant(NamedTuple):
     """Whether the pool's node affinity is added to existing terms; False if the overrider sets the terms."""
     removes: bool
     """Whether the overrider removes members, for which kube-apiserver may fill in defaults."""
-
-
-class Source(NamedTuple):
-    """A difference that a step made."""
-
-    tokens: tuple[Token, ...]
-    field: str
-    """Path of the step in the overrider, such as ``entries[0].items[1]``."""
-    before: JSON = None
-    after: JSON = None
-
-    def made(self, tokens: tuple[Token, ...]) -> bool:
-        """Return whether the step changed the value at that path, or a value inside it.
-
-        A step that replaces a list or object changes only the paths whose values differ afterwards.
-        """
-        shared = min(len(self.tokens), len(tokens))
-        if self.tokens[:shared] != tokens[:shared]:
-            return False
-        schema, rest = schema_at(self.tokens), tokens[shared:]
-        return not rest or not identical(value_at(self.before, rest, schema), value_at(self.after, rest, schema))
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -227,7 +209,7 @@ def compile_steps_in_slices(
         undo_text=undo_text,
         fast=compile_fast_path(bare.template, base, target, update.delta, created=created) if steps else None,
         sources=tuple(sources),
-        warnings=(*_warn_about_unknown_containers(bare.given, steps), *unknown),
+        warnings=(*warn_about_unknown_containers(bare.given, steps), *unknown),
         idle=tuple(idle),
         leaves_replicas=counting is not None and counting.leaves,
     )
@@ -364,60 +346,6 @@ def on_update(workload: JSONObject) -> JSONObject:
     return {**workload, "spec": spec}
 
 
-class Traced(NamedTuple):
-    """The result of the steps of an overrider."""
-
-    rendered: JSONObject
-    sources: list[Source]
-    """The differences with the steps that made them, in order."""
-    idle: list[str]
-    """Remarks about steps that change nothing."""
-
-
-def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> Traced:
-    """Return the result of the steps, and the differences that each made; raises RenderError."""
-    sources: list[Source] = []
-    idle: list[str] = []
-    before = bare
-    for step in steps:
-        after: JSONObject = merge_repeated(before, step.run(before), WORKLOAD)
-        made = [] if after is before else list(leaves(delta_of(before, after, WORKLOAD)))
-        sources += [Source(leaf.tokens, step.field, leaf.before, leaf.after) for leaf in made]
-        if not made and step.path == REPLICAS:
-            sources.append(Source(("spec", "replicas"), step.field))
-        if (lost := _find_lost_keys(before, after, step)) and made:
-            kept = f"to keep them, write add {step.path}/KEY for each key"
-            idle.append(f"{step.field}: add {step.path} replaces all of them and removes {', '.join(lost)}: {kept}")
-        if not made and step.idle and not (step.container and step.container not in container_names(before)):
-            idle.append(f"{step.field}: {step.idle}")
-        before = after
-    return Traced(_keep_bookkeeping(bare, before), sources, idle)
-
-
-def _find_lost_keys(before: JSONObject, after: JSONObject, step: Step) -> list[str]:
-    """Return the labels, annotations or keys of a node selector that a patch with ``add`` removes."""
-    place = tuple(step.path.split("/")[1:])
-    if not step.adds or place not in (*METADATA_MAPS, _NODE_SELECTOR):
-        return []
-    known, now = (value_at(one, place, WORKLOAD) for one in (before, after))
-    lost = as_object(known).keys() - as_object(now).keys()
-    # `_keep_bookkeeping` restores those of OpenYurt.
-    return sorted(key for key in lost if not key.startswith(f"{GROUP}/"))
-
-
-def _keep_bookkeeping(bare: JSONObject, rendered: JSONObject) -> JSONObject:
-    """Return ``rendered`` with the annotations of OpenYurt's controllers that it lost.
-
-    ``add /metadata/annotations {a: b}`` replaces all annotations. Its author means those of the template, not those by
-    which OpenYurt finds and compares its workloads.
-    """
-    annotations, known = (as_object(one["metadata"].get("annotations")) for one in (rendered, bare))
-    lost = {name: known[name] for name in known if name.startswith(f"{GROUP}/") and name not in annotations}
-    if not lost:
-        return rendered
-    return {**rendered, "metadata": {**rendered["metadata"], "annotations": {**annotations, **lost}}}
-
-
 def check_rendered(
     before: JSONObject, rendered: JSONObject, sources: Sequence[Source], *, stored: JSONObject
 ) -> tuple[str, ...]:
@@ -469,12 +397,3 @@ def find_source(rendered: JSONObject, pointer: str, sources: Sequence[Source]) -
 def digest_text(kind: str, pool: str, rendered: JSONObject, undo_text: str) -> bytes:
     """Return the input of the hash of a plan."""
     return msgspec.json.encode([_RULES_VERSION, kind, pool, rendered, undo_text], order="deterministic")
-
-
-def _warn_about_unknown_containers(bare: JSONObject, steps: tuple[Step, ...]) -> tuple[str, ...]:
-    known = container_names(bare)
-    return tuple(
-        f"{step.field}: no container is named '{step.container}'; there are {', '.join(known) or 'none'}"
-        for step in steps
-        if step.container and step.container not in known
-    )

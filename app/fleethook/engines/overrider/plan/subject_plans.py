@@ -14,19 +14,25 @@ from fleethook.engines.overrider.entries.entry_pattern import Applied, EntryPatt
 from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_entries
 from fleethook.engines.overrider.entries.value_marks import POOL_MARK, PoolValues, has_mark, is_safe_name
 from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, compile_steps_in_slices
-from fleethook.engines.overrider.plan.plan_inputs import get_identity, same_input
 from fleethook.engines.overrider.plan.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names, share_plan
 from fleethook.engines.overrider.rules.value_shapes import replicas_problem
 from fleethook.engines.overrider.subject.pools import topology
 from fleethook.engines.overrider.subject.subject_parts import (
     SetSelections,
     depends_on_node_pools,
+    get_identity,
     is_v1beta1,
+    same_input,
     templates_of,
     tweaks_of,
 )
-from fleethook.engines.overrider.template.pool_settings import encode_settings, mark_settings
-from fleethook.engines.overrider.template.pool_template import PoolSettings, SubjectError, workload_prefix
+from fleethook.engines.overrider.template.pool_template import (
+    PoolSettings,
+    SubjectError,
+    encode_settings,
+    mark_settings,
+    workload_prefix,
+)
 from fleethook.engines.overrider.template.template import lacks_pool, subject_name
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object

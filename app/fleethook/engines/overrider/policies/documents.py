@@ -27,7 +27,7 @@ from fleethook.engines.overrider.policies.compilation import (
 )
 from fleethook.engines.overrider.policies.form import OLD_EXPRESSION, Form
 from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION
-from fleethook.engines.overrider.subject.owner import SUBJECT_KINDS
+from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import POOL_NAME_LABEL
 
@@ -236,7 +236,7 @@ def _match_done(forms: Sequence[Form], rows: Rows) -> str:
 
 
 def _match_owner(subject: JSONObject) -> str:
-    """Return the condition that `fleethook.engines.overrider.subject.owner.find_owner` finds the subject."""
+    """Return the condition that `fleethook.engines.overrider.subject.binding.find_owner` finds the subject."""
     metadata, kind = subject["metadata"], subject["kind"]
     kinds = ", ".join(quote(one.kind) for one in sorted(SUBJECT_KINDS))
     group = subject["apiVersion"].partition("/")[0]

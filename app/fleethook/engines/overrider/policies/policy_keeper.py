@@ -15,7 +15,6 @@ from fleethook.cluster.registration.announcements import Announcement
 from fleethook.cluster.registration.match_conditions import SubjectName
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.subject_state import SubjectState
-from fleethook.engines.overrider.plan.plan_inputs import same_input
 from fleethook.engines.overrider.policies.compilation import Compilation
 from fleethook.engines.overrider.policies.compiler import compile_overrider
 from fleethook.engines.overrider.policies.documents import count_places
@@ -34,6 +33,7 @@ from fleethook.engines.overrider.policies.policy_watch import POLICIES, PolicyWa
 from fleethook.engines.overrider.policies.probe import Probe, build_probes
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.bound_subjects import announced_edits
+from fleethook.engines.overrider.subject.subject_parts import same_input
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 

@@ -17,12 +17,11 @@ from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.preview.manifest_kinds import check_kind
-from fleethook.engines.overrider.rules.entry_pool_rules import check_tweak_pools, knows_node_pools, selects_node_pools
 from fleethook.engines.overrider.rules.finding import Finding, Level
-from fleethook.engines.overrider.rules.subject_patch_rules import check_workloads
-from fleethook.engines.overrider.rules.subject_rules import check_subject
+from fleethook.engines.overrider.rules.pool_rules import check_tweak_pools, knows_node_pools, selects_node_pools
+from fleethook.engines.overrider.rules.subject_rules import check_subject, check_workloads
 from fleethook.engines.overrider.rules.validation import check_overrider, check_overrider_in_slices
-from fleethook.engines.overrider.subject.owner import SUBJECT_KINDS
+from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS
 from fleethook.engines.overrider.subject.pools import listed_pools
 from fleethook.engines.overrider.subject.subject_parts import is_v1beta1
 from fleethook.model.json import JSONObject

@@ -3,7 +3,7 @@
 from typing import Final
 
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.model.formats.spelling import nearest
+from fleethook.model.formats.text import nearest
 from fleethook.model.gvk import parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import API_VERSION, GROUP, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET

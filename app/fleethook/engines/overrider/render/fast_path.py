@@ -10,8 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from fleethook.engines.overrider.entries.value_marks import PoolValues, has_mark
 from fleethook.engines.overrider.render.delta import MISSING, Assign, Change, ListDelta, ObjectDelta
-from fleethook.engines.overrider.render.overlay import EXCLUSIVE
-from fleethook.engines.overrider.render.template_match import Path, matches, value_of
+from fleethook.engines.overrider.render.overlay import EXCLUSIVE, Path, matches, value_of
 from fleethook.engines.overrider.render.undo import (
     RENDERED_ANNOTATION,
     UNDO_ANNOTATION,
@@ -22,7 +21,7 @@ from fleethook.engines.overrider.render.undo import (
 from fleethook.engines.overrider.template.pool_template import PoolTemplate
 from fleethook.engines.overrider.template.template import is_placed
 from fleethook.model.json import JSON, JSONObject
-from fleethook.model.template_cache import find_template
+from fleethook.model.partial_objects import find_template
 from fleethook.patch import format_pointer
 
 T = TypeVar("T")

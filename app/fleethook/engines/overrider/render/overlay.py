@@ -5,11 +5,14 @@ An overlay is like a strategic merge patch without deletions, with three differe
 - Every present element keeps its place, so templates and overriders do not move elements of other webhooks.
 - Missing members of the desired object never delete anything.
 - A member that excludes another one, such as a second volume source or probe handler, replaces it.
+
+`matches` checks whether an overlay would change nothing, without building the merged object.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
+from fleethook.engines.overrider.entries.value_marks import PoolValues
 from fleethook.engines.overrider.render.keyed_elements import Identity, index_elements, merge_elements
 from fleethook.engines.overrider.schema.violations import load_choices
 from fleethook.model.json import JSON, JSONObject
@@ -172,3 +175,60 @@ def differs_by_defaults(current: JSON, named: JSON) -> bool:
     if type(named) is list:
         return type(current) is list and len(current) == len(named) and all(map(differs_by_defaults, current, named))
     return False
+
+
+Path = tuple[str | int, ...]
+
+
+def matches(current: JSON, named: JSONObject, values: PoolValues) -> bool:
+    """Return whether ``current`` has all members of ``named`` with the same values. It may have others.
+
+    Args:
+        current: A workload, or any other value.
+        named: The desired object, with or without marks.
+        values: The values of the workload's node pool.
+    """
+    return type(current) is dict and _matches_object(current, named, values)
+
+
+def _matches_object(current: JSONObject, named: JSONObject, values: PoolValues) -> bool:
+    for name, value in named.items():
+        if name not in current:
+            return False
+        present = current[name]
+        # `!=` compares in C first. It ends at once if the apiserver added defaults.
+        if present != value:
+            if type(value) is dict:
+                if type(present) is not dict or not _matches_object(present, value, values):
+                    return False
+            elif not _matches_value(present, value, values):
+                return False
+    return True
+
+
+def _matches_value(present: JSON, value: JSON, values: PoolValues) -> bool:
+    if type(value) is dict:
+        return type(present) is dict and _matches_object(present, value, values)
+    if type(value) is list:
+        return type(present) is list and _matches_list(present, value, values)
+    filled: JSON = values.fill_text(value) if type(value) is str else None
+    if type(value) is int:
+        filled = values.fill_number(value)
+    return filled is not None and type(present) is type(filled) and bool(present == filled)
+
+
+def _matches_list(current: list[JSON], named: list[JSON], values: PoolValues) -> bool:
+    """Compare lists by index. A longer list may have foreign elements, which only `overlay` matches by merge key."""
+    if len(current) != len(named):
+        return False
+    for present, value in zip(current, named, strict=True):
+        if present != value and not _matches_value(present, value, values):
+            return False
+    return True
+
+
+def value_of(document: JSON, path: Path) -> JSON:
+    """Return the value at a path; raises KeyError, IndexError or TypeError if there is none."""
+    for token in path:
+        document = document[token]
+    return document

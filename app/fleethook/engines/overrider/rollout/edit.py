@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.entries.patch_limits import MAX_TEMPLATE_VALUES
+from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.entries.value_marks import (
     MAX_NUMBERS,
     POOL_MARK,
@@ -25,8 +25,7 @@ from fleethook.engines.overrider.rollout.effect import Effect, classify, find_ch
 from fleethook.engines.overrider.rollout.summary import Totals, sum_effects
 from fleethook.engines.overrider.subject.subject_parts import templates_of, workload_kinds
 from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, SubjectError
-from fleethook.model.formats.size import count_values
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import JSON, JSONObject, count_values
 from fleethook.patch import parse_pointer
 from fleethook.work.slices import Pauses, Sliced
 

@@ -12,16 +12,19 @@ from fleethook.cluster.store.store import key_of
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.openyurt.owner_controller import has_no_daemon_controller
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.plan.plan_inputs import same_input
 from fleethook.engines.overrider.render.member_differences import Difference
 from fleethook.engines.overrider.render.render import RenderTarget, find_kept_replicas, render, render_with
 from fleethook.engines.overrider.render.undo import remembered
 from fleethook.engines.overrider.rollout.effect import Effect, classify, find_changes, replicas_of, subtract
 from fleethook.engines.overrider.rollout.owner_write import OwnerEdit, is_written, owns_by_label, write
-from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
-from fleethook.engines.overrider.subject.owner import SUBJECT_KINDS, Owner, find_owner
+from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS, Owner, find_owner, overriders_of, subject_of
 from fleethook.engines.overrider.subject.pools import pools_of_subject
-from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools, is_v1beta1, workload_kinds
+from fleethook.engines.overrider.subject.subject_parts import (
+    depends_on_node_pools,
+    is_v1beta1,
+    same_input,
+    workload_kinds,
+)
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object

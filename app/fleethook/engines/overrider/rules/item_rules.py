@@ -1,18 +1,18 @@
-"""Validates the items of an entry: each has exactly one member, with its types and required fields."""
+"""Rules for the items of an entry, and for the images and pool tokens in items and patches."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fleethook.engines.overrider.entries.items import REPLICAS
-from fleethook.engines.overrider.entries.pool_token import misspelled_token, misspelled_tokens, token_problem
-from fleethook.engines.overrider.entries.protected_fields import key_owner
+from fleethook.engines.overrider.entries.patch_paths import key_owner
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.unknown_fields import find_unknown_fields
 from fleethook.engines.overrider.rules.value_shapes import (
     Check,
     Shape,
     any_object,
     boolean,
+    find_unknown_fields,
     integer,
     list_of,
     map_of,
@@ -22,10 +22,143 @@ from fleethook.engines.overrider.rules.value_shapes import (
     text,
 )
 from fleethook.engines.overrider.schema.violations import load_choices
-from fleethook.model.formats.image_reference import image_problem
 from fleethook.model.formats.names import label_key_problem, label_value_problem
 from fleethook.model.json import JSON, as_object
 from fleethook.model.openyurt import NODEPOOL_TOKEN
+
+# github.com/distribution/reference v0.6: regexp.go and normalize.go. kubelet reports InvalidImageName for others.
+_DOMAIN_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+_DOMAIN: Final = re.compile(rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?")
+_PATH_PART: Final = r"[a-z0-9]+(?:(?:[_.]|__|-+)[a-z0-9]+)*"
+_PATH: Final = re.compile(rf"{_PATH_PART}(?:/{_PATH_PART})*")
+_TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_DIGEST: Final = re.compile(r"sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128}")
+_IDENTIFIER: Final = re.compile(r"(?:sha256:)?[a-f0-9]{64}")
+_MAX_PORT: Final = 65_535
+_SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
+_MAX_NAME: Final = 255
+_LOCALHOST: Final = "localhost"
+_DEFAULT_DOMAIN: Final = "docker.io"
+
+
+def image_problem(reference: str) -> str | None:
+    """Return the reason why ``reference`` is invalid, None if it is valid."""
+    if (problem := _form_problem(reference)) is not None:
+        return problem
+    named, at, digest = reference.partition("@")
+    if at and not _DIGEST.fullmatch(digest):
+        return f"the digest {digest!r} must be sha256: and 64 lowercase hexadecimal digits"
+    domain, path = _split_domain(named)
+    path, colon, tag = path.partition(":")
+    if colon and not tag:
+        return "the tag after ':' is empty"
+    return _name_problem(domain, path) or (_tag_problem(tag) if tag else None)
+
+
+def _form_problem(reference: str) -> str | None:
+    """Return the problem of a text that users take for a reference, None if there is none."""
+    if (scheme := _SCHEME.match(reference)) is not None:
+        return f"an image reference has no scheme: remove {scheme.group()}"
+    if re.search(r"\s", reference):
+        return "an image reference has no spaces"
+    if "$" in reference:
+        return "an image reference has no '$': nothing replaces variables in it"
+    return "64 hexadecimal digits are an image ID, not a name" if _IDENTIFIER.fullmatch(reference) else None
+
+
+def _split_domain(named: str) -> tuple[str, str]:
+    """Return the registry (``""`` for the default one) and the rest."""
+    first, slash, rest = named.partition("/")
+    if slash and (any(mark in first for mark in ".:") or first == _LOCALHOST or first != first.lower()):
+        return first, rest
+    return "", named
+
+
+def _name_problem(domain: str, path: str) -> str | None:
+    if (problem := _domain_problem(domain)) is not None:
+        return problem
+    if not path:
+        return "the repository name is missing"
+    if path != path.lower():
+        return f"the repository name {path!r} must be lowercase"
+    if not _PATH.fullmatch(path):
+        return (
+            f"the repository name {path!r} must be lowercase letters and digits, with single '.', '_', '/' or with "
+            "'-' between them"
+        )
+    if len(f"{domain or _DEFAULT_DOMAIN}/{path}") > _MAX_NAME:
+        return f"the repository name must not have more than {_MAX_NAME} characters"
+    return None
+
+
+def _domain_problem(domain: str) -> str | None:
+    # A first part such as my_registry.local is no host name, but the grammar accepts it as a part of the path.
+    if domain and not _DOMAIN.fullmatch(domain) and not _PATH.fullmatch(domain):
+        return f"the registry {domain!r} must be a host name or address, with :PORT if needed"
+    _, colon, port = domain.rpartition("]")[2].rpartition(":")
+    digits = port.lstrip("0") if colon else "1"
+    # The grammar accepts any number, and no registry can be reached at it.
+    if not digits or len(digits) > len(str(_MAX_PORT)) or int(digits) > _MAX_PORT:
+        return f"the port of the registry {domain!r} must be from 1 to {_MAX_PORT}"
+    return None
+
+
+def _tag_problem(tag: str) -> str | None:
+    if _TAG.fullmatch(tag):
+        return None
+    return f"the tag {tag!r} must have 1 to 128 letters, digits, '_', '.' or '-', and must not start with '.' or '-'"
+
+
+# A name in braces, as in templates of other tools: {{ nodepool }}, {{.NodePool}}, {{nodepool-name}} (the token of
+# YurtAppSet v1beta1), {nodepool}. The repetitions have limits, so that the search takes linear time.
+_BRACED: Final = re.compile(r"(?<!\$)\{{1,2}[ \t]{0,8}[.$]?([A-Za-z][A-Za-z _.-]{0,30}?)[ \t]{0,8}\}{1,2}")
+_NAMES: Final = frozenset({"nodepool", "nodepools", "nodepoolname", "pool", "poolname"})
+# The same mistake in a thousand values needs no thousand findings.
+_MAX_FINDINGS: Final = 20
+
+
+def misspelled_token(text: str) -> str | None:
+    """Return the first misspelling of ``{{nodepool}}`` in ``text``, or None."""
+    if "{" not in text:
+        return None
+    for found in _BRACED.finditer(text.replace(NODEPOOL_TOKEN, "")):
+        name = re.sub(r"[ _.-]", "", found.group(1)).casefold()
+        if name in _NAMES:
+            return found.group()
+    return None
+
+
+def token_problem(token: str) -> str:
+    """Return the message about a misspelled token."""
+    return f"{token} is not replaced and stays as it is: write {NODEPOOL_TOKEN} for the name of the node pool"
+
+
+def misspelled_tokens(value: JSON, field: str) -> Iterator[Finding]:
+    """Yield a warning for the texts and keys in ``value`` that contain a misspelled token.
+
+    Args:
+        value: A patch's path or value, or an item.
+        field: Its path.
+    """
+    for number, (path, token) in enumerate(_find_misspelled(value, field)):
+        if number == _MAX_FINDINGS:
+            return
+        yield Finding("token", path, token_problem(token))
+
+
+def _find_misspelled(value: JSON, field: str) -> Iterator[tuple[str, str]]:
+    pending = [(field, value)]  # Not recursive, because the decoder allows deeply nested values.
+    while pending:
+        path, one = pending.pop()
+        if isinstance(one, str):
+            if (token := misspelled_token(one)) is not None:
+                yield path, token
+        elif isinstance(one, dict):
+            for key, inner in reversed(one.items()):
+                pending += [(f"{path}.{key}", inner), (f"{path}.{key}", key)]
+        elif isinstance(one, list):
+            pending += [(f"{path}[{number}]", inner) for number, inner in reversed(list(enumerate(one)))]
+
 
 # Images are checked with the node pools that the entry lists. This name represents the node pools of "*".
 _SAMPLE_POOL: Final = "pool"

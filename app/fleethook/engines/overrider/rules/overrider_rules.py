@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.entries.patch_limits import LIMITS, MAX_VALUES
-from fleethook.engines.overrider.entries.pool_exclusion import EVERY_POOL, EXCLUDE, PoolSelector
+from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, PoolSelector
+from fleethook.engines.overrider.entries.patch_paths import LIMITS, MAX_VALUES
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.item_rules import check_item
 from fleethook.engines.overrider.rules.patch_rules import check_patch
-from fleethook.engines.overrider.rules.unknown_fields import (
+from fleethook.engines.overrider.rules.value_shapes import (
     ENTRY,
     METADATA,
     OVERRIDER,
@@ -21,13 +21,14 @@ from fleethook.engines.overrider.rules.unknown_fields import (
     SUBJECT,
     find_meant_fields,
     find_unknown_fields,
+    mistyped,
+    quote_advice,
+    type_name,
 )
-from fleethook.engines.overrider.rules.value_shapes import mistyped, quote_advice, type_name
-from fleethook.engines.overrider.subject.owner import SUBJECT_KINDS
-from fleethook.model.formats.size import count_values
-from fleethook.model.formats.spelling import suggestion
+from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS
+from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import JSON, JSONObject, count_values
 from fleethook.model.openyurt import GROUP, SUBJECT_VERSIONS, VERSION, VERSION_V1BETA1
 from fleethook.model.selectors import validate_selector
 

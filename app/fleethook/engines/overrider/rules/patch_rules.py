@@ -4,14 +4,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from fleethook.engines.overrider.entries.pool_token import misspelled_tokens
-from fleethook.engines.overrider.entries.protected_fields import protected_pointer
+from fleethook.engines.overrider.entries.patch_paths import protected_pointer
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.item_rules import check_image
-from fleethook.engines.overrider.rules.unknown_fields import PATCH, find_unknown_fields
-from fleethook.engines.overrider.rules.value_shapes import mistyped
+from fleethook.engines.overrider.rules.item_rules import check_image, misspelled_tokens
+from fleethook.engines.overrider.rules.value_shapes import PATCH, find_unknown_fields, mistyped
 from fleethook.engines.overrider.schema.go_structs import load_structs
-from fleethook.model.formats.spelling import suggestion
+from fleethook.model.formats.text import suggestion
 from fleethook.model.json import JSON
 from fleethook.patch import parse_pointer
 

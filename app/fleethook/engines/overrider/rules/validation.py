@@ -7,18 +7,78 @@ from typing import Final
 
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.admission.dry_run import Subject, dry_run_overrider, find_subject
-from fleethook.engines.overrider.rules.effect_rules import check_controller, check_node_pools
-from fleethook.engines.overrider.rules.entry_pool_rules import SubjectPools, check_pools, known_pools
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.overrider_rules import check_parts
-from fleethook.engines.overrider.rules.subject_patch_rules import check_template
-from fleethook.engines.overrider.rules.unknown_subject import unknown_subject
-from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
-from fleethook.engines.overrider.subject.node_pools import NodePoolView
+from fleethook.engines.overrider.rules.pool_rules import (
+    SubjectPools,
+    check_controller,
+    check_node_pools,
+    check_pools,
+    known_pools,
+)
+from fleethook.engines.overrider.rules.subject_rules import check_template
+from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS, overriders_of, subject_of
+from fleethook.engines.overrider.subject.pools import NodePoolView
+from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import GROUP
 from fleethook.work.slices import Pauses, Slice, Sliced, run_at_once
+
+# Comparing a name with more names than these takes too long for a suggestion.
+_MAX_COMPARED: Final = 1000
+
+
+def unknown_subject(
+    overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView, every_namespace: bool
+) -> Finding:
+    """Return the finding about an overrider whose subject is not in the store.
+
+    Args:
+        overrider: An overrider whose subject is valid.
+        cluster: Its logical cluster.
+        namespace: Its namespace.
+        store: The known subjects.
+        every_namespace: Whether the message may name subjects of other namespaces. At admission it must not: the author
+            of an overrider may lack the permission to see them.
+    """
+    kind, name = subject_of(overrider) or ("", "")
+    qualified = f"{namespace}/{name}" if namespace else name
+    message = f"{kind} {qualified} is not known yet, so nothing could be rendered to check this"
+    hint = _suggest_kind(kind, name, cluster=cluster, namespace=namespace, store=store)
+    if not hint and every_namespace:
+        hint = _suggest_namespace(kind, name, cluster=cluster, namespace=namespace, store=store)
+    if not hint:
+        names = list(_list_names(GroupKind(GROUP, kind), cluster=cluster, namespace=namespace, store=store))
+        hint = suggestion(name, names) if len(names) <= _MAX_COMPARED else ""
+    return Finding("unknown-subject", "subject.name", message + hint)
+
+
+def _suggest_kind(kind: str, name: str, *, cluster: str, namespace: str, store: StoreView) -> str:
+    for other in sorted(SUBJECT_KINDS):
+        if other.kind != kind and store.get(cluster, other, namespace, name) is not None:
+            return f"; {other.kind} {name} exists: did you mean kind {other.kind}?"
+    return ""
+
+
+def _suggest_namespace(kind: str, name: str, *, cluster: str, namespace: str, store: StoreView) -> str:
+    namespaces = sorted(
+        document["metadata"].get("namespace") or ""
+        for document in store.each(cluster, GroupKind(GROUP, kind))
+        if document["metadata"]["name"] == name
+    )
+    if not namespaces:
+        return ""
+    where = f"namespace {namespaces[0]}" if namespaces[0] else "no namespace"
+    own = f"namespace {namespace}" if namespace else "no namespace"
+    return f"; {kind} {name} is in {where} and the overrider in {own}: an overrider must be in its subject's namespace"
+
+
+def _list_names(group_kind: GroupKind, *, cluster: str, namespace: str, store: StoreView) -> Iterator[str]:
+    for document in store.each(cluster, group_kind):
+        if (document["metadata"].get("namespace") or "") == namespace:
+            yield document["metadata"]["name"]
+
 
 # A suggestion takes some 50 µs, so the rules take at most 50 ms for any overrider.
 _MAX_FINDINGS: Final = 1000

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from fleethook.engines.overrider.schema.go_structs import load_structs, struct_name
-from fleethook.model.formats.spelling import nearest
+from fleethook.model.formats.text import nearest
 from fleethook.model.json import JSON
 
 Problem = Literal["unknown", "type", "missing", "value", "duplicate"]

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.engines.overrider.schema.go_structs import ZEROS, Field, Kind, load_structs, root_name
-from fleethook.model.formats.quantity_text import stored_quantity, stored_resource
+from fleethook.model.formats.quantity import stored_quantity, stored_resource
 from fleethook.model.json import JSON, JSONObject
 
 

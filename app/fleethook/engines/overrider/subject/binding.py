@@ -1,13 +1,75 @@
-"""Finds the YurtAppOverriders that are bound to a subject."""
+"""Finds the subject that owns a workload, its workloads, and the YurtAppOverriders that are bound to it."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from fleethook.cluster.kubernetes.resources import FieldSelection
 from fleethook.cluster.store import Index, ObjectKey, StoreView
+from fleethook.cluster.store.store import PartialObject
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.openyurt import API_VERSION, GROUP, YURT_APP_OVERRIDER
+from fleethook.model.openyurt import (
+    API_VERSION,
+    GROUP,
+    POOL_NAME_LABEL,
+    RENDERED_ANNOTATION,
+    SUBJECT_KINDS,
+    SUBJECT_VERSIONS,
+    YURT_APP_OVERRIDER,
+)
+
+__all__ = ["SUBJECT_KINDS", "Owner", "find_owner", "find_owner_in"]
+
+# Precomputed, because every change of a workload needs several look-ups.
+_OWNER_KINDS: Final = {
+    (f"{kind.group}/{version}", kind.kind): kind for kind, versions in SUBJECT_VERSIONS.items() for version in versions
+}
+
+
+class Owner(NamedTuple):
+    """The owner reference to a subject."""
+
+    group_kind: GroupKind
+    name: str
+    uid: str
+    api_version: str
+    """The API version of the reference. A workload is rendered only from a subject of the same version."""
+
+
+def find_owner(metadata: Mapping[str, JSON]) -> Owner | None:
+    """Return the subject that owns a workload, or None if no overrider can apply to it.
+
+    The controlling owner reference wins at any index. OpenYurt reads only the first reference (v1.5,
+    pkg/yurtmanager/webhook/deploymentrender/v1alpha1/deploymentrender_default.go). Unknown versions are ignored.
+
+    Args:
+        metadata: The workload's metadata, which may have any shape.
+    """
+    references = metadata.get("ownerReferences")
+    return find_owner_in(references) if isinstance(references, list) else None
+
+
+def find_owner_in(references: Sequence[JSON]) -> Owner | None:
+    """Return the subject that `find_owner` returns, for the owner references of a workload."""
+    owners = [(reference, owner) for reference in references if (owner := _subject_of(reference))]
+    for reference, owner in owners:
+        if reference.get("controller") is True:
+            return owner
+    return owners[0][1] if owners else None
+
+
+def _subject_of(reference: JSON) -> Owner | None:
+    if not isinstance(reference, dict):
+        return None
+    api_version, kind, name = reference.get("apiVersion"), reference.get("kind"), reference.get("name")
+    if not (isinstance(api_version, str) and isinstance(kind, str) and isinstance(name, str) and name):
+        return None
+    group_kind = _OWNER_KINDS.get((api_version, kind))
+    if group_kind is None:
+        return None
+    uid = reference.get("uid")
+    return Owner(group_kind, name, uid if isinstance(uid, str) else "", api_version)
+
 
 Binding = ObjectKey
 """The key of a subject, which identifies its overriders and its workloads."""
@@ -77,3 +139,59 @@ def _sort_by_age(overrider: JSONObject) -> tuple[bool, str, str]:
     metadata = overrider["metadata"]
     created: JSON = metadata.get("creationTimestamp")
     return (not created, str(created or ""), str(metadata.get("name") or ""))
+
+
+def binding_of(workload: PartialObject, cluster: str) -> Binding | None:
+    """Return the subject that owns a workload, None if no overrider can apply to the workload."""
+    owner = find_owner_in(workload.owners)
+    return None if owner is None else Binding(cluster, owner.group_kind, workload.namespace, owner.name)
+
+
+def _find_binding_keys(cluster: str, workload: PartialObject) -> list[Binding]:
+    binding = binding_of(workload, cluster)
+    return [] if binding is None else [binding]
+
+
+def _find_rendered_keys(cluster: str, workload: PartialObject) -> list[Binding]:
+    return _find_binding_keys(cluster, workload) if hash_of(workload) else []
+
+
+def _find_other_version_keys(cluster: str, workload: PartialObject) -> list[Binding]:
+    if binding_of(workload, cluster) is not None:
+        return []
+    owners = [(reference, str(reference.get("apiVersion") or "")) for reference in workload.owners]
+    kinds = (
+        (reference, GroupKind(parse_api_version(version)[0], reference.get("kind", "")))
+        for reference, version in owners
+    )
+    return [
+        Binding(cluster, kind, workload.namespace, str(reference.get("name")))
+        for reference, kind in kinds
+        if kind in SUBJECT_KINDS
+    ]
+
+
+_WORKLOAD_KINDS: Final = ("Deployment", "StatefulSet")
+WORKLOAD_INDEXES: Final = {
+    kind: Index(f"{kind}_by_binding", GroupKind("apps", kind), _find_binding_keys) for kind in _WORKLOAD_KINDS
+}
+RENDERED_INDEXES: Final = {
+    kind: Index(f"rendered_{kind}", GroupKind("apps", kind), _find_rendered_keys) for kind in _WORKLOAD_KINDS
+}
+"""The workloads that have the annotation of a render, by subject."""
+OTHER_VERSION_INDEXES: Final = {
+    kind: Index(f"{kind}_of_other_version", GroupKind("apps", kind), _find_other_version_keys)
+    for kind in _WORKLOAD_KINDS
+}
+"""The workloads whose owner reference names an unknown version of a subject."""
+
+
+def pool_of(workload: PartialObject) -> str:
+    """Return the node pool of a workload, ``""`` if it has none."""
+    pool = workload.labels.get(POOL_NAME_LABEL)
+    return pool if isinstance(pool, str) else ""
+
+
+def hash_of(workload: PartialObject) -> str:
+    """Return the hash in the annotation of a workload, ``""`` if it was never rendered."""
+    return str(workload.annotations.get(RENDERED_ANNOTATION) or "")

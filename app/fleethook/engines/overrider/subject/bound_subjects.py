@@ -10,9 +10,9 @@ from fleethook.cluster.registration.announcements import ANNOUNCED_ANNOTATION, A
 from fleethook.cluster.registration.match_conditions import Selection, SubjectName
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.engines.overrider.plan.plan_inputs import same_input
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode, read_mode
 from fleethook.engines.overrider.subject.binding import subject_of
+from fleethook.engines.overrider.subject.subject_parts import same_input
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object

@@ -1,4 +1,7 @@
-"""Reads the members of subjects of any API version: templates, workload kinds, and the tweaks of a pool."""
+"""Reads the members of subjects of any API version: templates, workload kinds, and the tweaks of a pool.
+
+`same_input` compares subjects, overriders and NodePools by the members that decide on a rendering.
+"""
 
 from collections.abc import Iterable
 from typing import Final
@@ -105,3 +108,21 @@ class SetSelections:
         """Return the numbers of the tweaks of a node pool; a pool without a NodePool object has no labels."""
         known = node_pool or {"metadata": {"name": pool}}
         return tuple(number for number, tweak in enumerate(self._tweaks) if tweak.selects(pool, known))
+
+
+_NOT_INPUT: Final = frozenset({"metadata", "status"})
+
+
+def same_input(known: JSONObject | None, now: JSONObject | None) -> bool:
+    """Return whether two versions of a subject, overrider or NodePool are equal, apart from status."""
+    if known is now:
+        return True
+    if known is None or now is None or get_identity(known) != get_identity(now):
+        return False
+    return all(known.get(name) == now.get(name) for name in (known.keys() | now.keys()) - _NOT_INPUT)
+
+
+def get_identity(document: JSONObject) -> tuple[JSON, ...]:
+    """Return the members of an input's metadata that a plan may depend on."""
+    metadata = document["metadata"]
+    return tuple(metadata.get(name) for name in ("name", "namespace", "uid", "labels", "annotations"))

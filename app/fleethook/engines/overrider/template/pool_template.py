@@ -1,9 +1,11 @@
-"""The template of one pool, in the form that is common to all kinds and versions of subjects."""
+"""The template of one pool, in the form and with the types that all kinds and versions of subjects have in common."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from fleethook.engines.overrider.entries.value_marks import POOL_MARK
+import msgspec
+
+from fleethook.engines.overrider.entries.value_marks import POOL_MARK, REPLICAS_MARK, mark_name
 from fleethook.engines.overrider.render.undo import RESERVED_PREFIX
 from fleethook.model.formats.names import is_dns1123_subdomain
 from fleethook.model.gvk import GroupKind
@@ -109,3 +111,107 @@ def _remove_nulls(value: JSON) -> JSON:
 
 def _is(left: JSON, right: JSON) -> bool:
     return left is right
+
+
+_PLACEMENT: Final = ("nodeSelectorTerm", "tolerations")
+_MARKED: Final = frozenset({"name", *_PLACEMENT})
+_ENCODED_MARK: Final = msgspec.json.encode(POOL_MARK)
+
+
+def encode_settings(config: JSONObject | None, taints: JSON, pool: str) -> bytes:
+    """Return the settings of a pool as JSON, equal for pools whose `mark_settings` are equal.
+
+    It usually replaces the name in the JSON, which is faster than marking the settings of each pool.
+    """
+    if config is None:
+        return msgspec.json.encode((None, taints))
+    placing = msgspec.json.encode({one: config[one] for one in _PLACEMENT if one in config})
+    name = msgspec.json.encode(pool)
+    # Only whole texts are replaced: no names of members, and no text that ends in a quote and the name.
+    if b"%b:" % name in placing or b"\\" + name in placing:
+        placing = msgspec.json.encode({one: mark_name(config[one], pool) for one in _PLACEMENT if one in config})
+    else:
+        placing = placing.replace(name, _ENCODED_MARK)
+    others: JSONObject = {one: value for one, value in config.items() if one not in _MARKED}
+    if others.get("replicas") is not None:
+        others["replicas"] = REPLICAS_MARK
+    return msgspec.json.encode((others, taints)) + placing
+
+
+def mark_settings(config: JSONObject | None) -> JSONObject | None:
+    """Return the settings of a pool with marks in place of its own values."""
+    if config is None:
+        return None
+    placing: JSONObject = {one: mark_name(config[one], config["name"]) for one in _PLACEMENT if one in config}
+    marked = {**config, **placing, "name": POOL_MARK}
+    return marked if config.get("replicas") is None else {**marked, "replicas": REPLICAS_MARK}
+
+
+_Objects = list[dict[str, Any]]
+
+
+class _Shape(msgspec.Struct, rename="camel"):
+    """Common settings: JSON names, unknown members allowed."""
+
+
+class _Metadata(_Shape):
+    labels: dict[str, Any] | None = None
+    annotations: dict[str, Any] | None = None
+
+
+class _Term(_Shape):
+    match_expressions: _Objects | None = None
+    match_fields: _Objects | None = None
+
+
+class _Required(_Shape):
+    node_selector_terms: list[_Term] | None = None
+
+
+class _NodeAffinity(_Shape):
+    required_during_scheduling_ignored_during_execution: _Required | None = None
+
+
+class _Affinity(_Shape):
+    node_affinity: _NodeAffinity | None = None
+
+
+class _PodSpec(_Shape):
+    containers: _Objects | None = None
+    init_containers: _Objects | None = None
+    volumes: _Objects | None = None
+    tolerations: _Objects | None = None
+    node_selector: dict[str, Any] | None = None
+    affinity: _Affinity | None = None
+
+
+class _PodTemplate(_Shape):
+    metadata: _Metadata | None = None
+    spec: _PodSpec | None = None
+
+
+class _Selector(_Shape):
+    match_labels: dict[str, Any] | None = None
+
+
+class _WorkloadSpec(_Shape):
+    selector: _Selector | None = None
+    template: _PodTemplate | None = None
+
+
+class _Workload(_Shape):
+    metadata: _Metadata
+    spec: _WorkloadSpec
+
+
+# msgspec describes a type at its first use. In two threads at once, this crashes the process.
+msgspec.json.Decoder(_Workload)
+
+
+def shape_problem(workload: JSONObject) -> str | None:
+    """Return the first member of a workload with a wrong shape and its path, None if the shape is right."""
+    try:
+        msgspec.convert(workload, _Workload)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return None

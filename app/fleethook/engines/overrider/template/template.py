@@ -27,10 +27,10 @@ from fleethook.engines.overrider.template.pool_template import (
     PoolTemplate,
     SubjectError,
     members_of,
+    shape_problem,
     without_create_only,
     without_reserved,
 )
-from fleethook.engines.overrider.template.template_shape import shape_problem
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD

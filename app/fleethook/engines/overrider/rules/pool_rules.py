@@ -1,21 +1,22 @@
-"""Rules for the node pools of entries: unknown names, and entries that apply to no pool of the subject."""
+"""Rules for node pools: names in entries, entries that apply to none, and subjects without node pool or controller."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
+from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.admission.dry_run import Subject
-from fleethook.engines.overrider.entries.entry_selection import selects_any, uses_labels
-from fleethook.engines.overrider.entries.pool_exclusion import EVERY_POOL, EXCLUDE
+from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, selects_any, uses_labels
+from fleethook.engines.overrider.openyurt.owner_controller import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.subject.node_pools import NodePoolView
-from fleethook.engines.overrider.subject.pools import pools_of_subject
-from fleethook.engines.overrider.subject.subject_parts import is_v1beta1, tweaks_of
-from fleethook.engines.overrider.subject.unaffected_workloads import list_names
-from fleethook.model.formats.spelling import nearest, suggestion
+from fleethook.engines.overrider.subject.pools import NodePoolView, pools_of_subject
+from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools, is_v1beta1, tweaks_of
+from fleethook.engines.overrider.subject.unreached_workloads import absent_pools, describe_lack_of_pools, list_names
+from fleethook.model.formats.text import nearest, suggestion
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON
+from fleethook.model.json import JSON, JSONObject, as_object, count_values
+from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON
+from fleethook.model.selectors import validate_selector
 from fleethook.work.slices import Pauses, Sliced
 
 # Comparing two names takes some 15 µs, so all suggestions together take 75 ms, in slices.
@@ -141,3 +142,52 @@ def selects_node_pools(group_kind: GroupKind, subject: JSONObject) -> bool:
 def knows_node_pools(store: NodePoolView, cluster: str) -> bool:
     """Return whether there is any NodePool in a cluster."""
     return next(store.each(cluster, NODE_POOL), None) is not None
+
+
+_MAX_SELECTOR_VALUES: Final = 1_000
+"""Larger selectors are not checked. A check of so many values takes 2 ms, and users write about ten."""
+
+
+def check_controller(kind: str, *, cluster: str, store: StoreView) -> Iterator[Finding]:
+    """Yield a finding if no controller of OpenYurt creates the workloads of a kind of subject.
+
+    Args:
+        kind: The kind that an overrider names as its subject.
+        cluster: Its logical cluster.
+        store: The node pools and, if the server watches them, the CustomResourceDefinitions.
+    """
+    if GroupKind(GROUP, kind) == YURT_APP_DAEMON and has_no_daemon_controller(store, cluster):
+        yield Finding("no-controller", "subject.kind", DAEMONS_WITHOUT_CONTROLLER)
+
+
+def _find_selector_problem(subject: Subject) -> str | None:
+    """Return the path and the first mistake of a subject's node pool selector, None without a mistake."""
+    selector = as_object(subject.document.get("spec")).get("nodepoolSelector")
+    if selector is None or not depends_on_node_pools(subject.group_kind, subject.document):
+        return None
+    if count_values(selector, limit=_MAX_SELECTOR_VALUES) > _MAX_SELECTOR_VALUES:
+        return None
+    found = next(validate_selector(selector, "/spec/nodepoolSelector"), None)
+    return None if found is None else " ".join(found)
+
+
+def check_node_pools(subject: Subject, *, store: NodePoolView) -> Iterator[Finding]:
+    """Yield a finding if a subject has no node pool, or names one that does not exist.
+
+    Args:
+        subject: The subject of an overrider.
+        store: The node pools. Without any, subjects that depend on them have no finding.
+    """
+    kind, document, cluster = subject
+    if (problem := _find_selector_problem(subject)) is not None:
+        name = f"{kind.kind} {document['metadata']['name']}"
+        yield Finding("no-pools", "subject.name", f"{name}: {problem}, so it selects no node pool")
+        return
+    if depends_on_node_pools(kind, document) and not knows_node_pools(store, cluster):
+        return
+    absent = absent_pools(document, cluster=cluster, store=store)
+    if not pools_of_subject(kind, document, cluster=cluster, store=store):
+        yield Finding("no-pools", "subject.name", describe_lack_of_pools(kind, document, absent))
+    elif absent:
+        name = f"{kind.kind} {document['metadata']['name']}"
+        yield Finding("no-pools", "subject.name", f"there is no NodePool {list_names(absent)}, which {name} names")

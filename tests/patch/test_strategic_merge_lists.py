@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 
 from fleethook.model.merge_keys import MergeSchema
-from fleethook.patch.merge.strategic_merge_lists import (
+from fleethook.patch.limits import StrategicMergeError
+from fleethook.patch.strategic_merge_lists import (
     delete_scalars,
     drop_deleted,
     identify_element,
@@ -12,7 +13,6 @@ from fleethook.patch.merge.strategic_merge_lists import (
     order_list,
     parse_edits,
 )
-from fleethook.patch.patch_errors import StrategicMergeError
 
 
 @pytest.mark.parametrize(

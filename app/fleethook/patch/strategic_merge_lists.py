@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.merge_keys import MergeSchema
-from fleethook.patch.patch_errors import StrategicMergeError
+from fleethook.patch.limits import StrategicMergeError
 
 Identify = Callable[[JSON], Hashable]
 """Returns the identity of an element, such as the value of its merge key."""

@@ -7,10 +7,22 @@ merge keys, util/jsonmergepatch (CreateThreeWayJSONMergePatch) for all other kin
 
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.merge_keys import MergeSchema
-from fleethook.patch.merge.json_merge_patch import merge_patch
-from fleethook.patch.merge.strategic_merge_lists import identify_element
-from fleethook.patch.merge.strategic_merge_patch import strategic_merge
 from fleethook.patch.pointer import escape
+from fleethook.patch.strategic_merge_lists import identify_element
+from fleethook.patch.strategic_merge_patch import strategic_merge
+
+
+def merge_patch(target: JSON, patch: JSON) -> JSON:
+    """Return ``target`` merged with ``patch``; null removes a member. Both arguments stay unchanged."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge_patch(merged.get(name), value)
+    return merged
 
 
 def merge_three_way(

@@ -1,14 +1,20 @@
 """Tests of orphans: workloads that lost their owner."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import PartialBuilder, PartialObject
+from fleethook.engines.overrider.controller.status import Result, rendered
 from fleethook.engines.overrider.subject.binding import Binding
-from fleethook.engines.overrider.subject.orphans import (
+from fleethook.engines.overrider.subject.unreached_workloads import (
     ORPHAN_INDEXES,
+    Gaps,
+    absent_pools,
+    describe_lack_of_pools,
+    describe_orphans,
     find_orphans,
     former_bindings,
     is_orphan,
@@ -29,6 +35,138 @@ from tests.builders import (
     yurt_app_set,
 )
 from tests.engines.overrider.running import Fleet
+
+
+def beta(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "apps.openyurt.io/v1beta1", "kind": "YurtAppSet", "metadata": {"name": "demo"}, "spec": spec}
+
+
+def test_pools_of_a_v1beta1_set_without_node_pool_are_absent() -> None:
+    store = store_of(node_pool("b"))
+    subject = beta(pools=["c", "b", "a", "c", 7, ""])
+    assert absent_pools(subject, cluster="", store=store) == ("c", "a")
+
+
+@pytest.mark.parametrize("pools", [None, "a", {"a": 1}])
+def test_pools_of_a_wrong_type_are_ignored(pools: Any) -> None:
+    assert absent_pools(beta(pools=pools), cluster="", store=store_of()) == ()
+
+
+def test_a_v1alpha1_set_needs_no_node_pools_and_a_daemon_names_none() -> None:
+    assert absent_pools(yurt_app_set(), cluster="", store=store_of()) == ()
+    assert absent_pools(yurt_app_daemon(), cluster="", store=store_of()) == ()
+
+
+SELECTS = {"matchLabels": {"region": "east"}}
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        (beta(pools=["a", "b"]), "there is no NodePool a, b, which spec.pools names"),
+        (beta(nodepoolSelector=SELECTS), "no NodePool has the labels that spec.nodepoolSelector selects"),
+        (
+            beta(pools=["a"], nodepoolSelector=SELECTS),
+            "there is no NodePool a, which spec.pools names, and no NodePool has the labels that spec.nodepoolSelector selects",
+        ),
+        (beta(), "spec.pools and spec.nodepoolSelector are empty"),
+        (yurt_app_set(pools=[]), "spec.topology.pools is empty"),
+    ],
+)
+def test_the_message_says_why_a_set_has_no_node_pool(subject: dict[str, Any], text: str) -> None:
+    absent = absent_pools(subject, cluster="", store=store_of())
+    assert describe_lack_of_pools(YURT_APP_SET, subject, absent) == f"YurtAppSet demo has no node pool: {text}"
+
+
+def test_the_message_says_why_a_daemon_has_no_node_pool() -> None:
+    subject = yurt_app_daemon()
+    assert describe_lack_of_pools(YURT_APP_DAEMON, subject, ()) == (
+        "YurtAppDaemon agent has no node pool: no NodePool has the labels that spec.nodepoolSelector selects"
+    )
+    del subject["spec"]["nodepoolSelector"]
+    assert describe_lack_of_pools(YURT_APP_DAEMON, subject, ()).endswith("no node pool: spec.nodepoolSelector is empty")
+
+
+DEMO = "YurtAppSet demo"
+RIGHT = Result("c", "Deployment", "demo-c-x", "abc", 2, "")
+ORPHANS = tuple(f"Deployment demo-p{number}-x in p{number}" for number in range(7))
+
+
+@pytest.mark.parametrize(
+    ("gaps", "reason", "message"),
+    [
+        (
+            Gaps(no_pools="YurtAppSet demo has no node pool: spec.topology.pools is empty"),
+            "NoNodePools",
+            "YurtAppSet demo has no node pool: spec.topology.pools is empty",
+        ),
+        (
+            Gaps(missing=("a", "b"), overdue=True, no_controller="nobody reconciles YurtAppSets"),
+            "NoController",
+            "0 of 2 workloads; no workload in node pool a, b: nobody reconciles YurtAppSets",
+        ),
+        (
+            Gaps(other_version=("a",), subject=DEMO, read_version="apps.openyurt.io/v1beta1"),
+            "OwnedByOtherVersion",
+            (
+                "0 of 1 workloads; the workloads in node pool a have owner references of another API version than "
+                "apps.openyurt.io/v1beta1, in which YurtAppSet demo is read, so they are not rendered: install "
+                "yurt-manager and its CustomResourceDefinitions in the same version of OpenYurt"
+            ),
+        ),
+        (Gaps(orphans=ORPHANS[:1]), "OrphanedWorkloads", describe_orphans(ORPHANS[:1])),
+    ],
+)
+def test_what_cannot_be_rendered_is_false_and_names_its_cause(gaps: Gaps, reason: str, message: str) -> None:
+    assert rendered([], gaps)[1:] == ("False", reason, message)
+
+
+def test_orphans_make_the_condition_false_although_all_other_workloads_are_rendered() -> None:
+    found = rendered([RIGHT], Gaps(orphans=ORPHANS))
+    assert found[1:3] == ("False", "OrphanedWorkloads")
+    assert found.message == (
+        "1 of 1 workloads; 7 rendered workloads have no owner any more and keep their overrides: "
+        + ", ".join(ORPHANS[:5])
+        + " and 2 more; delete them when their replacements run ('fleethook convert --kubeconfig FILE' lists them)"
+    )
+
+
+def test_a_missing_controller_is_no_verdict_before_its_time_is_over_or_where_nothing_is_missing() -> None:
+    lacking = Gaps(missing=("a",), no_controller="nobody reconciles YurtAppSets")
+    assert rendered([], lacking)[1:] == ("Unknown", "WorkloadsMissing", "0 of 1 workloads; no workload in node pool a")
+    complete = Gaps(no_controller="nobody reconciles YurtAppDaemons")
+    assert rendered([RIGHT], complete)[1:] == (
+        "True", "AllRendered", "1 of 1 workloads; nobody reconciles YurtAppDaemons",
+    )  # fmt: skip
+
+
+def test_pools_that_are_named_and_do_not_exist_are_named_without_a_verdict() -> None:
+    assert rendered([RIGHT], Gaps(subject=DEMO, absent_pools=("x", "y")))[1:] == (
+        "True", "AllRendered",
+        "1 of 1 workloads; there is no NodePool x, y, which YurtAppSet demo names in spec.pools",
+    )  # fmt: skip
+
+
+def test_the_worst_gap_is_the_reason_and_all_are_named() -> None:
+    every = Gaps(
+        missing=("a",), overdue=True, other_version=("b",), subject=DEMO, no_controller="nobody", orphans=ORPHANS[:1]
+    )
+    found = rendered([RIGHT], every)
+    assert found[1:3] == ("False", "OwnedByOtherVersion")
+    for part in ("1 of 3 workloads", "no workload in node pool a: nobody", "in node pool b have", ORPHANS[0]):
+        assert part in found.message
+    assert rendered([RIGHT._replace(error="no")], every).reason == "NotRendered"
+
+
+def test_every_reason_is_documented() -> None:
+    documented = (Path(__file__).parents[4] / "docs" / "overriders.md").read_text()
+    reasons = {reason for _, _, reason in Gaps().verdicts()}
+    assert len(reasons) == 5
+    assert [
+        reason for reason in reasons if f"False `{reason}`" not in documented and reason != "WorkloadsMissing"
+    ] == []
+    assert "Unknown or False `WorkloadsMissing`" in documented
+
 
 SIDE = [patch("add", "/spec/template/spec/containers/-", {"name": "side", "image": "busybox:1"})]
 MINUTE = 60.0

@@ -17,8 +17,10 @@ from typing import Final
 
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.merge_keys import MergeSchema
-from fleethook.patch.equality import identical
-from fleethook.patch.merge.strategic_merge_lists import (
+from fleethook.patch.diff import identical
+from fleethook.patch.limits import StrategicMergeError
+from fleethook.patch.pointer import escape
+from fleethook.patch.strategic_merge_lists import (
     delete_scalars,
     drop_deleted,
     identify_element,
@@ -26,8 +28,6 @@ from fleethook.patch.merge.strategic_merge_lists import (
     order_list,
     parse_edits,
 )
-from fleethook.patch.patch_errors import StrategicMergeError
-from fleethook.patch.pointer import escape
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN: Final = "$retainKeys"

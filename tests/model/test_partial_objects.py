@@ -5,7 +5,7 @@ import gc
 import msgspec
 import pytest
 
-from fleethook.model.template_cache import MAX_TEMPLATE_BYTES, MAX_TEMPLATES, decode_template, find_template
+from fleethook.model.partial_objects import MAX_TEMPLATE_BYTES, MAX_TEMPLATES, decode_template, find_template
 
 
 def decode(text: str, *, cluster: str = "", namespace: str = "default") -> object:

@@ -1,0 +1,286 @@
+"""Finds workloads and node pools that an overrider should affect and does not: missing, orphaned, of another version.
+
+Orphans are workloads of node pools that no controller of OpenYurt manages any more. An upgrade from OpenYurt 1.4
+releases every workload of a YurtAppSet. The controllers of 1.5 and later find workloads by a label that 1.4 does not
+set. They remove the owner reference from all other workloads and create replacements. A released workload keeps running
+with its overrides, beside its replacement. So does a workload whose owner is gone, or whose owner no longer has its
+node pool, until a user deletes the workload.
+
+The controller reports orphans that were rendered, `fleethook convert` reports all.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from fleethook.cluster.conditions import Status
+from fleethook.cluster.store import Index, ObjectKey, StoreView, key_of
+from fleethook.cluster.store.store import PartialBuilder, PartialObject
+from fleethook.engines.overrider.subject.binding import Binding, Owner, find_owner_in, hash_of, pool_of
+from fleethook.engines.overrider.subject.pools import NodePoolView, listed_pools, pools_of_subject
+from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools, is_v1beta1
+from fleethook.model.gvk import GroupKind, parse_api_version
+from fleethook.model.json import JSONObject, as_object
+from fleethook.model.openyurt import NODE_POOL, REF_APP_SET_LABEL, SUBJECT_KINDS, YURT_APP_SET
+
+
+def absent_pools(subject: JSONObject, *, cluster: str, store: NodePoolView) -> tuple[str, ...]:
+    """Return the names in ``spec.pools`` of a YurtAppSet v1beta1 for which there is no NodePool.
+
+    OpenYurt's controller ignores these names and does not report them in the status, as long as another pool exists
+    (v1.7.0, pkg/yurtmanager/controller/yurtappset/workloadmanager/util.go: getSelectedNodepools).
+    """
+    if not is_v1beta1(subject):
+        return ()
+    names = dict.fromkeys(listed_pools(subject))
+    return tuple(name for name in names if store.get(cluster, NODE_POOL, "", name) is None)
+
+
+def describe_lack_of_pools(group_kind: GroupKind, subject: JSONObject, absent: tuple[str, ...]) -> str:
+    """Return the reason why a subject has no node pools, as a message.
+
+    Args:
+        group_kind: YurtAppSet or YurtAppDaemon.
+        subject: A subject without node pools.
+        absent: The result of `absent_pools` for this subject.
+    """
+    spec, name = as_object(subject.get("spec")), f"{group_kind.kind} {subject['metadata']['name']}"
+    if not depends_on_node_pools(group_kind, subject):
+        return f"{name} has no node pool: spec.topology.pools is empty"
+    reasons = [f"there is no NodePool {list_names(absent)}, which spec.pools names"] if absent else []
+    if isinstance(spec.get("nodepoolSelector"), dict):
+        reasons.append("no NodePool has the labels that spec.nodepoolSelector selects")
+    listed = "spec.pools and spec.nodepoolSelector are" if group_kind == YURT_APP_SET else "spec.nodepoolSelector is"
+    return f"{name} has no node pool: {', and '.join(reasons) or f'{listed} empty'}"
+
+
+_MAX_NAMED: Final = 3
+_MAX_ORPHANS: Final = 5
+
+
+class Gaps(NamedTuple):
+    """The node pools and workloads of a subject that its overrider does not reach."""
+
+    missing: tuple[str, ...] = ()
+    """Node pools that the entries select and that have no workload yet."""
+    overdue: bool = False
+    """Whether the time of the subject's controller to create them is over."""
+    other_version: tuple[str, ...] = ()
+    """Node pools whose workloads have owner references of another API version than `read_version`."""
+    subject: str = "the subject"
+    """The kind and name of the subject."""
+    read_version: str = ""
+    """The API version in which the server reads the subject."""
+    no_pools: str = ""
+    """The reason why the subject has no node pool, ``""`` if it has one."""
+    absent_pools: tuple[str, ...] = ()
+    """Names in the subject's spec for which there is no NodePool."""
+    no_controller: str = ""
+    """The reason why no controller creates workloads of this kind of subject, ``""`` if one seems to."""
+    orphans: tuple[str, ...] = ()
+    """Rendered workloads without an owner, each with its kind and node pool."""
+
+    def count_lacking(self, pools: Collection[str]) -> int:
+        """Return the number of node pools that lack a rendered workload, not counting ``pools``."""
+        return len({*self.missing, *self.other_version}.difference(pools))
+
+    def verdicts(self) -> list[tuple[bool, Status, str]]:
+        """Return whether each gap exists, with its status and reason for a condition, the worst first."""
+        late = bool(self.missing) and self.overdue
+        return [
+            (bool(self.other_version), "False", "OwnedByOtherVersion"),
+            (bool(self.no_pools), "False", "NoNodePools"),
+            (late and bool(self.no_controller), "False", "NoController"),
+            (late, "False", "WorkloadsMissing"),
+            (bool(self.orphans), "False", "OrphanedWorkloads"),
+        ]
+
+    def texts(self) -> Iterator[str]:
+        """Yield a message for each gap."""
+        if self.no_pools:
+            yield self.no_pools
+        elif self.absent_pools:
+            yield f"there is no NodePool {list_names(self.absent_pools)}, which {self.subject} names in spec.pools"
+        if self.missing:
+            yield f"no workload in node pool {list_names(self.missing)}{self._describe_cause()}"
+        elif self.no_controller:
+            yield self.no_controller
+        if self.other_version:
+            yield (
+                f"the workloads in node pool {list_names(self.other_version)} have owner references of another API "
+                f"version than {self.read_version}, in which {self.subject} is read, so they are not rendered: install "
+                "yurt-manager and its CustomResourceDefinitions in the same version of OpenYurt"
+            )
+        if self.orphans:
+            yield describe_orphans(self.orphans)
+
+    def _describe_cause(self) -> str:
+        if not self.overdue:
+            return ""
+        if self.no_controller:
+            return f": {self.no_controller}"
+        return (
+            f": the controller of {self.subject} has not created it in time; see its status and the log of yurt-manager"
+        )
+
+
+NO_GAPS: Final = Gaps()
+
+
+def describe_orphans(orphans: Sequence[str]) -> str:
+    """Return a message that names the workloads without an owner, and the remedy."""
+    named = list_names(orphans, most=_MAX_ORPHANS)
+    if len(orphans) == 1:
+        text = "a rendered workload has no owner any more and keeps its overrides"
+        return f"{text}: {named}; delete it when its replacement runs"
+    text = f"{len(orphans)} rendered workloads have no owner any more and keep their overrides"
+    remedy = "delete them when their replacements run ('fleethook convert --kubeconfig FILE' lists them)"
+    return f"{text}: {named}; {remedy}"
+
+
+def list_names(names: Sequence[str], *, most: int = _MAX_NAMED) -> str:
+    """Return the first names for a message, and the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+# k8s.io/apiserver/pkg/storage/names/generate.go: a generated name has at most 63 characters, five of them random.
+_MAX_BASE: Final = 58
+_RANDOM: Final = 5
+
+
+RELEASED: Final = "it has no owner"
+
+
+class Orphan(NamedTuple):
+    """A workload without an owner that manages it."""
+
+    key: ObjectKey
+    pool: str
+    reason: str = RELEASED
+    rendered: bool = True
+    """Whether the workload was rendered, and so keeps its overrides."""
+
+    def __str__(self) -> str:
+        return f"{self.key.group_kind.kind} {self.key.name} in {self.pool}"
+
+
+class OrphanKey(NamedTuple):
+    """The index key of an orphan."""
+
+    cluster: str
+    namespace: str
+    subject: str
+    """The name of the former owner, ``""`` if the name of the workload does not contain it."""
+    base: str = ""
+    """If ``subject`` is empty, the name of the workload without its random part."""
+
+
+def is_orphan(workload: PartialObject) -> bool:
+    """Return whether a workload was rendered and is released."""
+    return bool(hash_of(workload)) and is_released(workload)
+
+
+def is_released(workload: PartialObject) -> bool:
+    """Return whether a workload of a node pool has lost its owner. A workload that is being deleted does not count."""
+    of_pool = bool(pool_of(workload)) and not workload.deleting
+    return of_pool and not any(_is_owner(reference) for reference in workload.owners)
+
+
+def is_former(owner: Owner, subject: JSONObject | None) -> bool:
+    """Return whether the owner of a workload is gone: there is no subject of its name, or one with another uid."""
+    if subject is None:
+        return True
+    uid = subject["metadata"].get("uid")
+    return bool(uid and owner.uid and uid != owner.uid)
+
+
+def find_orphans(
+    workloads: Iterable[JSONObject], store: StoreView, *, known: dict[ObjectKey, frozenset[str]] | None = None
+) -> Iterator[Orphan]:
+    """Yield the orphans: workloads of node pools without an owner, or whose owner is gone or lost the node pool.
+
+    Args:
+        workloads: Deployments and StatefulSets.
+        store: All subjects and NodePools of the same clusters.
+        known: The node pools of subjects, for several calls with the same store.
+    """
+    pools: dict[ObjectKey, frozenset[str]] = {} if known is None else known
+    builder = PartialBuilder()
+    for document in workloads:
+        workload, key = builder.build(document), key_of(document)
+        reason = _find_reason(workload, key.cluster, store, pools)
+        if reason:
+            yield Orphan(key, pool_of(workload), reason, bool(hash_of(workload)))
+
+
+def _find_reason(
+    workload: PartialObject, cluster: str, store: StoreView, pools: dict[ObjectKey, frozenset[str]]
+) -> str:
+    if is_released(workload):
+        return RELEASED
+    owner = find_owner_in(workload.owners)
+    if owner is None or not pool_of(workload) or workload.deleting:
+        return ""
+    name = f"{owner.group_kind.kind} {owner.name}"
+    of = ObjectKey(cluster, owner.group_kind, workload.namespace, owner.name)
+    subject = store.get(*of)
+    if subject is None or is_former(owner, subject):
+        return f"its owner, {name}, is gone"
+    if of not in pools:
+        pools[of] = frozenset(pools_of_subject(owner.group_kind, subject, cluster=cluster, store=store))
+    return "" if pool_of(workload) in pools[of] else f"its owner, {name}, has no node pool {pool_of(workload)}"
+
+
+def _is_owner(reference: JSONObject) -> bool:
+    if reference.get("controller") is True:
+        return True
+    group, _ = parse_api_version(str(reference.get("apiVersion") or ""))
+    return GroupKind(group, str(reference.get("kind"))) in SUBJECT_KINDS
+
+
+def _orphan_keys(cluster: str, workload: PartialObject) -> list[OrphanKey]:
+    if not is_orphan(workload):
+        return []
+    subject = _former_owner(workload)
+    base = "" if subject else workload.name[:-_RANDOM]
+    return [OrphanKey(cluster, workload.namespace, subject, base)]
+
+
+def _former_owner(workload: PartialObject) -> str:
+    """Return the name of the subject that generated a workload's name, ``""`` if the apiserver truncated a long name.
+
+    OpenYurt generates names from ``SUBJECT-POOL-`` (v1.7.0, getWorkloadPrefix in
+    pkg/yurtmanager/controller/yurtappset/workloadmanager/util.go; 1.4 does the same).
+    """
+    if label := workload.labels.get(REF_APP_SET_LABEL):
+        return label
+    name, _, rest = workload.name.rpartition(f"-{pool_of(workload)}-")
+    return name if "-" not in rest else ""
+
+
+ORPHAN_INDEXES: Final = {
+    kind: Index(f"{kind}_orphans", GroupKind("apps", kind), _orphan_keys) for kind in ("Deployment", "StatefulSet")
+}
+
+
+def orphan_keys_of(binding: Binding, pools: Iterable[str]) -> Iterator[OrphanKey]:
+    """Yield the index keys of a subject's orphans.
+
+    Args:
+        binding: The subject.
+        pools: The names of its node pools, which are needed to find truncated names of workloads.
+    """
+    yield OrphanKey(binding.cluster, binding.namespace, binding.name)
+    for pool in pools:
+        base = f"{binding.name}-{pool}-"
+        if len(base) > _MAX_BASE:
+            yield OrphanKey(binding.cluster, binding.namespace, "", base[:_MAX_BASE])
+
+
+def former_bindings(cluster: str, workload: PartialObject) -> list[Binding]:
+    """Return the subjects that may have owned an orphan, none if its name was truncated."""
+    subject = _former_owner(workload) if is_orphan(workload) else ""
+    if not subject:
+        return []
+    kinds = [YURT_APP_SET] if workload.labels.get(REF_APP_SET_LABEL) else sorted(SUBJECT_KINDS)
+    return [Binding(cluster, kind, workload.namespace, subject) for kind in kinds]
