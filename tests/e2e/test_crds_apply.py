@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cli.output.yaml_output import yaml_text
+from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from tests.cli.commands import Result, invoke
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
@@ -29,7 +29,7 @@ def build_crd(plural: str, *versions: str, kind: str = "") -> bytes:
     ]  # fmt: skip
     if kind:
         document["spec"]["names"].update(kind=kind, listKind=f"{kind}List")
-    return yaml_text(document).encode()
+    return yaml_text(document, dumper=NoAliasDumper).encode()
 
 
 class Release:
