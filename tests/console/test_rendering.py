@@ -10,9 +10,24 @@ import fleethook
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store.source_state import PartState
 from fleethook.console import rendering
-from fleethook.console.rendering import describe_age, summarize_parts
+from fleethook.console.rendering import describe_age, paginate, summarize_parts, take_page
 from tests.builders import yurt_app_set
 from tests.console.visits import console_of, make_context, visit
+
+
+@pytest.mark.parametrize(("page", "expected"), [(-1, 1), (0, 1), (1, 1), (3, 3), (99, 3)])
+def test_a_page_beyond_the_ends_is_the_nearest_one(page: int, expected: int) -> None:
+    assert paginate(41, page, 20)[:3] == (expected, 3, 41)
+
+
+def test_no_element_is_one_empty_page() -> None:
+    assert paginate(0, 5, 20) == (1, 1, 0, 0)
+
+
+def test_the_elements_are_those_of_the_nearest_existing_page() -> None:
+    assert take_page("abcde", 0, 2) == ("ab", (1, 3, 5, 0))
+    assert take_page("abcde", 9, 2) == ("e", (3, 3, 5, 4))
+    assert take_page("", 1, 2) == ("", (1, 1, 0, 0))
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from fleethook.cli.doctor.doctor_rights import list_rights
+from fleethook.cli.doctor.doctor_probes import list_rights
 from fleethook.cluster.registration.webhooks import ServiceReference, URLReference, webhook_configurations
 from fleethook.engines.overrider.openyurt.openyurt_conflicts import DEFINITION_NAME
 from fleethook.engines.overrider.policies.compilation import COMPILED_LABEL, OVERRIDER_ANNOTATION
 from tests.cli.commands import invoke
-from tests.cli.doctor.test_doctor_rights import allows
+from tests.cli.doctor.test_doctor_probes import allows
 from tests.e2e.chart import template
 from tests.e2e.cluster import CRDS, Api, ControlPlane, free_port, is_established
 from tests.e2e.conftest import kubectl, manifest

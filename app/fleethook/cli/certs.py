@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ from cryptography.hazmat.primitives import hashes
 
 from fleethook.cli.command_line import Group
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.options import TextOutput
 from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import write
 from fleethook.cli.parameters import Option
@@ -20,20 +20,13 @@ from fleethook.cluster.certificates.certificate_inspection import Inspected, Ins
 _Directory = Annotated[Path, Option("--cert-dir", help="Directory of tls.crt, tls.key and ca.crt.")]
 
 
-class Output(StrEnum):
-    """Output formats of the commands."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-_Output = Annotated[Output, Option(help="Output format.")]
+_Output = Annotated[TextOutput, Option(help="Output format.")]
 
 
 def issue(
     cert_dir: _Directory = Path("certs"),
     name: Annotated[list[str] | None, Option(help="DNS name or IP address of the server; may be repeated.")] = None,
-    output: _Output = Output.TEXT,
+    output: _Output = TextOutput.TEXT,
 ) -> None:
     """Create a CA and a serving certificate, or renew the certificate if it is due; then show both.
 
@@ -62,7 +55,7 @@ def issue(
 def show(
     cert_dir: _Directory = Path("certs"),
     name: Annotated[list[str] | None, Option(help="DNS name or IP address that clients use; may be repeated.")] = None,
-    output: _Output = Output.TEXT,
+    output: _Output = TextOutput.TEXT,
 ) -> None:
     """Show the certificates of a directory: subject, issuer, names, validity, renewal, and problems.
 
@@ -84,10 +77,10 @@ def _inspect(directory: Path, names: Sequence[str]) -> list[Inspected]:
     return found
 
 
-def _print(inspected: Sequence[Inspected], output: Output) -> None:
+def _print(inspected: Sequence[Inspected], output: TextOutput) -> None:
     """Print certificates, and exit with 1 if one has a problem."""
     rows = [_describe(one) for one in inspected]
-    if output is Output.JSON:
+    if output is TextOutput.JSON:
         write_json(rows)
     else:
         for row in rows:

@@ -1,5 +1,6 @@
 """Options that several commands share, so that each has one help text."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -110,6 +111,24 @@ ResolveOption = Annotated[
         "NAME.NAMESPACE.svc:443:127.0.0.1:8443 for a forwarded Service; may be repeated.",
     ),
 ]
+
+
+class TextOutput(StrEnum):
+    """Output formats of commands whose result is for people."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class YamlOutput(StrEnum):
+    """Output formats of commands whose result is objects."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+TextOutputOption = Annotated[TextOutput, Option("--output", "-o", help="Output format.")]
+YamlOutputOption = Annotated[YamlOutput, Option("--output", "-o", help="Output format.")]
 StrictOption = Annotated[bool, Option("--strict", help="Treat warnings as errors.")]
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.source_state import PartState
-from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler
 from fleethook.console.users.access import Authorizer, OpenAuthorizer
@@ -19,6 +18,7 @@ from fleethook.work.worker import Worker
 
 if TYPE_CHECKING:
     from fleethook.cluster.followed_cluster import Cluster
+    from fleethook.console.reviews.replay_jobs import ReviewReplay
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class ConsoleContext:
     worker: Worker = field(default_factory=Worker)
     lease: LeaseWatch | None = None
     reviews: ReviewIndex | None = None
-    replay: ReviewReplay | None = None
+    replay: "ReviewReplay | None" = None
     sampler: MetricsSampler | None = None
     interpreters: tuple[Interpreter, ...] = ()
     interpreter_sources: tuple[str, ...] = ()

@@ -1,9 +1,9 @@
-"""Renders a template within the frame: navigation, freshness of the data, equivalent command."""
+"""Renders a template within the frame: navigation, freshness of the data, equivalent command, pages of long lists."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from fastapi import Depends
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -15,6 +15,37 @@ from fleethook.console.context import ConsoleContext
 from fleethook.console.sections import Section, find_section, list_sections
 from fleethook.console.users.remote_access import COOKIE as SESSION_COOKIE
 from fleethook.engine import installed_engines
+
+T = TypeVar("T")
+
+
+class Paging(NamedTuple):
+    """One page of a sequence.
+
+    Attributes:
+        page: The page, counted from 1; not more than `pages`.
+        pages: The number of pages, at least 1.
+        total: The number of elements on all pages.
+        start: The position of the first element of the page.
+    """
+
+    page: int
+    pages: int
+    total: int
+    start: int
+
+
+def paginate(total: int, page: int, size: int) -> Paging:
+    """Return the page with a number, or the nearest existing page."""
+    pages = max(1, -(-total // size))
+    current = min(max(1, page), pages)
+    return Paging(current, pages, total, (current - 1) * size)
+
+
+def take_page(elements: Sequence[T], page: int, size: int) -> tuple[Sequence[T], Paging]:
+    """Return the elements of a page, or of the nearest existing one, with that page."""
+    paging = paginate(len(elements), page, size)
+    return elements[paging.start : paging.start + size], paging
 
 
 class Freshness(NamedTuple):

@@ -1,7 +1,7 @@
 import base64
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -11,21 +11,112 @@ import pytest
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.leader_election import LEASE
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.console.certificates import CONFIGURATIONS
-from fleethook.console.pages.overview import Leader, Row, build_charts, count_objects, describe_lease, list_rows
+from fleethook.cluster.store import ObjectKey
+from fleethook.console.pages.overview import (
+    CONFIGURATIONS,
+    MAX_CERTIFICATES,
+    Bundle,
+    Certificate,
+    Leader,
+    Row,
+    build_charts,
+    collect_bundles,
+    count_objects,
+    describe_lease,
+    judge_certificates,
+    list_rows,
+)
 from fleethook.console.review_rates import Rates
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.sections import MUTATING
+from fleethook.console.sections import MUTATING, VALIDATING
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget
 from fleethook.console.users.access import User
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.outbound.tls.ca_bundle import Validity
 from tests.builders import yurt_app_daemon, yurt_app_set
 from tests.console.metrics_server import serving_metrics
 from tests.console.pages.reading import HOSTILE, get
 from tests.console.recorded import record_workloads
-from tests.console.test_certificates import configuration
 from tests.console.visits import console_of, make_context, visit
 from tests.e2e.pki import Authority
+
+TODAY = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def configuration(webhooks: Any, name: str = "c", kind: str = "ValidatingWebhookConfiguration") -> dict[str, Any]:
+    version = "admissionregistration.k8s.io/v1"
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "webhooks": webhooks}
+
+
+def bundle(*ends: int, name: str = "c", cluster: str = "") -> Bundle:
+    authorities = [Validity(TODAY - timedelta(days=99), TODAY + timedelta(days=end)) for end in ends]
+    return Bundle(ObjectKey(cluster, VALIDATING, "", name), 1, authorities)
+
+
+def judge(*bundles: Bundle, server_end: float | None = None) -> list[Certificate]:
+    return list(judge_certificates(bundles, CONFIGURATIONS, server_end=server_end, now=TODAY).rows)
+
+
+def test_the_bundles_of_webhooks_are_collected_by_configuration(tmp_path: Path) -> None:
+    text = base64.b64encode(Authority(tmp_path, "ca").certificate.read_bytes()).decode()
+    webhooks = [{"clientConfig": {"caBundle": one}} for one in (text, text, "%%", "")]
+    context = make_context(
+        configuration(webhooks),
+        configuration(webhooks[:1], "d", "MutatingWebhookConfiguration"),
+        configuration(None, "e"),
+    )
+    found = [
+        (one.key.group_kind, one.key.name, one.webhooks, len(one.authorities)) for one in collect_bundles(context.store)
+    ]
+    assert found == [(MUTATING, "d", 1, 1), (VALIDATING, "c", 2, 1), (VALIDATING, "c", 1, 0)]
+
+
+@pytest.mark.parametrize(
+    "webhooks", ["x", {}, [None, 1, "x"], [{"clientConfig": 1}], [{"clientConfig": {"caBundle": [1]}}]]
+)
+def test_webhooks_of_another_shape_have_no_bundle(webhooks: Any) -> None:
+    assert collect_bundles(make_context(configuration(webhooks)).store) == []
+
+
+@pytest.mark.parametrize(("days", "state"), [(-1, "expired"), (13, "ends soon"), (15, "valid")])
+def test_the_state_depends_on_the_end(days: int, state: str) -> None:
+    until = f"{TODAY + timedelta(days=days):%Y-%m-%d %H:%M}"
+    name = "ValidatingWebhookConfiguration c"
+    assert judge(bundle(days)) == [Certificate(name, 1, state, until)]  # type: ignore[arg-type]
+    end = (TODAY + timedelta(days=days)).timestamp()
+    assert judge(server_end=end) == [Certificate("server", None, state, until)]  # type: ignore[arg-type]
+
+
+def test_certificates_that_need_attention_are_first() -> None:
+    found = judge(
+        bundle(90, name="a"), bundle(3, name="b"), bundle(2, 1, name="c"), bundle(name="d"), bundle(-1, name="e")
+    )
+    assert [(one.name[-1], one.state) for one in found] == [
+        ("d", "unreadable"), ("e", "expired"), ("c", "ends soon"), ("b", "ends soon"), ("a", "valid"),
+    ]  # fmt: skip
+
+
+def test_a_logical_cluster_is_named() -> None:
+    assert judge(bundle(90, cluster="root:org"))[0].name == "ValidatingWebhookConfiguration c in root:org"
+
+
+@pytest.mark.parametrize("seconds", [1e15, -1e15])
+def test_an_impossible_end_is_unreadable(seconds: float) -> None:
+    assert [one.state for one in judge(server_end=seconds)] == ["unreadable"]
+
+
+def test_a_server_without_a_certificate_has_no_row() -> None:
+    assert judge(server_end=0.0) == judge(server_end=None) == []
+
+
+def test_only_permitted_kinds_are_shown() -> None:
+    assert judge_certificates([bundle(90)], [MUTATING], server_end=None, now=TODAY).total == 0
+
+
+def test_the_rows_are_bounded_and_all_are_counted() -> None:
+    found = judge_certificates([bundle(90)] * 30, CONFIGURATIONS, server_end=None, now=TODAY)
+    assert (len(found.rows), found.total) == (MAX_CERTIFICATES, 30)
+
 
 NOW = datetime(2026, 1, 1, 12, 0, 20, tzinfo=UTC)
 SPEC = {

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from fleethook.cli.doctor.doctor_findings import (
     Diagnosis,
@@ -17,20 +17,25 @@ from fleethook.cli.doctor.doctor_findings import (
     check_version,
     find_registered,
 )
-from fleethook.cli.doctor.doctor_probes import PROBES, Probe, judge
-from fleethook.cli.doctor.doctor_rights import (
+from fleethook.cli.doctor.doctor_probes import (
+    PROBES,
+    Probe,
     Right,
     check_conditions,
     check_objects,
     find_modes,
+    judge,
     judge_policy_rights,
     judge_rights,
     list_policy_rights,
     list_rights,
 )
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.connection import Connection
 from fleethook.cluster.registration.server_side_apply import get_object
 from fleethook.cluster.registration.webhooks import API_VERSION, MUTATING, VALIDATING
 from fleethook.engines.overrider.openyurt.openyurt_conflicts import DEFINITION_NAME
+from fleethook.engines.overrider.policies.policy_client import PolicyClient
 from fleethook.model.json import JSONObject, as_object
 
 _CHECK: Final = "service"
@@ -93,9 +98,6 @@ def find_accounts(pods: Iterable[JSONObject]) -> set[str]:
     return found
 
 
-if TYPE_CHECKING:
-    from fleethook.cluster.connection import Connection
-
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -107,7 +109,7 @@ _FORBIDDEN: Final = 403
 class Doctor:
     """Examines the registration of fleethook with one apiserver."""
 
-    def __init__(self, connection: "Connection", *, namespace: str, account: str | None) -> None:
+    def __init__(self, connection: Connection, *, namespace: str, account: str | None) -> None:
         """Store the arguments.
 
         Args:
@@ -179,8 +181,6 @@ class Doctor:
     @contextlib.asynccontextmanager
     async def _optional(self, check: str) -> AsyncIterator[list[Diagnosis]]:
         """Yield a list for findings. It gets a note if the user has not the right to read the objects of the check."""
-        from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
-
         notes: list[Diagnosis] = []
         try:
             yield notes
@@ -229,8 +229,6 @@ class Doctor:
 
     async def _ask(self, probe: Probe) -> Diagnosis:
         """Return the result of a dry run."""
-        from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
-
         try:
             path = probe.build_path(self._namespace)
             await self._connection.request("POST", path, query={"dryRun": "All"}, body=probe.body)
@@ -240,10 +238,6 @@ class Doctor:
 
     async def _examine_policies(self, accounts: Collection[str]) -> AsyncIterator[Diagnosis]:
         """Yield the findings about policies of overriders, and about the rights to apply them."""
-        from fleethook.engines.overrider.policies.policy_client import (  # noqa: PLC0415 - see app.kube
-            PolicyClient,
-        )
-
         client = PolicyClient(self._connection)
         if not await client.is_served():
             text = "the webhook applies all overriders: the apiserver does not serve MutatingAdmissionPolicy in v1"

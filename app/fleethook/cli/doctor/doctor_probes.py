@@ -1,15 +1,224 @@
-"""Server-side dry runs that show whether the apiserver reaches fleethook, and the meaning of its answers. No I/O.
+"""The questions of ``fleethook doctor`` to an apiserver: dry runs, rights and policies, and their meaning. No I/O.
 
-Each probe creates, with ``dryRun=All``, an object that fleethook refuses. Only a refusal by the expected webhook proves
+A dry run creates, with ``dryRun=All``, an object that fleethook refuses. Only a refusal by the expected webhook proves
 that the apiserver called it: an admitted object would look the same without any webhook.
 """
 
 import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.cli.doctor.doctor_findings import Diagnosis
+from fleethook.cli.doctor.doctor_findings import Diagnosis, Level
+from fleethook.cluster.kubernetes.resources import (
+    CUSTOMIZATIONS,
+    HOOK_CONFIGURATIONS,
+    RESOURCES,
+    WORKLOADS,
+    WatchedResource,
+)
+from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
+from fleethook.engines.overrider.policies.mode import MODE, MODE_ANNOTATION, REQUIRED_RESOURCES, Mode
+from fleethook.engines.overrider.policies.policy_client import AppliedObject
 from fleethook.model import karmada, openyurt, operator
-from fleethook.model.json import JSONObject
+from fleethook.model.json import JSON, JSONObject, as_object
+
+_RIGHTS_CHECK: Final = "rights"
+
+
+class Right(NamedTuple):
+    """A right of the server's service account.
+
+    Attributes:
+        verb: The verb, such as ``list``.
+        group: API group.
+        resource: Resource, with ``/SUBRESOURCE`` for a subresource.
+        name: Name of the only object, ``""`` for all.
+        namespace: Namespace of the right, ``""`` for all.
+        leader: Whether only the replica that leads the controller needs it.
+    """
+
+    verb: str
+    group: str
+    resource: str
+    name: str = ""
+    namespace: str = ""
+    leader: bool = False
+
+    def attributes(self) -> JSONObject:
+        """Return ``resourceAttributes`` of a SubjectAccessReview."""
+        resource, _, subresource = self.resource.partition("/")
+        found = {"verb": self.verb, "group": self.group, "resource": resource, "subresource": subresource}
+        return {key: text for key, text in {**found, "name": self.name, "namespace": self.namespace}.items() if text}
+
+
+def list_rights(engines: Collection[str], namespace: str) -> list[Right]:
+    """Return the rights that a server with these engines needs, the namespace of its Lease included."""
+    found: list[Right] = []
+    if "overrider" in engines:
+        found += _follow(RESOURCES)
+        found += [Right("get", one.group, one.plural) for one in RESOURCES]
+        found += [
+            Right(verb, one.group, one.plural, leader=True)
+            for one in WORKLOADS
+            for verb in ("get", "list", "watch", "patch")
+        ]
+        # Policies of deleted overriders, and of an earlier mode, are deleted in every mode.
+        found += [
+            Right(verb, "admissionregistration.k8s.io", plural, leader=True)
+            for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
+            for verb in ("list", "delete")
+        ]
+        found += [
+            Right("patch", RESOURCES[0].group, "yurtappoverriders/status", leader=True),
+            Right("create", "", "events", leader=True),
+            *(
+                Right(
+                    "patch",
+                    "admissionregistration.k8s.io",
+                    "mutatingwebhookconfigurations",
+                    CONFIGURATION_NAME,
+                    leader=True,
+                ),
+            ),
+        ]
+    if "interpret" in engines:
+        found += _follow((*HOOK_CONFIGURATIONS, CUSTOMIZATIONS))
+    if "overrider" in engines or "interpret" in engines:
+        found += [Right(verb, "apiextensions.k8s.io", "customresourcedefinitions") for verb in ("list", "watch")]
+        found += [
+            Right(verb, "coordination.k8s.io", "leases", namespace=namespace, name=name, leader=True)
+            for verb, name in (("create", ""), ("get", CONFIGURATION_NAME), ("update", CONFIGURATION_NAME))
+        ]
+    return found
+
+
+def _follow(resources: Sequence[WatchedResource]) -> Iterator[Right]:
+    return (Right(verb, one.group, one.plural) for one in resources for verb in ("list", "watch"))
+
+
+def judge_rights(account: str, missing: Sequence[Right], checked: int) -> Iterator[Diagnosis]:
+    """Return the findings about the missing rights of a service account, ``NAMESPACE/NAME``."""
+    for leader in (False, True):
+        lacking = [one for one in missing if one.leader is leader]
+        if lacking:
+            level: Level = "warning" if leader else "error"
+            use = "the controller, if it is on, needs" if leader else "the server needs"
+            text = f"the service account {account} must not: {describe_rights(lacking)}"
+            yield Diagnosis(
+                level, _RIGHTS_CHECK, text, f"{use} these rights: compare its roles with the chart's rbac.yaml"
+            )
+    if not missing:
+        yield Diagnosis(
+            "ok", _RIGHTS_CHECK, f"the service account {account} has all {checked} rights that were checked"
+        )
+
+
+def describe_rights(rights: Sequence[Right]) -> str:
+    """Return the verbs and resources of rights, for a message."""
+    return ", ".join(f"{one.verb} {one.resource}{f'.{one.group}' if one.group else ''}" for one in rights)
+
+
+_POLICIES_CHECK: Final = "policies"
+_API_GROUP: Final = "admissionregistration.k8s.io"
+_VARIABLE: Final = "FLEETHOOK_OVERRIDER_MODE"
+_MAX_NAMES: Final = 5
+
+
+def list_policy_rights() -> list[Right]:
+    """Return the rights that the modes ``auto`` and ``policy`` need besides those of the mode ``webhook``."""
+    found = [
+        Right(verb, _API_GROUP, plural)
+        for plural in sorted(REQUIRED_RESOURCES)
+        for verb in ("create", "patch", "watch")
+    ]
+    # The leader creates workloads in dry runs only.
+    return [*found, *(Right("create", one.group, one.plural) for one in WORKLOADS)]
+
+
+def find_modes(pods: Iterable[JSONObject]) -> set[str]:
+    """Return the values of the setting ``overrider_mode`` in the environments of Pods."""
+    return {
+        str(variable.get("value"))
+        for pod in pods
+        for container in as_object(pod.get("spec")).get("containers") or ()
+        for variable in container.get("env") or ()
+        if variable.get("name") == _VARIABLE
+    }
+
+
+def judge_policy_rights(
+    account: str, missing: Sequence[Right], *, modes: set[str], overriders: Iterable[JSONObject]
+) -> Diagnosis:
+    """Return the finding about the rights of a service account, ``NAMESPACE/NAME``, for policies.
+
+    Args:
+        account: The service account.
+        missing: The missing rights of `list_policy_rights`.
+        modes: The modes of the server's Pods; empty if they are unknown.
+        overriders: All overriders. Their annotations may ask for policies.
+    """
+    if not missing:
+        return Diagnosis("ok", _POLICIES_CHECK, f"the service account {account} may apply policies")
+    asking = sorted(
+        _name(one)
+        for one in overriders
+        if _annotations(one).get(MODE_ANNOTATION, Mode.WEBHOOK) in (Mode.AUTO, Mode.POLICY)
+    )
+    text = f"the webhook applies all overriders: the service account {account} must not {describe_rights(missing)}"
+    remedy = (
+        "set the chart's controller.overriderMode to auto, or compare the server's roles with the chart's rbac.yaml"
+    )
+    if modes == {Mode.WEBHOOK} and not asking:
+        return Diagnosis("ok", _POLICIES_CHECK, "the mode is webhook, so the server needs no rights for policies")
+    if asking:
+        text += f"; {MODE_ANNOTATION} asks for policies: {_list_names(asking)}"
+    return Diagnosis("warning", _POLICIES_CHECK, text, remedy)
+
+
+def check_objects(objects: "Sequence[AppliedObject]", overriders: Sequence[JSONObject]) -> Iterator[Diagnosis]:
+    """Return the findings about policies and bindings that no overrider owns."""
+    names = {_name(one) for one in overriders}
+    uids = {str(as_object(one.get("metadata")).get("uid")) for one in overriders}
+    # `fleethook compile` labels the objects of an overrider without a uid by a hash, which has no hyphen.
+    orphans = [one for one in objects if one.overrider not in names or ("-" in one.uid and one.uid not in uids)]
+    if orphans:
+        listed = _list_names([one.path.partition("/v1/")[2] for one in orphans])
+        yield Diagnosis(
+            "warning", _POLICIES_CHECK,
+            f"no overrider owns {len(orphans)} policies and bindings, which change workloads: {listed}",
+            "start the server, whose leader deletes them, or run `fleethook policies remove` or `fleethook uninstall`",
+        )  # fmt: skip
+    elif objects:
+        yield Diagnosis("ok", _POLICIES_CHECK, f"overriders own all {len(objects)} policies and bindings")
+
+
+def check_conditions(overriders: Iterable[JSONObject]) -> Iterator[Diagnosis]:
+    """Return a warning if the server could not apply the policies of an overrider."""
+    failed = [
+        (_name(one), str(condition.get("message")))
+        for one in overriders
+        for condition in as_object(one.get("status")).get("conditions") or ()
+        if condition.get("type") == MODE and condition.get("reason") == "NotApplied"
+    ]
+    for name, message in failed[:_MAX_NAMES]:
+        yield Diagnosis(
+            "warning", _POLICIES_CHECK, f"YurtAppOverrider {name}: {message}", "correct the reason in the message"
+        )
+
+
+def _list_names(names: Sequence[str]) -> str:
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _annotations(overrider: JSONObject) -> Mapping[str, JSON]:
+    return as_object(as_object(overrider.get("metadata")).get("annotations"))
+
+
+def _name(overrider: JSONObject) -> str:
+    metadata = as_object(overrider.get("metadata"))
+    return f"{metadata.get('namespace')}/{metadata.get('name')}"
+
 
 _CHECK: Final = "reachability"
 NAME: Final = "fleethook-doctor"

@@ -11,6 +11,7 @@ from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.kubeconfig import list_files
 from fleethook.cli.inputs.manifests import read_mappings
 from fleethook.cli.output.terminal import show_lists, write_error
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.kcp_identity import EVERY_CLUSTER, EVERY_SHARD, find_list_path, is_required
 from fleethook.cluster.kubernetes.list_reader import identified
 from fleethook.cluster.kubernetes.list_watch_decoding import Page, decode_page
@@ -77,7 +78,6 @@ def _format_rule(group: str, plurals: Sequence[str], verbs: Sequence[str]) -> st
 
 
 if TYPE_CHECKING:
-    from fleethook.cluster.api_errors import APIError
     from fleethook.cluster.connection import Connection
 
 CLUSTER: Final = "cluster"
@@ -157,8 +157,7 @@ def read_cluster(
 
 def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, *, context: str | None) -> Listed:
     """Return the objects of several lists; arguments and errors as for `read_cluster`."""
-    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - as above
-    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
 
     async def read() -> Listed:
         async with Connection(kubeconfig, context=context) as connection:
@@ -172,8 +171,6 @@ def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, *, context
 
 async def read_listed(connection: "Connection", lists: Sequence[ListRequest]) -> Listed:
     """Return the objects of several lists; raises APIError, UnreachableError. Exits as `read_cluster` does."""
-    from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
-
     found: list[Document] = []
     refused: list[tuple[ListRequest, APIError]] = []
     unserved: list[tuple[ListRequest, UnservedError]] = []
@@ -249,8 +246,6 @@ async def read_resource(
         UnservedError: The apiserver serves no version of the resource.
         APIError, UnreachableError: It cannot be read. An older version is no substitute: it may lack fields.
     """
-    from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
-
     answer = ""
     for version in resource.in_versions():
         try:
@@ -280,8 +275,6 @@ async def _read_pages(
     count: Count | None,
     keep: Keep | None,
 ) -> AsyncIterator[Page]:
-    from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
-
     pages: list[Page] = []
     path = await find_list_path(connection, resource, prefix)
     query = {"limit": _PAGE_SIZE, **resource.selectors}
@@ -305,8 +298,6 @@ async def _read_pages(
 
 
 async def _read_page(connection: "Connection", path: str, query: dict[str, str]) -> Page:
-    from fleethook.cluster.api_errors import UnreachableError  # noqa: PLC0415 - see app.kube
-
     text = await connection.request("GET", path, query=query)
     try:
         return decode_page(text)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.cluster_reader import CLUSTER, ListRequest, UnservedError, read_listed, read_resource
 from fleethook.cli.output.terminal import write_error
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.kcp_identity import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.resources import (
     API_RESOURCE_SCHEMAS,
@@ -85,8 +86,7 @@ def _read(
     export: str, kubeconfig: Path | None, context: str | None, own: Sequence[ListRequest], behind: _ReadConsumers
 ) -> list[Document]:
     """Return objects of the provider's workspace, and those that a function reads in each virtual workspace."""
-    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - as above
-    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
 
     async def read() -> list[Document]:
         async with Connection(kubeconfig, context=context) as connection:

@@ -75,7 +75,7 @@ class Target(NamedTuple):
 
     def connect(self) -> "Connection":
         """Return a connection to open."""
-        from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
+        from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
 
         return Connection(self.kubeconfig, context=self.context)
 

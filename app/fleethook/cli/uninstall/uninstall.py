@@ -3,27 +3,19 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.cluster_reader import describe_rules
 from fleethook.cli.inputs.kubeconfig import TargetOptions
+from fleethook.cli.options import TextOutput, TextOutputOption
 from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import write, write_error
 from fleethook.cli.parameters import Option
-
-if TYPE_CHECKING:
-    from fleethook.cli.uninstall.uninstall_cluster import Row, Uninstaller
+from fleethook.cli.uninstall.uninstall_cluster import LeaderError, Row, Uninstaller
+from fleethook.cluster.api_errors import APIError, UnreachableError
 
 _PLANNED: Final = {"deleted": "would delete", "restored": "would restore", "cleaned": "would clean"}
-
-
-class Output(StrEnum):
-    """Output formats of the command."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def uninstall(
@@ -40,7 +32,7 @@ def uninstall(
         bool,
         Option("--crds", help="Delete the CustomResourceDefinition of YurtAppOverriders, and all overriders with it."),
     ] = False,
-    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
+    output: TextOutputOption = TextOutput.TEXT,
 ) -> None:
     """Remove everything that fleethook has registered with a cluster, and restore the workloads.
 
@@ -66,14 +58,12 @@ def uninstall(
             fail(f"--cert-secret: {cert_secret!r} is not NAMESPACE/NAME")
         secret = (namespace, name)
     target = changed.find_to_change()
-    from fleethook.cli.uninstall.uninstall_cluster import LeaderError, Uninstaller  # noqa: PLC0415 - as below
-    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
 
-    def report(row: "Row") -> None:
-        if output is Output.TEXT:
+    def report(row: Row) -> None:
+        if output is TextOutput.TEXT:
             write(_format_row(row, dry_run=dry_run))
 
-    async def run() -> "Uninstaller":
+    async def run() -> Uninstaller:
         async with target.connect() as connection:
             made = Uninstaller(
                 connection, dry_run=dry_run, secret=secret, definitions=crds, report=report, note=_write_note
@@ -94,15 +84,15 @@ def _write_note(text: str) -> None:
     write_error(f"note: {text}")
 
 
-def _format_row(row: "Row", *, dry_run: bool) -> str:
+def _format_row(row: Row, *, dry_run: bool) -> str:
     action = _PLANNED.get(row.action, row.action) if dry_run else row.action
     name = f"{row.namespace}/{row.name}" if row.namespace else row.name
     return f"{action:<{14 if dry_run else 9}} {f'{row.kind} {name}'.strip()}{f': {row.detail}' if row.detail else ''}"
 
 
-def _report_end(done: "Uninstaller", output: Output, *, dry_run: bool) -> None:
+def _report_end(done: Uninstaller, output: TextOutput, *, dry_run: bool) -> None:
     """Print the summary, and exit with 1 if something is left."""
-    if output is Output.JSON:
+    if output is TextOutput.JSON:
         write_json({"dryRun": dry_run, "complete": done.is_complete, "objects": [one._asdict() for one in done.rows]})
     else:
         write(_summarize(done.rows, dry_run=dry_run))

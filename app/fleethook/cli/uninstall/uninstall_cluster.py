@@ -7,7 +7,7 @@ Then come the policies, which would render these writes again.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from fleethook.cli.inputs.cluster_reader import Keep, UnservedError, read_resource
 from fleethook.cli.uninstall.uninstall_objects import (
@@ -28,6 +28,8 @@ from fleethook.cli.uninstall.uninstall_objects import (
     names_of,
     path_of,
 )
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.connection import JSON_PATCH, MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.resources import (
     DEFINITIONS,
     HOOK_CONFIGURATIONS,
@@ -41,6 +43,7 @@ from fleethook.cluster.kubernetes.resources import (
     WatchedResource,
 )
 from fleethook.cluster.leader_election import NAME as LEASE_NAME
+from fleethook.cluster.leader_election import LeaseName, compute_patience, find_leader, get_holder
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.engines.overrider.policies.compilation import OVERRIDER_ANNOTATION
 from fleethook.engines.overrider.render.restoration import Restorer, has_traces, list_nudged
@@ -48,10 +51,6 @@ from fleethook.model.crd import RESOURCES as DEFINED
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import INTERPRETER_CONFIGURATION
 from fleethook.model.openyurt import NUDGED_ANNOTATION
-
-if TYPE_CHECKING:
-    from fleethook.cluster.api_errors import APIError
-    from fleethook.cluster.connection import Connection
 
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
@@ -98,7 +97,7 @@ class Uninstaller:
 
     def __init__(
         self,
-        connection: "Connection",
+        connection: Connection,
         *,
         dry_run: bool,
         secret: tuple[str, str] | None = None,
@@ -155,13 +154,6 @@ class Uninstaller:
 
     async def _find_leases(self) -> list[JSONObject] | None:
         """Return the Leases of servers; None if they cannot be read. Raises LeaderError if one is renewed."""
-        from fleethook.cluster.leader_election import (  # noqa: PLC0415 - see app.kube
-            LeaseName,
-            compute_patience,
-            find_leader,
-            get_holder,
-        )
-
         found: list[JSONObject] = []
         for name in (LEASE_NAME, f"{LEASE_NAME}-crds"):
             listed = await self._list(LEASES._replace(only=("", name)))
@@ -226,9 +218,6 @@ class Uninstaller:
 
     async def _restore(self, restorer: Restorer, resource: WatchedResource, workload: JSONObject) -> None:
         """Restore one workload; another client may change it meanwhile."""
-        from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - as above
-        from fleethook.cluster.connection import JSON_PATCH  # noqa: PLC0415 - see app.kube
-
         key, path = key_of(workload), path_of(resource, workload)
         problem = "the apiserver renders it again"
         for attempt in range(_MAX_TRIES):
@@ -314,8 +303,6 @@ class Uninstaller:
 
     async def _clean(self, resource: WatchedResource, document: JSONObject, change: JSONObject, detail: str) -> None:
         """Remove members from an object by a merge patch."""
-        from fleethook.cluster.connection import MERGE_PATCH  # noqa: PLC0415 - see app.kube
-
         row = _row(Action.CLEANED, key_of(document), detail)
         plural, _, subresource = resource.plural.partition("/")
         path = path_of(resource._replace(plural=plural), document)
@@ -358,8 +345,6 @@ class Uninstaller:
             verb: The right that the request needs.
             row: The result to report as left if the apiserver refuses the request.
         """
-        from fleethook.cluster.api_errors import APIError  # noqa: PLC0415 - see app.kube
-
         try:
             return await work
         except APIError as error:
@@ -367,7 +352,7 @@ class Uninstaller:
                 self._refuse(error, row, resource, verb)
             return None
 
-    def _refuse(self, error: "APIError", row: Row, resource: WatchedResource, verb: str) -> None:
+    def _refuse(self, error: APIError, row: Row, resource: WatchedResource, verb: str) -> None:
         """Report a request that the apiserver has refused."""
         detail = f"cannot {verb}: {error.message}"
         # Webhooks refuse with the same code.
@@ -381,7 +366,7 @@ class Uninstaller:
         self._report(row)
 
 
-async def _read(connection: "Connection", resource: WatchedResource, keep: Keep | None) -> list[JSONObject]:
+async def _read(connection: Connection, resource: WatchedResource, keep: Keep | None) -> list[JSONObject]:
     try:
         return await read_resource(connection, resource, keep=keep)
     except UnservedError:

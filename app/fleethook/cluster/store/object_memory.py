@@ -7,7 +7,6 @@ Reference counting still frees these objects, because they are in no cycles.
 Many objects are freed in slices, because freeing them takes as long as storing them.
 """
 
-import asyncio
 import gc
 from typing import Final
 
@@ -45,4 +44,6 @@ def free_in_slices(objects: list[Stored]) -> None:
     """Empty a list that holds the last references to its objects; each iteration of the event loop frees a slice."""
     del objects[-_SLICE:]
     if objects:
+        import asyncio  # noqa: PLC0415 - commands that read files start faster without it
+
         asyncio.get_running_loop().call_soon(free_in_slices, objects)

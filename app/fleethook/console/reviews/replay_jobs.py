@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from fleethook.app import Fleethook
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.cluster.store.store import PARTIAL_KINDS, Stored
-from fleethook.console.paging import Paging, take_page
+from fleethook.console.rendering import Paging, take_page
 from fleethook.console.reviews.detail import holds_secret
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.reviews.search import Query

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from fleethook.console.paging import take_page
+from fleethook.console.rendering import take_page
 from fleethook.console.reviews.summary import VERDICTS, ReviewSummary
 from fleethook.model.gvk import GroupKind
 

@@ -7,7 +7,7 @@ and the size of a page bounds the number of entries.
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.console.paging import take_page
+from fleethook.console.rendering import take_page
 from fleethook.engines.crds.apply.crd_diff import CRDChange, compare_releases
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_content import Tree

@@ -13,8 +13,7 @@ from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.cluster.store import ObjectKey
 from fleethook.console.context import ConsoleContext
-from fleethook.console.paging import take_page
-from fleethook.console.rendering import Context, render
+from fleethook.console.rendering import Context, render, take_page
 from fleethook.console.sections import ConsolePage, Section
 from fleethook.engines.crds.apply.crd_diff import CRDChange
 from fleethook.engines.crds.cache.cache_layout import find_data_directory

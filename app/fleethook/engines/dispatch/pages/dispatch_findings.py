@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.console.paging import take_page
+from fleethook.console.rendering import take_page
 from fleethook.engines.dispatch.dispatcher import NAMESPACE
 from fleethook.engines.dispatch.hooks.hooks import PHASES
 from fleethook.engines.dispatch.lint.codes import CODES, MEANINGS, Finding, Level

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -20,6 +19,8 @@ from fleethook.cli.options import (
     InputOptions,
     InterpretersOption,
     ResolveOption,
+    YamlOutput,
+    YamlOutputOption,
     read_addresses,
 )
 from fleethook.cli.output.ci_output import report_input_errors
@@ -62,13 +63,6 @@ _Rules = Annotated[
         help="File or directory of customizations, webhook configurations and CRDs to use; may be repeated.",
     ),
 ]
-
-
-class RunOutput(StrEnum):
-    """Output formats of ``interpret run``."""
-
-    YAML = "yaml"
-    JSON = "json"
 
 
 class _Input(NamedTuple):
@@ -129,7 +123,7 @@ def run(
     manifests: Annotated[list[Path] | None, Option("--manifests", replaced_by="-f", help="As --filename.")] = None,
     karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
-    output: Annotated[RunOutput, Option("--output", "-o", help="Output format.")] = RunOutput.YAML,
+    output: YamlOutputOption = YamlOutput.YAML,
 ) -> None:
     """Ask all layers one question, and print the answer and the layer that gave it.
 
@@ -189,8 +183,8 @@ async def _answer(asked: Question, runner: Runner, layers: _Layers) -> tuple[JSO
         return name_results(asked, explained.answer), explained.steps[-1]
 
 
-def _print_answer(found: JSONObject, step: Step, output: RunOutput) -> None:
-    if output is RunOutput.JSON:
+def _print_answer(found: JSONObject, step: Step, output: YamlOutput) -> None:
+    if output is YamlOutput.JSON:
         reason = {"rule": step.detail} if step.detail else {}
         write_json({"layer": step.layer, "hook": step.hook, **reason, "results": found})
         return

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.inputs.manifests import write_input_errors
-from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions
+from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, YamlOutput, YamlOutputOption
 from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import flush, write, write_document, write_error
@@ -42,13 +42,6 @@ class Source(StrEnum):
     ARGOCD = "argocd"
 
 
-class Output(StrEnum):
-    """Output formats of the command."""
-
-    YAML = "yaml"
-    JSON = "json"
-
-
 def convert(
     source: Annotated[Source, Option("--from", help="Product whose scripts to convert.")],
     files: FilesArgument = None,
@@ -69,7 +62,7 @@ def convert(
         ),
     ] = None,
     reading: InputOptions = InputOptions(),
-    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.YAML,
+    output: YamlOutputOption = YamlOutput.YAML,
 ) -> None:
     """Convert health checks of Argo CD to ResourceInterpreterCustomizations with fixtures.
 
@@ -170,8 +163,8 @@ def format_customization(document: JSONObject) -> str:
     return f"{head}luaScript: |\n{block}"
 
 
-def _print(converted: Sequence[Converted], remarks: Sequence[Remark], output: Output, *, is_written: bool) -> None:
-    if output is Output.JSON:
+def _print(converted: Sequence[Converted], remarks: Sequence[Remark], output: YamlOutput, *, is_written: bool) -> None:
+    if output is YamlOutput.JSON:
         rows: list[dict[str, Any]] = [
             {"level": it.level, "code": it.code, "kind": it.subject, "text": it.text, "place": _format_place(it.place)}
             for it in remarks

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -11,7 +10,7 @@ from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.cluster_reader import UnservedError, read_resource
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.inputs.manifests import read_objects
-from fleethook.cli.options import ConventionsOption, FilesArgument, InputOptions, InterpretersOption
+from fleethook.cli.options import ConventionsOption, FilesArgument, InputOptions, InterpretersOption, YamlOutput
 from fleethook.cli.output.ci_output import report_input_errors
 from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import write, write_document, write_error
@@ -52,13 +51,6 @@ _RESOURCES: Final = (
 )
 
 
-class Output(StrEnum):
-    """Output formats of the command."""
-
-    YAML = "yaml"
-    JSON = "json"
-
-
 def register(
     files: FilesArgument = None,
     service: Annotated[
@@ -85,7 +77,7 @@ def register(
     karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
     output: Annotated[
-        Output | None,
+        YamlOutput | None,
         Option("--output", "-o", help="Print the configuration in this format, and change nothing."),
     ] = None,
 ) -> None:
@@ -109,7 +101,7 @@ def register(
         return _load(objects, interpreters or [], bundle=bundle, conventions=conventions)
 
     if target is None:
-        _print(_make_configuration(load(given), client_config), output or Output.YAML)
+        _print(_make_configuration(load(given), client_config), output or YamlOutput.YAML)
         return
     from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
 
@@ -178,8 +170,8 @@ def _make_configuration(loaded: tuple[Store, Answers], client_config: JSONObject
     return build_configuration(found.rules, client_config)
 
 
-def _print(configuration: JSONObject, output: Output) -> None:
-    if output is Output.JSON:
+def _print(configuration: JSONObject, output: YamlOutput) -> None:
+    if output is YamlOutput.JSON:
         write_json(configuration)
     else:
         write_document(yaml_text(configuration))

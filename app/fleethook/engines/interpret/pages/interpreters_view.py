@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fleethook.cluster.store import Store, StoreView
-from fleethook.console.paging import take_page
+from fleethook.console.rendering import take_page
 from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.conventions.layer import make_conventions_layer
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, parse_hooks

@@ -1,13 +1,19 @@
 """``fleethook compile``: overriders as MutatingAdmissionPolicies, which kube-apiserver applies without a webhook."""
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Annotated
 
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.sources import ClusterOptions, fill_store, read_source
 from fleethook.cli.inputs.what_if import parse_name
-from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, SubjectOption
+from fleethook.cli.options import (
+    FilenameOption,
+    FilesArgument,
+    InputOptions,
+    SubjectOption,
+    YamlOutput,
+    YamlOutputOption,
+)
 from fleethook.cli.output.ci_output import report_input_errors
 from fleethook.cli.output.findings_output import Row, count_levels, has_failures, make_overrider_row, print_lines
 from fleethook.cli.output.json_output import write_json
@@ -25,13 +31,6 @@ from fleethook.engines.overrider.preview.manifest_findings import check_document
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 
 
-class Output(StrEnum):
-    """Output formats of the command."""
-
-    YAML = "yaml"
-    JSON = "json"
-
-
 def compile_command(
     files: FilesArgument = None,
     filename: FilenameOption = None,
@@ -41,7 +40,7 @@ def compile_command(
         FailurePolicy, Option(help="Admit or refuse a workload if the evaluation of its policy fails.")
     ] = FailurePolicy.IGNORE,
     reading: InputOptions = InputOptions(),
-    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.YAML,
+    output: YamlOutputOption = YamlOutput.YAML,
 ) -> None:
     """Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.
 
@@ -107,9 +106,9 @@ def _make_row(one: Compiled, refusal: Refusal, place: str) -> Row:
     )
 
 
-def _print(compiled: Sequence[Compiled], output: Output) -> None:
+def _print(compiled: Sequence[Compiled], output: YamlOutput) -> None:
     objects = [document for one in compiled for document in one.compilation.objects]
-    if output is Output.JSON:
+    if output is YamlOutput.JSON:
         write_json({"apiVersion": "v1", "kind": "List", "items": objects})
         return
     for document in objects:

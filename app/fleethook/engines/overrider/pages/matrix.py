@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from fleethook.cluster.store import ObjectKey
-from fleethook.console.paging import Paging, paginate
+from fleethook.console.rendering import Paging, paginate
 from fleethook.engines.overrider.pages.cell_state import STATES, CellState, State
 from fleethook.engines.overrider.pages.fleet import CellKey, SubjectRow
 

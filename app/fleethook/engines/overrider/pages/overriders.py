@@ -15,8 +15,7 @@ from fleethook.cluster.kubernetes.resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
-from fleethook.console.paging import Paging
-from fleethook.console.rendering import Context, render
+from fleethook.console.rendering import Context, Paging, render
 from fleethook.console.sections import ConsolePage, Section
 from fleethook.console.shared_value import KeptValue
 from fleethook.console.yaml_paths import format_value

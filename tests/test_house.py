@@ -1,0 +1,106 @@
+"""The size of the code: modules, lines, files in a folder, and small modules with one importer. The maxima only fall.
+
+`python -m tests.test_house` prints the present counts. After a cut, write them into `MAXIMA`.
+"""
+
+import ast
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+PACKAGE: Final = Path(__file__).parents[1] / "app" / "fleethook"
+SMALL: Final = 40
+"""Lines of a small module. One with a single importer belongs into that importer."""
+
+
+class Counts(NamedTuple):
+    """The size of a package.
+
+    Attributes:
+        modules: Modules, except ``__init__``.
+        lines: Lines of code: without blank lines, comments and docstrings.
+        files_in_a_folder: Modules of the largest folder, except ``__init__``.
+        small_modules: Modules under `SMALL` lines that one other module imports.
+    """
+
+    modules: int
+    lines: int
+    files_in_a_folder: int
+    small_modules: int
+
+
+GOALS: Final = Counts(modules=430, lines=45_000, files_in_a_folder=15, small_modules=0)
+MAXIMA: Final = Counts(modules=629, lines=66016, files_in_a_folder=15, small_modules=6)
+
+
+def count_code_lines(source: str) -> int:
+    """Return the number of lines that are neither blank, nor comments, nor part of a docstring."""
+    documented = {line for text in _find_docstrings(source) for line in range(text.lineno, (text.end_lineno or 0) + 1)}
+    return sum(
+        number not in documented and bool(line.strip()) and not line.lstrip().startswith("#")
+        for number, line in enumerate(source.splitlines(), 1)
+    )
+
+
+def _find_docstrings(source: str) -> Iterator[ast.Expr]:
+    """Yield the docstrings of modules, classes, functions and constants: all texts that are statements."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node
+
+
+def list_imports(source: str) -> set[str]:
+    """Return the names of all modules that a source imports, and of their members."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.update(one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.update((node.module, *(f"{node.module}.{one.name}" for one in node.names)))
+    return found
+
+
+def count_package(package: Path) -> Counts:
+    """Return the counts of a package, whose modules import each other by absolute names."""
+    sources = {path: path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+    modules = [path for path in sources if path.name != "__init__.py"]
+    names = {path: ".".join(path.relative_to(package.parent).with_suffix("").parts) for path in modules}
+    importers = Counter(name for source in sources.values() for name in list_imports(source))
+    small = [path for path in modules if len(sources[path].splitlines()) < SMALL and importers[names[path]] == 1]
+    folders = Counter(path.parent for path in modules)
+    lines = sum(map(count_code_lines, sources.values()))
+    return Counts(len(modules), lines, max(folders.values()), len(small))
+
+
+@pytest.mark.parametrize("name", Counts._fields)
+def test_the_code_does_not_grow(name: str) -> None:
+    count, most = getattr(count_package(PACKAGE), name), getattr(MAXIMA, name)
+    assert count <= most, f"{name}: {count} of at most {most}, with the goal {getattr(GOALS, name)}: inline or delete"
+
+
+def test_lines_without_blank_lines_comments_and_docstrings_count() -> None:
+    source = '"""Module.\n\nText.\n"""\n\nLIMIT = 3  # comment\n"""A constant."""\n# comment\ntext = """\n# text\n"""\n'
+    assert count_code_lines(source) == 3
+
+
+def test_small_modules_with_one_importer_and_large_folders_are_counted(tmp_path: Path) -> None:
+    package = tmp_path / "house"
+    (package / "room").mkdir(parents=True)
+    for name, text in {
+        "__init__.py": "",
+        "a.py": "from house.room import b\nimport house.room.c\n",
+        "room/__init__.py": "",
+        "room/b.py": "from house.room.c import X\n",
+        "room/c.py": "X = 1\n",
+        "room/d.py": "X = 1\n" * SMALL,
+    }.items():
+        (package / name).write_text(text, encoding="utf-8")
+    assert count_package(package) == Counts(modules=4, lines=4 + SMALL, files_in_a_folder=3, small_modules=1)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"MAXIMA: Final = {count_package(PACKAGE)}\n")
