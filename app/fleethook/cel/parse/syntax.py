@@ -1,13 +1,15 @@
-"""The syntax tree of an expression (cel-go: common/ast/expr.go), and the errors at places in it (common/error.go).
+"""The syntax tree of an expression (cel-go: common/ast/expr.go), the values of its literals, and the errors in it.
 
 The type checker adds types and overloads to the tree.
 """
 
 import copy
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from fleethook.cel.check.types import Type
+from fleethook.cel.values.values import MAX_INT, MAX_UINT, MIN_INT, Uint
 
 
 class Node:
@@ -207,3 +209,81 @@ class SourceErrors:
         dots = "".join("." if character < "\x80" else "\uff0e" for character in snippet[:column])
         mark = "\uff3e" if snippet[column : column + 1] >= "\x80" else "^"
         return f"{shown}\n | {snippet}\n | {dots}{mark}"
+
+
+_ESCAPE: Final = re.compile(
+    r"""\\(?:(?P<plain>[abfnrtv"'\\?`])|[xX](?P<hex>[0-9a-fA-F]{2})|u(?P<short>[0-9a-fA-F]{4})
+    |U(?P<long>[0-9a-fA-F]{8})|(?P<octal>[0-3][0-7]{2})|(?P<bad>[\s\S]?))""".replace("\n    ", ""),
+)
+_PLAIN: Final = dict(zip("abfnrtv\"'\\?`", "\a\b\f\n\r\t\v\"'\\?`", strict=True))
+
+
+def _read_int(text: str) -> int:
+    digits = text.removeprefix("-")
+    value = int(digits, 16 if digits.startswith("0x") else 10)
+    value = -value if text.startswith("-") else value
+    if not MIN_INT <= value <= MAX_INT:
+        raise ValueError("invalid int literal")
+    return value
+
+
+def _read_uint(text: str) -> Uint:
+    value = int(text[:-1], 16 if text.startswith("0x") else 10)
+    if value > MAX_UINT:
+        raise ValueError("invalid uint literal")
+    return Uint(value)
+
+
+def _read_float(text: str) -> float:
+    value = float(text)
+    if value in {float("inf"), float("-inf")}:
+        raise ValueError("invalid double literal")
+    return value
+
+
+def _read_string(text: str) -> str:
+    return _unescape(text, is_bytes=False)
+
+
+def _read_bytes(text: str) -> bytes:
+    # The bytes of escapes are below 256, and other characters are encoded: they need a mark until then.
+    return _unescape(text[1:], is_bytes=True).encode("utf-8", "surrogateescape")
+
+
+LITERAL_READERS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "int": _read_int,
+    "uint": _read_uint,
+    "float": _read_float,
+    "string": _read_string,
+    "bytes": _read_bytes,
+}
+"""Return the value of a literal by the kind of its token; raise ValueError for an invalid one."""
+
+
+def _unescape(text: str, *, is_bytes: bool) -> str:
+    """Return the content of a quoted string (cel-go: parser/unescape.go).
+
+    A byte of an escape in a bytes literal is a surrogate, which Python's ``surrogateescape`` encodes to that byte.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    raw = text[0] in "rR"
+    text = text[1:] if raw else text
+    quote = 3 if len(text) >= 6 and text[:3] in {"'''", '"""'} else 1
+    text = text[quote:-quote]
+    if raw or "\\" not in text:
+        return text
+
+    def replace(found: re.Match[str]) -> str:
+        if found["plain"]:
+            return _PLAIN[found["plain"]]
+        if found["bad"] is not None or (is_bytes and (found["short"] or found["long"])):
+            raise ValueError("unable to unescape string")
+        octal = found["octal"]
+        code = int(octal, 8) if octal else int(found["hex"] or found["short"] or found["long"], 16)
+        if is_bytes:
+            return chr(code) if code < 0x80 else chr(0xDC00 + code)
+        if code > 0x10FFFF or 0xD800 <= code < 0xE000:
+            raise ValueError("invalid unicode code point")
+        return chr(code)
+
+    return _ESCAPE.sub(replace, text)
