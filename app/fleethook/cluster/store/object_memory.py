@@ -42,6 +42,8 @@ _SLICE: Final = 200
 
 def free_in_slices(objects: list[Stored]) -> None:
     """Empty a list that holds the last references to its objects; each iteration of the event loop frees a slice."""
+    import asyncio  # noqa: PLC0415 - commands that read manifests run no event loop
+
     del objects[-_SLICE:]
     if objects:
         import asyncio  # noqa: PLC0415 - commands that read files start faster without it

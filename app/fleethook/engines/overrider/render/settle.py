@@ -9,7 +9,7 @@ from typing import Final
 from fleethook.engines.overrider.render.keyed_elements import index_elements, merge_elements
 from fleethook.engines.overrider.render.overlay import DEFAULT_STRATEGY, EXCLUSIVE, covers, differs_by_defaults
 from fleethook.engines.overrider.schema.defaults import find_default
-from fleethook.engines.overrider.schema.go_structs import load_structs, struct_name
+from fleethook.engines.overrider.schema.go_structs import ZEROS, load_structs, struct_name
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 
@@ -107,7 +107,7 @@ class _Settling:
         return merge_elements(stored if ordered else made, present if ordered else wanted, merged, list(ordered))
 
 
-_ZEROS: Final[dict[str, JSON]] = {"string": "", "bool": False, "int32": 0, "int64": 0, "Quantity": "0"}
+_ZEROS: Final[dict[str, JSON]] = {**ZEROS, "Quantity": "0"}
 
 
 @lru_cache(4096)
