@@ -1,7 +1,7 @@
 import pytest
 
 from fleethook.cel.check.declarations import read_functions
-from fleethook.cel.functions import Function, OverloadResolver
+from fleethook.cel.functions import Function, OverloadResolver, can_parse
 from fleethook.cel.plan.planner import _CODES, _OPTIONAL_MEMBERS
 from fleethook.cel.values.values import GrowingList, Uint
 
@@ -47,3 +47,10 @@ def test_each_declared_overload_has_code_for_its_kinds() -> None:
             )
             missing += [] if accepted else [overload.name]
     assert missing == []
+
+
+def test_only_a_value_error_means_that_a_text_does_not_parse() -> None:
+    assert can_parse(int, "7")
+    assert not can_parse(int, "x")
+    with pytest.raises(KeyError):
+        can_parse({}.__getitem__, "x")

@@ -19,7 +19,7 @@ from fleethook.cel.evaluation import ABSENT, COST, CURRENT, FIRST_LOCAL, MAX_COS
 from fleethook.cel.library.network import CIDR, IP, URL
 from fleethook.cel.library.quantities import Quantity
 from fleethook.cel.library.semver import Semver
-from fleethook.cel.program import compile_any
+from fleethook.cel.program import plan_expression
 from fleethook.cel.values.times import SECOND, Duration, Timestamp
 from fleethook.cel.values.values import NONE, CelError, CelType, ObjectKey, Optional, Uint
 
@@ -100,7 +100,7 @@ def _normalize(value: Any) -> Any:
 
 
 def _measure(expression: str, activation: Activation) -> dict[str, Any]:
-    plan = compile_any(expression)
+    plan = plan_expression(expression)
     frame = [0, MAX_COST, *activation.variables, *([ABSENT] * (plan.slots - FIRST_LOCAL))]
     token = CURRENT.set(Evaluation(activation.access))
     try:
@@ -125,7 +125,7 @@ def _find_compile_error(expression: str, *, condition: bool) -> str | None:
         if condition:
             compile_condition(expression)
         else:
-            compile_any(expression)
+            plan_expression(expression)
     except ExpressionError as error:
         return str(error)
     return None

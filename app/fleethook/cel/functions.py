@@ -61,3 +61,12 @@ def build_resolvers(functions: Iterable[Function]) -> dict[str, OverloadResolver
     for function in functions:
         named.setdefault(function.name, []).append(function)
     return {name: OverloadResolver(overloads) for name, overloads in named.items()}
+
+
+def can_parse(parse: Callable[[str], object], text: str) -> bool:
+    """Return whether ``parse`` accepts ``text`` without a ValueError."""
+    try:
+        parse(text)
+    except ValueError:
+        return False
+    return True

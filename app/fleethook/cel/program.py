@@ -183,7 +183,7 @@ def compile_condition(expression: str) -> Program:
     """
     check_length(expression)
     try:
-        planned = _plan(expression, must_be_bool=True)
+        planned = plan_expression(expression, must_be_bool=True)
     except RecursionError:
         raise ExpressionError(f"compilation failed: {_TOO_DEEP}") from None
     except ExpressionError:
@@ -194,12 +194,8 @@ def compile_condition(expression: str) -> Program:
     return Program(expression, planned)
 
 
-def compile_any(expression: str) -> Plan:
-    """Plan an expression of any type, for tests of its value; raises ExpressionError."""
-    return _plan(expression, must_be_bool=False)
-
-
-def _plan(expression: str, *, must_be_bool: bool) -> Plan:
+def plan_expression(expression: str, *, must_be_bool: bool = False) -> Plan:
+    """Parse, check and plan an expression; raises ExpressionError."""
     errors = SourceErrors(expression)
     tree = parse(expression, errors)
     if tree is not None:

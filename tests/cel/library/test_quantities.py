@@ -3,16 +3,7 @@
 import pytest
 
 from fleethook.cel import EvaluationError
-from fleethook.cel.library.quantities import can_parse
 from tests.cel.evaluating import evaluate, split_rows
-
-
-def test_only_a_value_error_means_that_a_text_does_not_parse() -> None:
-    assert can_parse(int, "7")
-    assert not can_parse(int, "x")
-    with pytest.raises(KeyError):
-        can_parse({}.__getitem__, "x")
-
 
 EXPRESSIONS = split_rows("""
     quantity('1') == quantity('1000m') && quantity('1Ki') == quantity('1024')

@@ -1,12 +1,12 @@
 import pytest
 
 from fleethook.cel import EvaluationError, ExpressionError, compile_condition
-from fleethook.cel.program import compile_any
+from fleethook.cel.program import plan_expression
 from tests.cel.evaluating import bind, evaluate
 
 
 def count_nodes(expression: str) -> int:
-    return compile_any(expression).nodes
+    return plan_expression(expression).nodes
 
 
 def test_a_plan_counts_the_nodes_of_the_expression() -> None:
@@ -16,9 +16,9 @@ def test_a_plan_counts_the_nodes_of_the_expression() -> None:
 
 
 def test_each_comprehension_has_variables_of_its_own() -> None:
-    one = compile_any("[1].all(x, x > 0)")
-    two = compile_any("[1].all(x, [1].all(y, y > x))")
-    pairs = compile_any("[1].all(x, y, y > x)")
+    one = plan_expression("[1].all(x, x > 0)")
+    two = plan_expression("[1].all(x, [1].all(y, y > x))")
+    pairs = plan_expression("[1].all(x, y, y > x)")
 
     assert two.slots - one.slots == 3
     assert pairs.slots == one.slots

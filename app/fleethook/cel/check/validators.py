@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from fleethook.cel.check.types import ERROR, Type, format_type, is_dynamic, unwrap_optional
-from fleethook.cel.functions import OverloadResolver, build_resolvers
+from fleethook.cel.functions import OverloadResolver, build_resolvers, can_parse
 from fleethook.cel.library import FUNCTIONS
 from fleethook.cel.library.regexes import compile_pattern
 from fleethook.cel.library.strings import CLAUSES, parse_format
@@ -28,7 +28,7 @@ def _validate_call(node: Call, errors: SourceErrors) -> None:
         if node.function in _RESOLVERS:
             valid = _accepts(_RESOLVERS[node.function], literal.value)
         elif node.function == "matches" and isinstance(literal.value, str):
-            valid = _is_pattern(literal.value)
+            valid = can_parse(compile_pattern, literal.value)
         if not valid:
             errors.add(literal.offset, f"invalid {node.function} argument")
     if node.function == "format" and isinstance(node.target, Literal) and isinstance(literal, ListLiteral):
@@ -39,14 +39,6 @@ def _accepts(convert: OverloadResolver, value: object) -> bool:
     try:
         convert(value)
     except (ValueError, OverflowError, TypeError):
-        return False
-    return True
-
-
-def _is_pattern(text: str) -> bool:
-    try:
-        compile_pattern(text)
-    except ValueError:
         return False
     return True
 

@@ -1,14 +1,14 @@
 """Named formats of strings (k8s.io/apiserver/pkg/cel/library/format.go, k8s.io/apimachinery/pkg/util/validation)."""
 
 import base64
-import binascii
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import Any, ClassVar, Final
 
-from fleethook.cel.functions import Function
+from fleethook.cel.functions import Function, can_parse
 from fleethook.cel.library.network import find_parse_error
 from fleethook.cel.values.values import NONE, Foreign, Optional
 from fleethook.model.formats.names import label_key_problems, label_value_problems
@@ -71,21 +71,11 @@ def _validate_uri(value: str) -> Iterator[str]:
 
 
 def _is_base64(value: str) -> bool:
-    try:
-        base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return bool(value)
+    return bool(value) and can_parse(partial(base64.b64decode, validate=True), value)
 
 
 def _is_date(value: str) -> bool:
-    if not _DATE.fullmatch(value):
-        return False
-    try:
-        date.fromisoformat(value)
-    except ValueError:
-        return False
-    return True
+    return _DATE.fullmatch(value) is not None and can_parse(date.fromisoformat, value)
 
 
 def _is_datetime(value: str) -> bool:

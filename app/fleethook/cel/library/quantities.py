@@ -6,22 +6,11 @@ is an integer: 1000m and 1Pi are none.
 
 import math
 import re
-from collections.abc import Callable
 from typing import Any, Final
 
-from fleethook.cel.functions import Function
+from fleethook.cel.functions import Function, can_parse
 from fleethook.cel.values.values import MAX_INT, MIN_INT, Foreign
 from fleethook.model.formats.quantity import MAX_QUANTITY_LENGTH
-
-
-def can_parse(parse: Callable[[str], object], text: str) -> bool:
-    """Return whether ``parse`` accepts ``text`` without a ValueError."""
-    try:
-        parse(text)
-    except ValueError:
-        return False
-    return True
-
 
 # `parseQuantityString` upstream also accepts texts without digits, such as "m" and "-".
 _TEXT: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:(\.)([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
