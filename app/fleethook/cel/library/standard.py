@@ -11,8 +11,8 @@ from typing import Any, Final
 from fleethook.cel.functions import Function
 from fleethook.cel.values.operators import COMPARISONS, check_int
 from fleethook.cel.values.times import (
-    HOURS,
-    MINUTES,
+    HOUR,
+    MINUTE,
     SECOND,
     Duration,
     Timestamp,
@@ -215,8 +215,8 @@ def _count_milliseconds(value: Duration) -> int:
 
 
 _DURATIONS: Final[dict[str, Callable[[Duration], int]]] = {
-    "getHours": lambda value: int(measure(value, HOURS)),
-    "getMinutes": lambda value: int(measure(value, MINUTES)),
+    "getHours": lambda value: int(measure(value, HOUR)),
+    "getMinutes": lambda value: int(measure(value, MINUTE)),
     "getSeconds": lambda value: int(measure(value, SECOND)),
     # As in cel-go, the milliseconds of the duration, not those of its last second.
     "getMilliseconds": _count_milliseconds,

@@ -10,14 +10,14 @@ from fleethook.cel.values.values import MAX_INT, MIN_INT
 
 SECOND: Final = 10**9
 _MILLISECOND: Final = 10**6
-_MINUTE: Final = 60 * SECOND
-_HOUR: Final = 60 * _MINUTE
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # cel-go: common/types/timestamp.go, the seconds of 0001-01-01T00:00:00Z and of 9999-12-31T23:59:59Z.
 _MIN_SECONDS: Final = -62135596800
 _MAX_SECONDS: Final = 253402300799
 _UNITS: Final = {
-    "ns": 1, "us": 1000, "\u00b5s": 1000, "\u03bcs": 1000, "ms": _MILLISECOND, "s": SECOND, "m": _MINUTE, "h": _HOUR,
+    "ns": 1, "us": 1000, "\u00b5s": 1000, "\u03bcs": 1000, "ms": _MILLISECOND, "s": SECOND, "m": MINUTE, "h": HOUR,
 }  # fmt: skip
 _PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]+)", re.ASCII)
 # Go's layout time.RFC3339: an hour may have one digit, a fraction may start with a comma.
@@ -189,10 +189,6 @@ def measure(value: Duration, unit: int) -> float:
     return float(sign * whole) + float(sign * rest) / float(unit)
 
 
-HOURS: Final = _HOUR
-MINUTES: Final = _MINUTE
-
-
 def add_duration(time: Timestamp, span: Duration) -> Timestamp:
     """Return a timestamp plus a duration; raises TimeRangeError."""
     return make_timestamp(time.nanos + span.nanos, time.offset)
@@ -223,7 +219,7 @@ def _find_offset(time: Timestamp, zone: str) -> int:
     if colon:
         total = parse_decimal(hours) * 60 + parse_decimal(minutes) * (-1 if zone.startswith("-") else 1)
         # Go wraps the product in 64 bits, and the offset in 32 bits.
-        seconds = ((total * _MINUTE + 2**63) % 2**64 - 2**63) / SECOND
+        seconds = ((total * MINUTE + 2**63) % 2**64 - 2**63) / SECOND
         return (int(seconds) + 2**31) % 2**32 - 2**31
     # Local is UTC in a container; "" is UTC in Go.
     if zone in {"", "UTC", "Local"}:

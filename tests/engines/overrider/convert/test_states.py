@@ -10,7 +10,6 @@ from fleethook.engines.overrider.convert.states import (
     as_v1beta1,
     base_of,
     is_confined,
-    kind_of,
     names_other_pool,
     place_by_selector,
     states_of,
@@ -72,11 +71,6 @@ def test_a_state_has_the_same_workload_with_the_mark() -> None:
 def test_an_entry_that_does_not_fit_is_an_error() -> None:
     with pytest.raises(RenderError, match="absent"):
         states(entry("*", patches=[patch("remove", "/spec/absent")]))
-
-
-def test_other_kinds_are_deployments() -> None:
-    assert kind_of(source_of()) == "Deployment"
-    assert kind_of(source_of()._replace(kind="StatefulSet")) == "StatefulSet"
 
 
 ZONE = {"key": "zone", "operator": "Exists"}

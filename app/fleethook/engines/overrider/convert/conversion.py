@@ -29,6 +29,7 @@ from fleethook.engines.overrider.convert.subject_conversion import (
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.rules.overrider_rules import check_overrider
 from fleethook.engines.overrider.rules.subject_rules import check_subject
+from fleethook.engines.overrider.schema.go_structs import Kind
 from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS, overriders_of, subject_of
 from fleethook.engines.overrider.subject.pools import pools_of_subject, topology
 from fleethook.engines.overrider.subject.subject_parts import (
@@ -210,10 +211,10 @@ def _find_mistakes(key: ObjectKey, document: JSONObject, bound: Sequence[JSONObj
             yield Remark("error", "not-converted", owner, finding.field, text)
 
 
-def _get_kind(document: JSONObject) -> str:
+def _get_kind(document: JSONObject) -> Kind:
     kinds = workload_kinds(document)
     if len(kinds) == 1:
-        return kinds[0]
+        return "StatefulSet" if kinds[0] == "StatefulSet" else "Deployment"
     if kinds:
         raise SubjectError("v1beta1 takes one template, and this has two: create a YurtAppSet for each")
     raise SubjectError("spec.workloadTemplate has no template, so there is nothing to convert")

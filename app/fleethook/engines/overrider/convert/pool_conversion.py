@@ -22,7 +22,7 @@ from fleethook.engines.overrider.convert.operations import (
     with_own_maps,
     with_tokens,
 )
-from fleethook.engines.overrider.convert.states import PoolSource, State, as_v1beta1, base_of, kind_of, states_of
+from fleethook.engines.overrider.convert.states import PoolSource, State, as_v1beta1, base_of, states_of
 from fleethook.engines.overrider.convert.subject_conversion import bare_document, with_tweaks
 from fleethook.engines.overrider.entries.entry_selection import PoolSelector
 from fleethook.engines.overrider.entries.items import container_names
@@ -124,7 +124,7 @@ class _TweakBuilder:
         if fill_pool(shown, self._source.pool) != operations:
             shown, marked = operations, before
         self._operations += operations
-        self._patches += [(state, one) for one in unset_removals(marked, shown, kind_of(self._source))]
+        self._patches += [(state, one) for one in unset_removals(marked, shown, self._source.kind)]
 
     def _add_basic(self, state: State, before: JSONObject, basic: JSONObject) -> bool:
         """Add replicas or an image; return whether the result stays the same although OpenYurt applies these first."""
@@ -205,11 +205,9 @@ def _unset_survivors(source: PoolSource, parts: Sequence[Part], wanted: JSONObje
     if not any("patches" in part.tweaks for part in parts):
         return []
     tweaks = [{"pools": [source.pool], "tweaks": part.tweaks} for part in parts]
-    kind = kind_of(source)
-    losses = find_losses(
-        wanted, workload_of(with_tweaks(source.converted, tweaks), source, tweaks=range(len(tweaks))), kind
-    )
-    return [operation for loss in losses if (operation := unset_operation(loss, kind)) is not None]
+    got = workload_of(with_tweaks(source.converted, tweaks), source, tweaks=range(len(tweaks)))
+    losses = find_losses(wanted, got, source.kind)
+    return [operation for loss in losses if (operation := unset_operation(loss, source.kind)) is not None]
 
 
 def step_of(loss: Loss, got: JSONObject, conversion: PoolConversion) -> State:

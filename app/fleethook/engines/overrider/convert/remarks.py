@@ -8,10 +8,11 @@ from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.overrider.convert.losses import MISSING, Loss, find_losses
 from fleethook.engines.overrider.convert.pool_conversion import Part, PoolConversion, step_of, workload_of
-from fleethook.engines.overrider.convert.states import PoolSource, is_confined, kind_of, names_other_pool
+from fleethook.engines.overrider.convert.states import PoolSource, is_confined, names_other_pool
 from fleethook.engines.overrider.convert.subject_conversion import Trial, find_refusal
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, PoolSelector
 from fleethook.engines.overrider.rules.pool_rules import knows_node_pools
+from fleethook.engines.overrider.schema.go_structs import Kind
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import NODE_LABEL_NODEPOOL, NODE_POOL, NODEPOOL_TOKEN, YURT_APP_DAEMON
@@ -74,7 +75,7 @@ class Subject(NamedTuple):
     document: JSONObject
     overrider: JSONObject | None
     """The overrider in effect."""
-    kind: str
+    kind: Kind
     store: StoreView
 
 
@@ -129,7 +130,7 @@ def compare_pool(
         text = f"the tweaks do not fit the template: {error}"
         yield Remark("error", "lost", subject.key, "", text, (source.pool,), "/")
         return
-    for loss in find_losses(conversion.wanted, got, kind_of(source)):
+    for loss in find_losses(conversion.wanted, got, source.kind):
         step = step_of(loss, got, conversion)
         owner = key_of(subject.overrider) if step.owner and subject.overrider is not None else subject.key
         before, after = (None if value is MISSING else value for value in (loss.wanted, loss.got))

@@ -148,7 +148,7 @@ class PoolSource(NamedTuple):
     group_kind: GroupKind
     subject: JSONObject
     entries: Sequence[JSON]
-    kind: str
+    kind: Kind
     pool: str
     node_pool: JSONObject | None
     converted: JSONObject
@@ -178,15 +178,10 @@ class State(NamedTuple):
     written_marked: WrittenPatch | None = None
 
 
-def kind_of(source: PoolSource) -> Kind:
-    """Return the kind of the workloads, Deployment or StatefulSet."""
-    return "StatefulSet" if source.kind == "StatefulSet" else "Deployment"
-
-
 def base_of(source: PoolSource, pool: str) -> JSONObject:
     """Return the workload of the converted subject in ``pool`` without tweaks."""
     settings = PoolSettings(tweaks=())
-    return without_zeros(_build_bare(YURT_APP_SET, source.converted, source, pool, settings)[0], kind_of(source))
+    return without_zeros(_build_bare(YURT_APP_SET, source.converted, source, pool, settings)[0], source.kind)
 
 
 def states_of(source: PoolSource, base: JSONObject) -> Iterator[State]:
@@ -196,8 +191,8 @@ def states_of(source: PoolSource, base: JSONObject) -> Iterator[State]:
     def state(workload: JSONObject, marked: JSONObject, order: tuple[int, ...], owner: str, field: str) -> State:
         shown = as_v1beta1(workload, base, pool=source.pool)
         shown_marked = as_v1beta1(marked, marks, pool=source.pool, shown=POOL_MARK)
-        kind = kind_of(source)
-        return State(order, owner, field, without_zeros(shown, kind), without_zeros(shown_marked, kind), {})
+        stored, stored_marked = (without_zeros(one, source.kind) for one in (shown, shown_marked))
+        return State(order, owner, field, stored, stored_marked, {})
 
     placed, bare = _build_bare(source.group_kind, source.subject, source, source.pool, PoolSettings(source.config))
     field = _get_pool_field(source)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.convert.losses import without_zeros
 from fleethook.engines.overrider.entries.items import CONTAINER_LISTS
+from fleethook.engines.overrider.schema.go_structs import Kind
 from fleethook.engines.overrider.subject.subject_parts import TEMPLATES, templates_of
 from fleethook.engines.overrider.template.app_set_v1beta1 import apply_tweaks
 from fleethook.engines.overrider.template.pool_template import PoolTemplate, SubjectError, members_of
@@ -32,7 +33,7 @@ def metadata_of(subject: JSONObject) -> JSONObject:
     return made
 
 
-def convert_subject(group_kind: GroupKind, subject: JSONObject, *, kind: str, pools: Sequence[str]) -> JSONObject:
+def convert_subject(group_kind: GroupKind, subject: JSONObject, *, kind: Kind, pools: Sequence[str]) -> JSONObject:
     """Return the YurtAppSet v1beta1 of a subject, without tweaks.
 
     v1beta1 reads selector and revisionHistoryLimit from the template, so the values of v1alpha1 move there.
@@ -55,7 +56,7 @@ def convert_subject(group_kind: GroupKind, subject: JSONObject, *, kind: str, po
     converted = _convert_template(group_kind, template, spec)
     if kind == "StatefulSet":
         converted = _remove_own_labels(converted)
-    cleaned = without_zeros(converted, "StatefulSet" if kind == "StatefulSet" else "Deployment")
+    cleaned = without_zeros(converted, kind)
     made["workload"] = {"workloadTemplate": {TEMPLATES[kind]: cleaned}}
     return {
         "apiVersion": API_VERSION_V1BETA1, "kind": YURT_APP_SET.kind, "metadata": metadata_of(subject), "spec": made,
