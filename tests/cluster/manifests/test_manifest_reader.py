@@ -16,8 +16,7 @@ from fleethook.cluster.manifests.manifest_reader import (
     read_file,
     read_manifest,
 )
-from fleethook.cluster.manifests.yaml_lines import FieldLines
-from fleethook.cluster.manifests.yaml_reader import ManifestError
+from fleethook.cluster.manifests.yaml_reader import FieldLines, ManifestError
 
 
 def make_files(directory: Path, *names: str) -> None:

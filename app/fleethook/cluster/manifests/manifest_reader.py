@@ -14,8 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple, TypeGuard
 
-from fleethook.cluster.manifests.yaml_lines import FieldLines
-from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, Value, scan_values
+from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, Value, scan_values
 from fleethook.cluster.store.object_memory import GCFreezer
 from fleethook.model.json import JSON, JSONObject, as_object
 

@@ -2,7 +2,7 @@ import pytest
 import yaml
 
 from fleethook.cluster.manifests.manifest_reader import read_manifest
-from fleethook.cluster.manifests.yaml_lines import FieldLines
+from fleethook.cluster.manifests.yaml_reader import FieldLines
 from fleethook.engines.interpret.argocd.checks import Checks, Place, read_checks
 
 

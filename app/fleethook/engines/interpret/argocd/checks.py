@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from fleethook.cluster.manifests.yaml_lines import FieldLines
-from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, read_values
+from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, read_values
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.interpret.lua.rules import FUNCTIONS, RETENTION_SCRIPTS, describe_object, known_globals
 from fleethook.engines.interpret.lua.syntax.lexer import LuaSyntaxError

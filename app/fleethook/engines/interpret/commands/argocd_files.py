@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 from fleethook.cli.inputs.manifests import read_manifests
 from fleethook.cli.options import InputOptions
 from fleethook.cluster.manifests.manifest_reader import decode_text, is_directory, list_files, name_source, read_file
-from fleethook.cluster.manifests.yaml_lines import FieldLines
-from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, read_values
+from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, read_values
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.interpret.argocd.checks import HealthCheck, Place, Remark, read_checks
 from fleethook.engines.interpret.argocd.conversion import HealthTest

@@ -18,8 +18,7 @@ from fleethook.cli.output.ci_output import (
 )
 from fleethook.cli.output.terminal import write
 from fleethook.cli.parameters import Option
-from fleethook.cluster.manifests.yaml_lines import FieldLines
-from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.interpret.commands.interpret_chain import list_python_files, make_load_error, read_rules
 from fleethook.engines.interpret.commands.lua_scripts import ScriptReport, check_scripts, has_scripts

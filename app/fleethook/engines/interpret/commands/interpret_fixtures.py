@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from fleethook.cli.inputs.manifests import read_manifests
 from fleethook.cli.options import InputOptions
-from fleethook.cluster.manifests.yaml_lines import FieldLines
-from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 from fleethook.engines.interpret.chain import Chain, ChainError
 from fleethook.engines.interpret.commands.interpret_chain import explain_error, list_python_files
 from fleethook.engines.interpret.commands.interpret_output import FixtureResult

@@ -21,8 +21,7 @@ from fleethook.cli.output.terminal import write, write_document
 from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
-from fleethook.cluster.manifests.yaml_lines import FieldLines
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.overrider.policies.compilation import Refusal
 from fleethook.engines.overrider.policies.compiler import Compiled, compile_all

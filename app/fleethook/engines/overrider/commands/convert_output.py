@@ -7,8 +7,7 @@ from fleethook.cli.output.findings_output import ObjectRow, describe_object
 from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import Styled, concatenate, styled, write, write_document, write_error, write_styled
 from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
-from fleethook.cluster.manifests.yaml_lines import FieldLines
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.convert.conversion import Converted
 from fleethook.engines.overrider.convert.remarks import Remark
