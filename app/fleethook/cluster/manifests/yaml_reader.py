@@ -1,4 +1,7 @@
-"""Decode YAML and JSON as kubectl does: values, with their lines (sigs.k8s.io/yaml)."""
+"""Decode YAML and JSON as kubectl does: values, their lines, and the lines of their fields (sigs.k8s.io/yaml).
+
+A file is composed again only when a caller asks for the line of a field in it.
+"""
 
 import re
 from collections.abc import Iterator
