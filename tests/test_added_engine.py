@@ -1,4 +1,4 @@
-"""A fifth engine is a folder with an entry point: its route, check, metric, command, page and task are found."""
+"""A fifth engine is a folder with an entry point; all its contributions are found."""
 
 import subprocess
 import sys
@@ -19,6 +19,7 @@ ENGINE = """
         server="greeter.greeter_server:GreeterServer",
         resources="greeter.greeter_server:list_resources",
         indexes="greeter.greeter_server:INDEXES",
+        settings="greeter.greeter_settings:GreeterSettings",
         commands={"greet": EngineCommand("greeter.greet:greet", "Print a greeting.")},
         page="greeter.pages.greetings:PAGE",
     )
@@ -29,6 +30,7 @@ SERVER = """
     from fleethook.cluster.store.store import Index
     from fleethook.model.admission import allowed
     from fleethook.server.engine_server import EngineServer
+    from greeter.greeter_settings import GreeterSettings
     from fleethook.server.health import Check
     from fleethook.server.metrics.metrics import Gauges
     from fleethook.server.reviews.admission_endpoint import make_admission_route
@@ -46,7 +48,10 @@ SERVER = """
         led = ran = 0
 
         def routes(self):
-            return [make_admission_route("/greet", "Admit politely", lambda request: allowed(warnings=("hello",)))]
+            return [make_admission_route("/greet", "Admit politely", self.admit)]
+
+        def admit(self, request):
+            return allowed(warnings=(self.context.settings.section(GreeterSettings).greeting,))
 
         def checks(self):
             yield Check("greeter", ok=True, detail=f"{len(list(self.context.store.find(BY_TEAM, '', 'web')))} teams")
@@ -67,6 +72,12 @@ FILES = {
     "greeter/__init__.py": "",
     "greeter/engine.py": ENGINE,
     "greeter/greeter_server.py": SERVER,
+    "greeter/greeter_settings.py": """
+        from fleethook.server_settings import ServerSettings
+
+        class GreeterSettings(ServerSettings):
+            greeting: str = "hello"
+    """,
     "greeter/greet.py": '''
         def greet() -> None:
             """Print a greeting."""
@@ -130,11 +141,14 @@ CREATE = """
 """
 
 
-def test_the_server_has_its_route_index_check_and_metric(distribution: Path) -> None:
+def test_the_server_has_its_route_setting_index_check_and_metric(distribution: Path) -> None:
     code = (
         CREATE
         + """
+    import os
+
     async def main():
+        os.environ["FLEETHOOK_GREETING"] = "good day"
         app = create_app(Settings(), log=None)
         app.store.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "labels": {"team": "web"}}})
         async with app.router.lifespan_context(app):
@@ -148,7 +162,7 @@ def test_the_server_has_its_route_index_check_and_metric(distribution: Path) -> 
     asyncio.run(main())
     """
     )
-    assert run(distribution, code).splitlines() == ["['hello']", "['1 teams']", "True", "1 True"]
+    assert run(distribution, code).splitlines() == ["['good day']", "['1 teams']", "True", "1 True"]
 
 
 def test_the_leader_does_its_task_and_the_source_follows_its_kind(distribution: Path) -> None:

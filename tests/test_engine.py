@@ -22,7 +22,7 @@ def test_enabled_engines_keep_their_order() -> None:
 @pytest.mark.parametrize("name", ["overrider", "dispatch", "interpret", "crds"])
 def test_each_reference_of_an_engine_can_be_loaded(name: str) -> None:
     engine = installed_engines()[name]
-    references = [engine.server, engine.resources, engine.indexes, engine.page]
+    references = [engine.server, engine.resources, engine.indexes, engine.settings, engine.page]
     references += [one.reference for one in engine.commands.values()]
     assert all(load_reference(one) is not None for one in references if one)
 

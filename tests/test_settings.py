@@ -1,42 +1,34 @@
-"""Settings with rules beyond their types."""
+"""The settings of the server with the sections of all engines."""
 
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from fleethook.engine import installed_engines, load_reference
+from fleethook.server_settings import ServerSettings
 from fleethook.settings import Settings
 
 
-@pytest.mark.parametrize(
-    ("text", "found"), [("256Mi", 256 << 20), ("1Gi", 1 << 30), ("2.68435456e+08", 256 << 20), (" 5M ", 5_000_000)]
-)
-def test_the_plan_cache_takes_a_quantity(monkeypatch: pytest.MonkeyPatch, text: str, found: int) -> None:
-    monkeypatch.setenv("FLEETHOOK_PLAN_CACHE_BYTES", text)
-    assert Settings().plan_cache_bytes == found
+def test_the_settings_have_the_section_of_each_engine() -> None:
+    settings = Settings()
+    sections = [load_reference(one.settings) for one in installed_engines().values() if one.settings]
+    assert len(sections) == 3
+    assert all(settings.section(one) is settings for one in sections)
 
 
-@pytest.mark.parametrize("text", ["256 MB", "", "1Ki", "2Ti"])
-def test_an_invalid_size_of_the_plan_cache_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("FLEETHOOK_PLAN_CACHE_BYTES", text)
-    with pytest.raises(ValidationError, match="plan_cache_bytes"):
-        Settings()
+def test_no_two_sections_have_a_setting_of_one_name() -> None:
+    own = [set(load_reference(one.settings).model_fields) for one in installed_engines().values() if one.settings]
+    names = [name for fields in own for name in fields - set(ServerSettings.model_fields)]
+    assert len(names) == len(set(names))
 
 
-def test_dispatch_callers_need_a_ca_of_client_certificates() -> None:
-    with pytest.raises(ValidationError, match="dispatch_callers needs client_ca_file"):
-        Settings(dispatch_callers=["kube-apiserver"])
+@pytest.mark.parametrize("given", [{"lua_seconds": 0}, {"dispatch_calls": 0}, {"policy_limit": -1}])
+def test_the_settings_of_engines_that_are_off_are_checked(given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(given))):
+        Settings(engines=["crds"], **given)
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({"kcp": True}, "--kcp needs a kubeconfig of the kcp: give --kubeconfig"),
-        ({"kcp": True, "manifests": "examples"}, "--kcp needs a kubeconfig of the kcp: give --kubeconfig"),
-        ({"context": "root"}, "--context needs a kubeconfig: give --kubeconfig"),
-        ({"context": "root", "in_cluster": True}, "--context needs a kubeconfig: give --kubeconfig"),
-    ],
-)
-def test_kcp_and_context_need_a_kubeconfig(given: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValidationError, match=text):
-        Settings(**given)
+def test_an_unknown_setting_is_refused() -> None:
+    with pytest.raises(ValidationError, match="lua_minutes"):
+        Settings(lua_minutes=1)

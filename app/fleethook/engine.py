@@ -42,7 +42,7 @@ class Engine(NamedTuple):
         resources: A function of the settings that returns the kinds that it reads, as
             `fleethook.cluster.followed_cluster.Followed`.
         indexes: A tuple of the indexes of the store that its reviews need.
-        settings: A model with its settings.
+        settings: A subclass of `fleethook.server_settings.ServerSettings` with its settings.
         commands: Its commands by name.
         page: A `fleethook.console.sections.ConsolePage`.
     """

@@ -21,6 +21,7 @@ from benchmarks.harness.server_group import certificate
 from benchmarks.harness.tables import NOTE, table
 from benchmarks.varied import stored
 from fleethook.cluster.kubernetes.resources import DISPATCHING, INTERPRETING, RESOURCES, karmada_config
+from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.settings import Settings
 
 ONE, TWO = "1 worker, 1 core", "2 workers, 2 cores"
@@ -97,7 +98,14 @@ def run(context: Context) -> Section:
 
 def watches() -> int:
     """Return how many resources a worker with all engines follows."""
-    return len({*RESOURCES, *INTERPRETING, karmada_config(Settings().karmada_namespace), *DISPATCHING})
+    return len(
+        {
+            *RESOURCES,
+            *INTERPRETING,
+            karmada_config(Settings().section(InterpretSettings).karmada_namespace),
+            *DISPATCHING,
+        }
+    )
 
 
 def _table(rounds: list[Round]) -> str:

@@ -31,7 +31,8 @@ async def application(directory: Path, port: int) -> AsyncIterator[Fleethook]:
         directory: Has the authority of the webhooks.
         port: Of the webhooks.
     """
-    app = create_app(Settings(dispatch_callers=[CALLER], client_ca_file=directory / "ca.crt"), log=lambda _: None)
+    settings: dict[str, Any] = {"dispatch_callers": [CALLER], "client_ca_file": directory / "ca.crt"}
+    app = create_app(Settings(**settings), log=lambda _: None)
     for path in sorted(EXAMPLES.rglob("*.yaml")):
         for document in load(path):
             if path.parent.name != "testdata" and "apiVersion" in document:

@@ -8,7 +8,8 @@ from pydantic.fields import FieldInfo
 from docsite.reference.tables import render_page, render_table
 from fleethook.cli.parameters import list_parameters
 from fleethook.cli.serve.serve import serve
-from fleethook.settings import ENV_PREFIX, Settings
+from fleethook.server_settings import ENV_PREFIX
+from fleethook.settings import Settings
 
 _INTRODUCTION: Final = (
     "Each setting is an environment variable `FLEETHOOK_<NAME>` and a key of the YAML file of `--config`; some are "

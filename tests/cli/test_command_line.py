@@ -169,7 +169,7 @@ STORY = "examples/yurtappoverrider/story-2"
     ("words", "unneeded", "most"),
     [
         (["--version"], HEAVY | {"msgspec", "yaml"}, 75),
-        (["--help"], HEAVY | {"msgspec", "yaml"}, 80),
+        (["--help"], HEAVY | {"msgspec", "yaml"}, 90),
         (["render", "-f", STORY], HEAVY, 350),
         (["lint", "-f", f"{STORY}/overrider.yaml"], HEAVY, 350),
         (["crds", "--data-dir", "/nowhere", "cache", "ls"], HEAVY - {"urllib3", "cryptography", "asyncio"}, 530),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.cli.load_settings import load_settings
-from fleethook.settings import CONFIG_VARIABLE
+from fleethook.server_settings import CONFIG_VARIABLE
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,8 @@ import yaml
 from pydantic import ValidationError
 
 from fleethook.cli.exit_codes import fail
-from fleethook.settings import CONFIG_VARIABLE, Settings
+from fleethook.server_settings import CONFIG_VARIABLE
+from fleethook.settings import Settings
 
 
 def load_settings(flags: dict[str, Any], config: Path | None) -> Settings:

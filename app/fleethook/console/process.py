@@ -40,6 +40,7 @@ from fleethook.console.users.access import AccessError, Authorizer, OpenAuthoriz
 from fleethook.console.users.permissions import check_access
 from fleethook.console.users.remote_access import ApiserverAuthorizer, CertificateProtocol
 from fleethook.console.users.security import RequestGuard, loopback_names
+from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.interpret.python_interpreter import load
 from fleethook.lifetime import follow_cluster, follow_manifests, hide_cancelled_requests, run_in_background
 from fleethook.model.gvk import GroupKind
@@ -220,6 +221,7 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
     replay = None if options.records is None else ReviewReplay(store)
     manifests = ManifestSource(options.files, store, exclude=settings.exclude) if options.files else None
     cluster = make_cluster(settings, store) if settings.follows_cluster else None
+    interpreting = settings.section(InterpretSettings)
     context = ConsoleContext(
         store,
         manifests,
@@ -233,11 +235,11 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         reviews=None if options.records is None else ReviewIndex(options.records),
         replay=replay,
         sampler=None if options.metrics is None else MetricsSampler(options.metrics),
-        interpreters=tuple(one for source in settings.interpreters for one in load(source)),
-        interpreter_sources=tuple(settings.interpreters),
-        bundle=settings.bundle,
-        conventions=settings.interpret_conventions,
-        karmada_namespace=settings.karmada_namespace,
+        interpreters=tuple(one for source in interpreting.interpreters for one in load(source)),
+        interpreter_sources=tuple(interpreting.interpreters),
+        bundle=interpreting.bundle,
+        conventions=interpreting.interpret_conventions,
+        karmada_namespace=interpreting.karmada_namespace,
     )
     async with contextlib.AsyncExitStack() as stack:
         if replay is not None:

@@ -20,7 +20,7 @@ from fleethook.model.json import JSONObject, as_object
 from fleethook.outbound.body import BodyError, read_body
 from fleethook.outbound.tls.credential import Credential, CredentialError
 from fleethook.outbound.tls.trust import TrustError, create_context
-from fleethook.settings import is_loopback
+from fleethook.server_settings import is_loopback
 from fleethook.work.worker import Worker
 
 REVIEWS: Final = "fleethook_reviews_total"

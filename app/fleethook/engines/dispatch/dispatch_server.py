@@ -11,6 +11,7 @@ from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.kubernetes.resources import DISPATCHING, WORKSPACES
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.engines.dispatch.credentials.reloader import Credentials
+from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.factory import build_dispatcher
 from fleethook.engines.dispatch.hooks.own_endpoints import Address, OwnEndpoints, list_own_addresses
@@ -66,7 +67,8 @@ class DispatchServer(EngineServer):
     def __init__(self, context: ServerContext) -> None:
         """Prepare."""
         super().__init__(context)
-        settings, capacity = context.settings, context.capacity
+        settings, capacity = context.settings.section(DispatchSettings), context.capacity
+        self._settings: Final = settings
         self.synced: Final = asyncio.Event()
         if context.cluster is None:
             self.synced.set()
@@ -101,11 +103,11 @@ class DispatchServer(EngineServer):
         )
         return [
             *dispatch_routes(context, validate),
-            *annotated_routes(context, NamedCallers(self.context.settings.dispatch_callers)),
+            *annotated_routes(context, NamedCallers(self._settings.dispatch_callers)),
         ]
 
     def _build_dispatcher(self) -> Dispatcher:
-        cluster, settings = self.context.cluster, self.context.settings
+        cluster, settings = self.context.cluster, self._settings
         return build_dispatcher(
             self.context.store,
             self.client,
@@ -135,7 +137,7 @@ class DispatchServer(EngineServer):
 
     def _make_access(self) -> ClusterAccess:
         """Return the rules for callers of the routes of logical clusters."""
-        settings, cluster, tokens = self.context.settings, self.context.cluster, None
+        settings, cluster, tokens = self._settings, self.context.cluster, None
         if cluster is not None:
             tokens = Tokens(
                 cluster.connection.json,
@@ -154,7 +156,7 @@ class DispatchServer(EngineServer):
 
         With outdated bindings, the owner of a schema, and so its webhooks, may be wrong.
         """
-        source, cluster, settings = self.context.source, self.context.cluster, self.context.settings
+        source, cluster, settings = self.context.source, self.context.cluster, self._settings
         if isinstance(source, ManifestSource) and not source.synced:
             return f"manifests were not read: {'; '.join(source.errors.values())}"
         if cluster is None:

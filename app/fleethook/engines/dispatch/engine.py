@@ -12,6 +12,7 @@ ENGINE: Final = Engine(
     server=f"{_FOLDER}.dispatch_server:DispatchServer",
     resources=f"{_FOLDER}.dispatch_server:list_resources",
     indexes=f"{_FOLDER}.owner.schema_owner:INDEXES",
+    settings=f"{_FOLDER}.dispatch_settings:DispatchSettings",
     commands={
         "explain": EngineCommand(
             f"{_FOLDER}.commands.explain:explain",

@@ -12,6 +12,7 @@ ENGINE: Final = Engine(
     server=f"{_FOLDER}.interpret_server:InterpretServer",
     resources=f"{_FOLDER}.interpret_server:list_resources",
     indexes=f"{_FOLDER}.hooks.webhook_layer:INDEXES",
+    settings=f"{_FOLDER}.interpret_settings:InterpretSettings",
     commands={
         "interpret": EngineCommand(
             f"{_FOLDER}.commands.interpret:interpret",

@@ -15,6 +15,7 @@ from fleethook.cluster.registration.webhooks import find_reference
 from fleethook.engines.interpret.conventions.layer import make_conventions_layer
 from fleethook.engines.interpret.hooks.recorded_hooks import RecordedHookLayer
 from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
+from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain
 from fleethook.engines.interpret.lua.customizations import Customizations
 from fleethook.engines.interpret.lua.refusal_events import record_refusals
@@ -35,7 +36,7 @@ from fleethook.settings import Settings
 
 def list_resources(settings: Settings) -> Followed:
     """Return the kinds that interpreters depend on."""
-    return Followed((*INTERPRETING, karmada_config(settings.karmada_namespace)))
+    return Followed((*INTERPRETING, karmada_config(settings.section(InterpretSettings).karmada_namespace)))
 
 
 class InterpretServer(EngineServer):
@@ -51,7 +52,8 @@ class InterpretServer(EngineServer):
     def __init__(self, context: ServerContext) -> None:
         """Prepare; raises `fleethook.interpret.python_interpreter.LoadError`."""
         super().__init__(context)
-        settings, store = context.settings, context.store
+        settings, store = context.settings.section(InterpretSettings), context.store
+        self._settings: Final = settings
         self.leads = settings.registers_interpreters
         self.client: Final = HookClient(allow_private=True, fixed=parse_fixed_addresses(settings.resolve))
         self.customizations: Final = Customizations(store, namespace=settings.karmada_namespace)
@@ -73,7 +75,7 @@ class InterpretServer(EngineServer):
 
     def routes(self) -> list[ReviewRoute]:
         """Return the routes of questions and of the admission of interpreters."""
-        store, settings = self.context.store, self.context.settings
+        store, settings = self.context.store, self._settings
         validate = partial(
             validate_scripts_in_slices, store=store, runner=self.runner, namespace=settings.karmada_namespace
         )
@@ -104,7 +106,7 @@ class InterpretServer(EngineServer):
         recorder = Recorder(leadership.connection, component="fleethook", now=lambda: datetime.now(UTC))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(record_refusals(self.customizations, recorder), name="customizations")
-            if self.context.settings.registers_interpreters:
+            if self._settings.registers_interpreters:
                 tasks.create_task(self._register(leadership), name="interpreters")
 
     async def _register(self, leadership: Leadership) -> None:

@@ -12,6 +12,7 @@ ENGINE: Final = Engine(
     server=f"{_FOLDER}.overrider_server:OverriderServer",
     resources=f"{_FOLDER}.overrider_server:list_resources",
     indexes=f"{_FOLDER}.subject.binding:INDEXES",
+    settings=f"{_FOLDER}.overrider_settings:OverriderSettings",
     commands={
         "render": EngineCommand(
             f"{_FOLDER}.commands.render:render", "Print the workload of every node pool, before you apply anything."

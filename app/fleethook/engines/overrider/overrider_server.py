@@ -10,9 +10,11 @@ from fleethook.cluster.api_errors import UnreachableError
 from fleethook.cluster.followed_cluster import Cluster, Followed
 from fleethook.cluster.kubernetes.resources import MUTATING_CONFIGURATIONS, RESOURCES, SURROUNDINGS
 from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.overrider_leader import OverriderLeader
 from fleethook.engines.overrider.controller.selection import keep_selection, lists_without_leader, runs_selection
 from fleethook.engines.overrider.openyurt.openyurt_conflicts import OpenYurtConflicts
+from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PlanWarmup
 from fleethook.engines.overrider.policies.mode import Mode
 from fleethook.engines.overrider.preview.manifest_report import ManifestReport
@@ -50,7 +52,8 @@ class OverriderServer(EngineServer):
     def __init__(self, context: ServerContext) -> None:
         """Prepare."""
         super().__init__(context)
-        settings, store = context.settings, context.store
+        settings, store = context.settings.section(OverriderSettings), context.store
+        self._settings: Final = settings
         self.conflicts: Final = None if context.cluster is None else OpenYurtConflicts(store)
         self.plans: Final = PlanCache(max_bytes=settings.plan_cache_bytes)
         self.warmup: Final = (
@@ -66,7 +69,7 @@ class OverriderServer(EngineServer):
 
     def routes(self) -> list[ReviewRoute]:
         """Return the routes of workloads, overriders and their subjects."""
-        context, settings = self.context, self.context.settings
+        context, settings = self.context, self._settings
         make_routes = partial(
             overrider_routes,
             context.store,
@@ -79,10 +82,11 @@ class OverriderServer(EngineServer):
         )
         if context.cluster is None or self.conflicts is None:
             return make_routes(None)
+        mode = Mode(settings.overrider_mode)
         return make_routes(
             context.cluster.source,
             # In kcp, the webhook configuration and the workloads are in different clusters, so nothing is selected.
-            conclude=None if settings.kcp else _make_conclude(context, context.cluster),
+            conclude=None if settings.kcp else _make_conclude(context.store, context.cluster, mode),
             dry_runs=_make_dry_runs(context.cluster, limit=settings.server_dry_runs),
             findings=self.conflicts.findings,
         )
@@ -136,17 +140,16 @@ class OverriderServer(EngineServer):
         return self._leader.queue_length()
 
 
-def _make_conclude(context: ServerContext, cluster: Cluster) -> Conclude:
+def _make_conclude(store: Store, cluster: Cluster, mode: Mode) -> Conclude:
     """Return the work before kube-apiserver stores an admitted overrider."""
     # Imported here because a server that reads manifests does not need them.
     from fleethook.cluster.registration.announcer import Announcer  # noqa: PLC0415
     from fleethook.cluster.registration.condition_client import ConditionClient  # noqa: PLC0415
     from fleethook.engines.overrider.policies.policy_client import PolicyClient  # noqa: PLC0415
 
-    mode = Mode(context.settings.overrider_mode)
     announcer = Announcer(
         ConditionClient(cluster.connection),
-        partial(bound_subjects, context.store, mode),
+        partial(bound_subjects, store, mode),
         seen=partial(_wait_until_seen, cluster, MUTATING_CONFIGURATIONS.group_kind),
     )
     unbind = PolicyClient(cluster.connection).unbind

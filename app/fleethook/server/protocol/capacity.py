@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
-from fleethook.settings import Settings
+from fleethook.server_settings import ServerSettings
 
 # Version 1 expresses "no limit" by the largest multiple of the page size; no machine has an exbibyte.
 _NO_LIMIT = 1 << 60
@@ -93,7 +93,7 @@ class Capacity(NamedTuple):
     """Maximum number of concurrent requests of one logical cluster."""
 
 
-def derive_capacity(settings: Settings, *, memory: int, open_files: int) -> Capacity:
+def derive_capacity(settings: ServerSettings, *, memory: int, open_files: int) -> Capacity:
     """Return the limits of one worker process; settings override the formula.
 
     Args:
@@ -111,7 +111,7 @@ def derive_capacity(settings: Settings, *, memory: int, open_files: int) -> Capa
     )
 
 
-def find_contradictions(settings: Settings, capacity: Capacity) -> list[str]:
+def find_contradictions(settings: ServerSettings, capacity: Capacity) -> list[str]:
     """Return the limits that others make useless, each with the remedy; the server works with all of them."""
     share = max(1, capacity.connections // 2)
     found = []
@@ -134,13 +134,13 @@ def find_contradictions(settings: Settings, capacity: Capacity) -> list[str]:
     return found
 
 
-def log_contradictions(settings: Settings, capacity: Capacity) -> None:
+def log_contradictions(settings: ServerSettings, capacity: Capacity) -> None:
     """Log the limits that contradict each other, at start."""
     for contradiction in find_contradictions(settings, capacity):
         _log.warning(contradiction)
 
 
-def find_capacity(settings: Settings) -> Capacity:
+def find_capacity(settings: ServerSettings) -> Capacity:
     """Return the limits of this process."""
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if open_files == resource.RLIM_INFINITY:

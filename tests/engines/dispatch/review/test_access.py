@@ -17,7 +17,8 @@ from fleethook.cluster.api_errors import UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.engines.dispatch.review.access import is_open
-from fleethook.settings import Settings, is_loopback
+from fleethook.server_settings import is_loopback
+from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
 from tests.e2e.pki import Authority, Pair
 from tests.engines.dispatch.builders import binding, configuration, export, review, webhook

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from starlette.types import Scope
 
+from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.review.tokens import (
     ACCESS_GROUP,
     ACCESS_RESOURCE,
@@ -19,7 +20,6 @@ from fleethook.engines.dispatch.review.tokens import (
 )
 from fleethook.server.callers import NamedCallers
 from fleethook.server.protocol.body_limit import RequestError
-from fleethook.settings import Settings
 from fleethook.work.immediate_steps import Steps
 
 _log: Final = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ def bearer_token(scope: Scope) -> str:
     return token.strip() if scheme.lower() == _BEARER else ""
 
 
-def is_open(settings: Settings) -> bool:
+def is_open(settings: DispatchSettings) -> bool:
     """Return whether callers without credentials may have reviews dispatched and explained."""
     if settings.client_ca_file is not None or not settings.listens_on_loopback:
         return False
@@ -130,7 +130,7 @@ def is_open(settings: Settings) -> bool:
     )
 
 
-def log_access(settings: Settings) -> None:
+def log_access(settings: DispatchSettings) -> None:
     """Log at start if callers need no credentials, or if no credentials are accepted."""
     fields = {"host": settings.host, "dispatch_open": settings.dispatch_open}
     if is_open(settings):
@@ -143,7 +143,7 @@ def log_access(settings: Settings) -> None:
         _log.warning(needed_credentials(settings), extra={"fields": fields})
 
 
-def needed_credentials(settings: Settings) -> str:
+def needed_credentials(settings: DispatchSettings) -> str:
     """Return the message for a caller without credentials."""
     text = "reviews of logical clusters are dispatched and explained to callers with credentials only: "
     certificate = "a client certificate that the setting dispatch_callers names"

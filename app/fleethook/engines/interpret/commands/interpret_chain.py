@@ -15,6 +15,7 @@ from fleethook.engines.interpret.chain import Chain, ChainError
 from fleethook.engines.interpret.commands.lua_scripts import find_problems
 from fleethook.engines.interpret.conventions.layer import make_conventions_layer
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
+from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain
 from fleethook.engines.interpret.lua.customizations import Customizations
 from fleethook.engines.interpret.lua.runner import Runner
@@ -22,7 +23,6 @@ from fleethook.interpret.python_interpreter import Interpreter, LoadError, load
 from fleethook.interpret.question import Question
 from fleethook.model.karmada import ConventionsMode
 from fleethook.outbound.client import HookClient
-from fleethook.settings import Settings
 
 
 def list_python_files(paths: Sequence[Path], exclude: Sequence[str]) -> Iterator[Path]:
@@ -46,7 +46,7 @@ def read_rules(
     is_pod = karmada.is_given and cluster.kubeconfig is None
     options = SourceOptions(manifests, cluster.kubeconfig, cluster.context, is_pod, reading=reading)
     check_options(options, "--manifests")
-    config = karmada_config(Settings.model_fields["karmada_namespace"].default)
+    config = karmada_config(InterpretSettings.model_fields["karmada_namespace"].default)
     return read_source(options, [*INTERPRETING, config]).documents
 
 
@@ -95,7 +95,7 @@ def build_chain(
         conventions: The operations to answer for kinds that nothing else interprets.
     """
     store = Store([DEFINITIONS_BY_KIND])
-    customizations = Customizations(store, namespace=Settings.model_fields["karmada_namespace"].default)
+    customizations = Customizations(store, namespace=InterpretSettings.model_fields["karmada_namespace"].default)
     hooks = WebhookLayer(store, client, observe=_ignore)
     problems = list(find_problems(objects))
     if problems:

@@ -34,11 +34,11 @@ from fleethook.engines.interpret.hooks.interpreter_registrar import (
     select_from_store,
 )
 from fleethook.engines.interpret.hooks.interpreter_registration import PLURAL, Answers, build_configuration
+from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import INTERPRETER_CONFIGURATION, OWN_CONFIGURATION, ConventionsMode
 from fleethook.outbound.client import HookClient
-from fleethook.settings import Settings
 
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
@@ -47,7 +47,7 @@ _RESOURCES: Final = (
     CUSTOMIZATIONS,
     *(one for one in HOOK_CONFIGURATIONS if one.group_kind == INTERPRETER_CONFIGURATION),
     # A list with a field selector needs only the rights that the server has: list and watch.
-    karmada_config(Settings.model_fields["karmada_namespace"].default),
+    karmada_config(InterpretSettings.model_fields["karmada_namespace"].default),
 )
 
 

@@ -9,6 +9,7 @@ from fleethook.cluster.leader_metrics import ControllerCounts, ControllerMetrics
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
 from fleethook.engines.overrider.controller.selection import runs_selection, write_selection
 from fleethook.engines.overrider.openyurt.openyurt_conflicts import OpenYurtConflicts
+from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.policies.mode import Mode
 from fleethook.engines.overrider.subject.bound_subjects import WEBHOOK_CONFIGURATION
@@ -30,6 +31,7 @@ class OverriderLeader:
     def __init__(self, context: ServerContext, plans: PlanCache, conflicts: OpenYurtConflicts | None) -> None:
         """Prepare; arguments as the attributes of `fleethook.engines.overrider.overrider_server.OverriderServer`."""
         self._context: Final = context
+        self._settings: Final = context.settings.section(OverriderSettings)
         self._plans: Final = plans
         self._conflicts: Final = conflicts
         self._controller: OverriderController | None = None
@@ -50,7 +52,7 @@ class OverriderLeader:
 
     async def run(self, leadership: Leadership) -> None:
         """Run each task that the settings ask for until cancelled, then drop the controller with its queue."""
-        settings = self._context.settings
+        settings = self._settings
         if not settings.controls:
             return
         changed = asyncio.Event()
@@ -70,7 +72,7 @@ class OverriderLeader:
         from fleethook.engines.overrider.controller.controller import OverriderController  # noqa: PLC0415
         from fleethook.engines.overrider.controller.workload_client import WriteLimits  # noqa: PLC0415
 
-        context, settings = self._context, self._context.settings
+        context, settings = self._context, self._settings
         assert context.cluster is not None
         return OverriderController(
             leadership.connection,
@@ -93,7 +95,7 @@ class OverriderLeader:
         from fleethook.engines.overrider.policies.policy_keeper import PolicyKeeper  # noqa: PLC0415
         from fleethook.engines.overrider.policies.policy_watch import PolicyWatch  # noqa: PLC0415
 
-        settings, cluster = self._context.settings, self._context.cluster
+        settings, cluster = self._settings, self._context.cluster
         assert cluster is not None
         read_edits = partial(
             cluster.source.read_one, WEBHOOK_CONFIGURATION, cluster="", namespace="", name=CONFIGURATION_NAME

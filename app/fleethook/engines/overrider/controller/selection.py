@@ -7,18 +7,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fleethook.cluster.registration.match_conditions import SubjectName
+from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.policies.mode import Mode
 from fleethook.engines.overrider.subject.bound_subjects import bound_subjects, call_on_change, overrider_uids
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.server.engine_server import ServerContext
-from fleethook.settings import Settings
 
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
     from fleethook.cluster.registration.condition_writer import ConditionWriter
 
 
-def runs_selection(settings: Settings) -> bool:
+def runs_selection(settings: OverriderSettings) -> bool:
     """Return whether the leader restricts the webhooks to the workloads of subjects with an overrider.
 
     That needs the controller, which finds workloads that the apiserver did not send. It is off in kcp, where webhook
@@ -27,7 +27,7 @@ def runs_selection(settings: Settings) -> bool:
     return settings.controls and not settings.kcp
 
 
-def lists_without_leader(settings: Settings) -> bool:
+def lists_without_leader(settings: OverriderSettings) -> bool:
     """Return whether each replica keeps the selection, because no leader does.
 
     It does if an installation switches the controller off. A server without an address of its own, such as one on a
@@ -100,7 +100,7 @@ def make_selection_writer(
 
     return ConditionWriter(
         ConditionClient(connection),
-        partial(bound_subjects, context.store, Mode(context.settings.overrider_mode)),
+        partial(bound_subjects, context.store, Mode(context.settings.section(OverriderSettings).overrider_mode)),
         overriders=partial(overrider_uids, context.store),
         exempt=exempt,
         refresh=refresh,

@@ -1,0 +1,114 @@
+"""The settings of dispatching."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from fleethook.server_settings import ServerSettings
+
+
+class DispatchSettings(ServerSettings):
+    """The settings of dispatching. Each is a setting of the server, with its own name."""
+
+    dispatch_as_kcp: Annotated[
+        bool,
+        Field(
+            description="Behave like kcp: allow requests whose schema owner is ambiguous, and report only the "
+            "first denial."
+        ),
+    ] = False
+    dispatch_share_time: Annotated[
+        bool,
+        Field(
+            description="Limit a mutating webhook with failurePolicy Ignore to its share of the time left for all "
+            "webhooks."
+        ),
+    ] = False
+    dispatch_workspace_connections: Annotated[
+        int, Field(description="Concurrent calls of one webhook for requests of one logical cluster.", ge=1)
+    ] = 32
+    dispatch_workspace_calls: Annotated[
+        int, Field(description="Concurrent calls of all webhooks for requests of one logical cluster.", ge=1)
+    ] = 128
+    dispatch_calls: Annotated[
+        int,
+        Field(
+            description="Concurrent calls of webhooks. Beyond it, each logical cluster without a call may make "
+            "one, up to twice as many in total.",
+            ge=1,
+        ),
+    ] = 512
+    dispatch_request_webhooks: Annotated[
+        int, Field(description="Webhooks to call for one request. A request that matches more is refused.", ge=1)
+    ] = 128
+    dispatch_request_access_reviews: Annotated[
+        int,
+        Field(
+            description="SubjectAccessReviews for the matchConditions of one request. A request that needs more "
+            "is refused.",
+            ge=1,
+        ),
+    ] = 64
+    dispatch_cel_budget: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="CEL cost of the matchConditions of all webhooks for one request, in Kubernetes' cost "
+            "units. An apiserver allows 2500000 for each webhook.",
+        ),
+    ] = 10_000_000
+    admission_control_config_file: Annotated[
+        Path | None,
+        Field(
+            description="AdmissionConfiguration (apiserver.config.k8s.io/v1). Its kubeConfigFile holds the "
+            "credentials for webhooks, by host. Changes are followed."
+        ),
+    ] = None
+    dispatch_callers: Annotated[
+        list[Annotated[str, Field(min_length=1)]],
+        Field(
+            description="Names in client certificates (common name, DNS name or URI). Their holders may dispatch "
+            "and explain requests of every logical cluster, and name the cluster of an object "
+            "(/dispatch/…). Needs client_ca_file."
+        ),
+    ] = Field(default_factory=list)
+    dispatch_open: Annotated[
+        Literal["manifests", "loopback", "never"],
+        Field(
+            description="Servers on a loopback address that dispatch and explain without credentials: those with "
+            "manifests, all (loopback), or none (never)."
+        ),
+    ] = "manifests"
+    dispatch_token_audiences: Annotated[
+        list[str],
+        Field(description="Accepted audiences of bearer tokens. Default: those of the apiserver."),
+    ] = Field(default_factory=list)
+    dispatch_token_seconds: Annotated[
+        float,
+        Field(
+            description="Seconds to reuse the apiserver's answer about a bearer token. A revoked right remains "
+            "valid that long.",
+            ge=0,
+            le=600,
+        ),
+    ] = 60.0
+    private_webhooks: Annotated[
+        bool | None,
+        Field(
+            description="Allow webhooks of logical clusters at private addresses. Default: only if this server "
+            "listens on a loopback address. Authors of configurations could otherwise reach this "
+            "server's network."
+        ),
+    ] = None
+
+    @property
+    def calls_private_webhooks(self) -> bool:
+        """Whether webhooks of logical clusters may be at private addresses."""
+        return self.listens_on_loopback if self.private_webhooks is None else self.private_webhooks
+
+    @model_validator(mode="after")
+    def _check_callers(self) -> Self:
+        if self.dispatch_callers and self.client_ca_file is None:
+            raise ValueError("dispatch_callers needs client_ca_file: without it, no client certificate is verified")
+        return self

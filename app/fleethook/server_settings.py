@@ -1,0 +1,312 @@
+"""The settings of a server without its engines, and the base class of the sections of engines."""
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import Annotated, Literal, Self, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+
+from fleethook.engine import installed_engines
+from fleethook.model.formats.fixed_addresses import FORM, parse_fixed_addresses
+from fleethook.model.formats.quantity import Quantity
+
+ENV_PREFIX = "FLEETHOOK_"
+CONFIG_VARIABLE = "FLEETHOOK_CONFIG"
+
+# An object in etcd has at most 1.5 MiB. A review carries it twice, JSON text is longer than protobuf, and managed
+# fields come on top. controller-runtime limits bodies to 7 MiB for the same reasons; we round up.
+_BODY_LIMIT = 8 * 1024 * 1024
+
+_NAMESPACED = r"^[a-z0-9-]+/[a-z0-9.-]+$"
+_SERVICE = r"^[a-z0-9-]+/[a-z0-9-]+(:\d{1,5})?$"
+
+_MAX_RECORD_BYTES = 1 << 50
+
+AnySection = TypeVar("AnySection", bound="ServerSettings")
+
+
+def parse_bytes(value: object) -> object:
+    """Return the bytes of a quantity such as ``256Mi``. Pydantic checks values that are not text."""
+    return int(Quantity.parse(value.strip())) if isinstance(value, str) else value
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host to listen on is a loopback address. The only such name is ``localhost`` (RFC 6761 6.3)."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _check_addresses(entries: list[str]) -> list[str]:
+    parse_fixed_addresses(entries)
+    return entries
+
+
+def _check_engines(names: frozenset[str]) -> frozenset[str]:
+    unknown = sorted(names - installed_engines().keys())
+    if unknown:
+        raise ValueError(f"there is no engine {unknown[0]!r}; give some of {', '.join(sorted(installed_engines()))}")
+    return names
+
+
+class ServerSettings(BaseSettings):
+    """The settings of a server, whatever its engines are."""
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid")
+
+    manifests: Annotated[
+        Path | None, Field(description="Directory of YAML manifests to answer from. No cluster is needed.")
+    ] = None
+    exclude: Annotated[
+        list[str],
+        Field(description="Patterns of manifest files or directories to leave out, by name or by path."),
+    ] = []
+    kubeconfig: Annotated[
+        Path | None, Field(description="Kubeconfig of the cluster to follow, for a server outside of it.")
+    ] = None
+    context: Annotated[
+        str | None, Field(description="Context of the kubeconfig. Default: its current context.", min_length=1)
+    ] = None
+    in_cluster: Annotated[
+        bool, Field(description="Follow the cluster that this pod runs in, with the pod's service account.")
+    ] = False
+    kcp: Annotated[
+        bool, Field(description="The apiserver is a kcp: follow all its logical clusters (/clusters/*) at once.")
+    ] = False
+    kcp_cache_kubeconfig: Annotated[
+        Path | None,
+        Field(
+            description="Kubeconfig of the cache server of a kcp with several shards. APIExports, their schemas and "
+            "webhook configurations of all shards are then read from it. Default: those of one shard are read."
+        ),
+    ] = None
+    discovery_interval: Annotated[
+        float,
+        Field(
+            description="Seconds between discovery requests while the apiserver does not serve a needed resource.", gt=0
+        ),
+    ] = 10.0
+    stale_after: Annotated[
+        float,
+        Field(description="Seconds without an answer from the apiserver until /readyz reports stale objects.", gt=0),
+    ] = 180.0
+    stale_is_unready: Annotated[
+        bool, Field(description="Make a stale replica unready. It answers from its last known objects in both cases.")
+    ] = False
+    engines: Annotated[
+        frozenset[str],
+        AfterValidator(_check_engines),
+        Field(description="Engines to serve. Objects of other engines are neither read nor kept."),
+    ] = Field(default_factory=lambda: frozenset(installed_engines()))
+    dispatch_workspace_requests: Annotated[
+        int | None,
+        Field(
+            description="Concurrent requests of one logical cluster per worker process. Further requests are refused. "
+            "Default: half of max_connections.",
+            ge=1,
+        ),
+    ] = None
+    dispatch_metrics_clusters: Annotated[
+        int,
+        Field(
+            description="Logical clusters that metrics name. Others are counted as `other`; 0 names none.",
+            ge=0,
+            le=10_000,
+        ),
+    ] = 100
+    resolve: Annotated[
+        list[str],
+        AfterValidator(_check_addresses),
+        Field(
+            description=f"Addresses of webhooks that DNS does not know here, each as {FORM}. The host of a Service is "
+            "NAME.NAMESPACE.svc. IPv6 addresses are in brackets."
+        ),
+    ] = []
+    host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, Field(description="Port to listen on. 0 chooses a free port.", ge=0, le=65535)] = 9443
+    cert_dir: Annotated[Path, Field(description="Directory of the serving certificate. Created on first start.")] = (
+        Path("certs")
+    )
+    cert_secret: Annotated[
+        str | None,
+        Field(
+            description="NAMESPACE/NAME of the Secret that holds fleethook's own CA and certificate.",
+            pattern=_NAMESPACED,
+        ),
+    ] = None
+    certificate_interval: Annotated[
+        float, Field(description="Seconds between checks whether certificates need renewal.", gt=0)
+    ] = 30.0
+    client_ca_file: Annotated[
+        Path | None,
+        Field(
+            description="PEM file of authorities. Review routes require a client certificate that one of them "
+            "signed. Routes of logical clusters require a name in dispatch_callers or a bearer token "
+            "instead."
+        ),
+    ] = None
+    registration: Annotated[
+        Literal["off", "ca-bundle", "all"],
+        Field(
+            description="Objects to write to the cluster: none (off), the caBundle of existing webhook "
+            "configurations (ca-bundle), or configurations and CustomResourceDefinitions too (all)."
+        ),
+    ] = "off"
+    service: Annotated[
+        str | None,
+        Field(description="NAMESPACE/NAME[:PORT] of the Service in front of this server.", pattern=_SERVICE),
+    ] = None
+    webhook_url: Annotated[
+        str | None, Field(description="URL that the apiserver calls, instead of a Service.", pattern=r"^https://")
+    ] = None
+    lease_duration: Annotated[
+        float,
+        Field(description="Seconds until another replica replaces a leader that stopped renewing its Lease.", ge=1),
+    ] = 15.0
+    namespace: Annotated[
+        str | None,
+        Field(
+            description="Namespace of this server, which holds its Lease. Default: the pod's, else that of the "
+            "Service or Secret, else kube-system.",
+            pattern=r"^[a-z0-9-]+$",
+        ),
+    ] = None
+    dns_names: Annotated[
+        list[str], Field(description="DNS names and addresses of a certificate that fleethook issues.")
+    ] = [
+        "localhost",
+        "127.0.0.1",
+        "::1",
+    ]
+    workers: Annotated[int, Field(description="Server processes. Each has its own store.", ge=1, le=64)] = 1
+    body_limit: Annotated[int, Field(description="Largest accepted review, in bytes.", gt=0)] = _BODY_LIMIT
+    header_timeout: Annotated[
+        float, Field(description="Seconds from accepting a connection to the end of the request headers.", gt=0)
+    ] = 10.0
+    request_timeout: Annotated[float, Field(description="Seconds for a client to send a complete request.", gt=0)] = (
+        30.0
+    )
+    write_timeout: Annotated[
+        float,
+        Field(description="Seconds until a client that acknowledges no sent byte is disconnected.", gt=0),
+    ] = 15.0
+    max_connections: Annotated[
+        int | None,
+        Field(
+            description="Concurrent connections per worker process. Default: a quarter of its memory, at 1Mi each.",
+            ge=1,
+        ),
+    ] = None
+    body_memory: Annotated[
+        Annotated[int, BeforeValidator(parse_bytes), Field(ge=1 << 20)] | None,
+        Field(
+            description="Memory for request bodies, large answers and decoded objects per worker process, for "
+            "example 256Mi. Default: a quarter of its memory.",
+        ),
+    ] = None
+    # Longer than the 90 s after which an apiserver closes an idle connection (Go's DefaultTransport). The client always
+    # closes first, so no request meets a connection that is closing.
+    keep_alive: Annotated[int, Field(description="Seconds until an idle connection is closed.", ge=1)] = 120
+    drain_delay: Annotated[
+        float, Field(description="Seconds between becoming unready and closing the listener.", ge=0)
+    ] = 0.0
+    shutdown_timeout: Annotated[
+        int, Field(description="Seconds for requests in flight to finish at shutdown.", ge=0)
+    ] = 25
+    log_reviews: Annotated[bool, Field(description="Write one log line per review.")] = True
+    record: Annotated[
+        Path | None,
+        Field(
+            description="Directory to record reviews and answers in. Hashes replace the values of Secrets and of "
+            "record_redact."
+        ),
+    ] = None
+    record_sample: Annotated[
+        float, Field(description="Share of reviews to record. All servers choose the same ones, by uid.", gt=0, le=1)
+    ] = 1.0
+    record_max: Annotated[
+        int,
+        BeforeValidator(parse_bytes),
+        Field(
+            description="Size of all files in the directory of the recording, for example 1Gi. The oldest files are "
+            "deleted first.",
+            ge=1 << 20,
+            le=_MAX_RECORD_BYTES,
+        ),
+    ] = 1 << 30
+    record_routes: Annotated[
+        list[str], Field(description="Routes to record, for example /explore. Default: all routes of reviews.")
+    ] = []
+    record_redact: Annotated[
+        list[str],
+        Field(
+            description="Fields to replace by hashes: a name for all members of that name, or /path/to/*/field or "
+            "Kind:/path/to/*/field in objects."
+        ),
+    ] = []
+    otlp_endpoint: Annotated[
+        str | None,
+        Field(
+            description="Base URL of a collector that takes traces by OTLP over HTTP. Default: "
+            "OTEL_EXPORTER_OTLP_ENDPOINT. Other OTEL_* variables configure the rest.",
+            pattern=r"^https?://",
+        ),
+    ] = None
+
+    @property
+    def follows_cluster(self) -> bool:
+        """Whether the server reads objects from an apiserver."""
+        return self.in_cluster or self.kubeconfig is not None
+
+    @property
+    def listens_on_loopback(self) -> bool:
+        """Whether only processes of the same host can connect."""
+        return is_loopback(self.host)
+
+    def _check_kcp(self) -> None:
+        if self.kcp and not self.follows_cluster:
+            raise ValueError("--kcp needs a kubeconfig of the kcp: give --kubeconfig, and --context if needed")
+        if self.kcp_cache_kubeconfig is not None and not self.kcp:
+            raise ValueError("--kcp-cache-kubeconfig needs the kcp of the cache server: give --kcp and --kubeconfig")
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.cert_secret is not None and not self.follows_cluster:
+            raise ValueError("--cert-secret needs a cluster: give --kubeconfig or --in-cluster")
+        self._check_kcp()
+        if self.context is not None and self.kubeconfig is None:
+            raise ValueError("--context needs a kubeconfig: give --kubeconfig")
+        if self.registration != "off" and not self.follows_cluster:
+            raise ValueError("registration needs a cluster: give --kubeconfig or --in-cluster")
+        if self.registration == "all" and (self.service is None) == (self.webhook_url is None):
+            raise ValueError("--register needs the address of this server: give either --service or --webhook-url")
+        return self
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = [self.manifests is not None, self.kubeconfig is not None, self.in_cluster]
+        if sum(given) > 1:
+            raise ValueError("give one of --manifests, --kubeconfig and --in-cluster")
+        return self
+
+    def section(self, kind: type[AnySection]) -> AnySection:
+        """Return these settings, with the members of the section of an engine."""
+        assert isinstance(self, kind)
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic-settings'
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - as above
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Order the sources: flags (the init arguments), the environment, the file that ``FLEETHOOK_CONFIG`` names."""
+        file = os.environ.get(CONFIG_VARIABLE)
+        sources = (init_settings, env_settings)
+        return (*sources, YamlConfigSettingsSource(settings_cls, yaml_file=file)) if file else sources
