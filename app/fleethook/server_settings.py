@@ -53,7 +53,7 @@ def _check_engines(names: frozenset[str]) -> frozenset[str]:
 
 
 class ServerSettings(BaseSettings):
-    """The settings of a server, whatever its engines are."""
+    """The settings of a server without those of its engines."""
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid")
 
