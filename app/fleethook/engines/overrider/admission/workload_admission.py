@@ -14,7 +14,6 @@ from fleethook.engines.overrider.admission.update_comparison import stored_membe
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.policies.probe import is_probe
 from fleethook.engines.overrider.render.delta import MISSING, Leaf, address_of, leaves, value_at
 from fleethook.engines.overrider.render.member_differences import ABSENT, find_differences, find_value, is_empty
@@ -24,7 +23,7 @@ from fleethook.engines.overrider.render.render import (
     NOTHING_TO_RENDER,
     Rendering,
     RenderTarget,
-    find_kept_replicas,
+    keep_replicas,
     render_selected,
     select_plan_in_slices,
 )
@@ -107,26 +106,12 @@ def _mutate_owned(
             return admission.allowed(warnings=[f"not rendered: {error}"])
         return admission.denied(str(error))
     if found is not None and not creating and found.plan.leaves_replicas:
-        rendering = _keep_replicas(request, workload, rendering, found.plan)
+        rendering = keep_replicas(rendering, workload, as_object(request.old_object))
     if not rendering.operations:
         return admission.allowed(warnings=rendering.warnings)
     # A workload that was not rendered before has no overridden values that a user could have changed.
     replaced = [] if memory in (None, NEVER_RENDERED) else _describe_replaced_values(request, workload, rendering)
     return admission.patched(rendering.operations, warnings=(*rendering.warnings, *replaced))
-
-
-def _keep_replicas(request: AdmissionRequest, workload: JSONObject, rendering: Rendering, plan: PoolPlan) -> Rendering:
-    """Return the rendering of an update with the stored number of replicas, if OpenYurt's controller resets it."""
-    kept = find_kept_replicas(plan, workload, as_object(request.old_object))
-    if kept is None:
-        return rendering
-    source = plan.shared.plan.source_of(("spec", "replicas"))
-    text = (
-        f"/spec/replicas: {workload['spec'].get('replicas')} is the number of the template, and {kept} stays: "
-        f"{plan.values.fill_text(source)} leaves the replicas to another owner; use kubectl scale to set this number"
-    )
-    operations = [*rendering.operations, {"op": "add", "path": "/spec/replicas", "value": kept}]
-    return rendering._replace(operations=operations, warnings=(*rendering.warnings, text))
 
 
 def read_memory(request: AdmissionRequest, workload: JSONObject) -> Memory | None:
@@ -212,7 +197,7 @@ class _Replaced:
         """Return whether OpenYurt's controller may have written a replaced value, because the template has it."""
         leaf = self._find_leaf(address)
         if leaf is None and address == ("spec", "replicas"):
-            return True  # `_keep_replicas` has a warning of its own.
+            return True  # `keep_replicas` has a warning of its own.
         if self._is_partial:
             return False
         found = self._inside.get(address, []) if leaf is None else [leaf]

@@ -13,14 +13,12 @@ from fleethook.engines.overrider.render.delta import apply_delta, foreign_contai
 from fleethook.engines.overrider.render.overlay import overlay
 from fleethook.engines.overrider.render.settle import settle
 from fleethook.engines.overrider.render.undo import (
-    RENDERED_ANNOTATION,
-    UNDO_ANNOTATION,
     Memory,
-    annotations_of,
     as_annotation,
     merge_undos,
     read_former,
     retract,
+    set_memory,
     undo_of,
 )
 from fleethook.engines.overrider.subject.binding import Owner, overriders_of
@@ -160,7 +158,7 @@ def render_selected(
     plan, overriders, pool = found
     overrider = overriders[0] if overriders else None
     try:
-        operations = _compute_operations(plan, workload, memory=memory, creating=target.creating)
+        operations = compute_patch(plan, workload, memory=memory, creating=target.creating)
     except RenderError as error:
         raise _add_location(error, overrider, namespace=target.namespace, pool=pool) from error
     name = overrider["metadata"]["name"] if overrider else ""
@@ -221,7 +219,7 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, crea
     if claimed and not claims and not creating and not plan.leaves_replicas:
         bare = _restore_replicas(bare, plan)
     if not plan.steps:
-        return _set_memory(settle(workload, before, bare, target=None), NEVER_RENDERED)
+        return set_memory(settle(workload, before, bare, target=None), NEVER_RENDERED)
     if (name := foreign_container(variant.delta, bare)) is not None:
         raise _make_name_conflict(name, plan)
     rendered = apply_delta(bare, variant.delta)
@@ -236,7 +234,7 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, crea
     settled = kept if target is None else settle(workload, before, rendered, target=target)
     made = undo_of(first, kept, named=restored_by_base(plan.base), schema=WORKLOAD)
     made = merge_undos(plan.undo, _remove_replicas(made), WORKLOAD)
-    return _set_memory(settled, Memory(plan.digest, as_annotation(made)))
+    return set_memory(settled, Memory(plan.digest, as_annotation(made)))
 
 
 class _Retracted(NamedTuple):
@@ -286,9 +284,23 @@ def _make_name_conflict(name: str, plan: Plan) -> RenderError:
     )
 
 
-def _compute_operations(
+def compute_patch(
     plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, creating: bool
 ) -> Sequence[JSONObject]:
+    """Return the patch that renders a workload: the difference to the result of `render_with`.
+
+    No other function computes it. The plan has the operations ready for a workload that matches its template; they
+    have the same result, and a review takes a tenth of the time.
+
+    Args:
+        plan: As in `render_with`.
+        workload: As in `render_with`.
+        memory: As in `render_with`.
+        creating: As in `render_with`.
+
+    Raises:
+        RenderError: As `render_with`, and for a workload with members of a wrong type.
+    """
     fast = plan.fast
     if fast is not None and creating and memory is None:
         new = fast.operations_for_new(workload, wanted=plan.memory, values=plan.values)
@@ -335,25 +347,32 @@ def find_kept_replicas(plan: PoolPlan, sent: JSONObject, stored: Mapping[str, JS
     return before if (1 if after is None else after) in numbers else None
 
 
+def keep_replicas(rendering: Rendering, sent: JSONObject, stored: Mapping[str, JSON]) -> Rendering:
+    """Return the rendering of an update with the stored number of replicas, if OpenYurt's controller resets it.
+
+    Args:
+        rendering: The rendering of ``sent``.
+        sent: As in `find_kept_replicas`.
+        stored: As in `find_kept_replicas`.
+    """
+    plan = rendering.plan
+    kept = None if plan is None else find_kept_replicas(plan, sent, stored)
+    if plan is None or kept is None:
+        return rendering
+    source = plan.shared.plan.source_of(("spec", "replicas"))
+    text = (
+        f"/spec/replicas: {sent['spec'].get('replicas')} is the number of the template, and {kept} stays: "
+        f"{plan.values.fill_text(source)} leaves the replicas to another owner; use kubectl scale to set this number"
+    )
+    operations = [*rendering.operations, {"op": "add", "path": "/spec/replicas", "value": kept}]
+    return rendering._replace(operations=operations, warnings=(*rendering.warnings, text))
+
+
 def template_replicas(plan: Plan) -> tuple[int, ...]:
     """Return the numbers of replicas that OpenYurt's controllers may write, with marks."""
     number = plan.bare["spec"].get("replicas", plan.template.default_replicas)
     # Without a number, OpenYurt 1.4 writes 0 into an existing workload, and kube-apiserver sets 1 in a new one.
     return (0, 1) if number is None else (number,)
-
-
-def _set_memory(rendered: JSONObject, memory: Memory) -> JSONObject:
-    metadata = rendered["metadata"]
-    annotations = metadata.get("annotations") or {}
-    wanted = annotations_of(*memory)
-    known = {name: annotations[name] for name in (RENDERED_ANNOTATION, UNDO_ANNOTATION) if name in annotations}
-    if known == wanted:
-        return rendered
-    kept = {name: value for name, value in annotations.items() if name not in known}
-    merged: JSON = {**kept, **wanted}
-    if merged:
-        return {**rendered, "metadata": {**metadata, "annotations": merged}}
-    return {**rendered, "metadata": {name: value for name, value in metadata.items() if name != "annotations"}}
 
 
 def _remove_replicas(undo: JSONObject) -> JSONObject:

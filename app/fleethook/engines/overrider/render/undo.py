@@ -123,6 +123,21 @@ def annotations_of(digest: str, undo_text: str) -> dict[str, str]:
     return {**rendered, UNDO_ANNOTATION: undo_text} if undo_text else rendered
 
 
+def set_memory(rendered: JSONObject, memory: Memory) -> JSONObject:
+    """Return a rendered workload with the annotations of its render, and without those of a former one."""
+    metadata = rendered["metadata"]
+    annotations = metadata.get("annotations") or {}
+    wanted = annotations_of(*memory)
+    known = {name: annotations[name] for name in (RENDERED_ANNOTATION, UNDO_ANNOTATION) if name in annotations}
+    if known == wanted:
+        return rendered
+    kept = {name: value for name, value in annotations.items() if name not in known}
+    merged: JSON = {**kept, **wanted}
+    if merged:
+        return {**rendered, "metadata": {**metadata, "annotations": merged}}
+    return {**rendered, "metadata": {name: value for name, value in metadata.items() if name != "annotations"}}
+
+
 def _undo_added(name: str, value: JSON, schema: MergeSchema) -> JSON:
     if isinstance(value, dict) and value and (name in _PARTED or is_shared(name, value, schema)):
         return {one: _undo_added(one, inner, schema.fields.get(one, _NO_SCHEMA)) for one, inner in value.items()}

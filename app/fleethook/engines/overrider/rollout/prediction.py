@@ -13,7 +13,7 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.openyurt.owner_controller import has_no_daemon_controller
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.member_differences import Difference
-from fleethook.engines.overrider.render.render import RenderTarget, find_kept_replicas, render, render_with
+from fleethook.engines.overrider.render.render import RenderTarget, keep_replicas, render, render_with
 from fleethook.engines.overrider.render.undo import remembered
 from fleethook.engines.overrider.rollout.effect import Effect, classify, find_changes, replicas_of, subtract
 from fleethook.engines.overrider.rollout.owner_write import OwnerEdit, is_written, owns_by_label, write
@@ -266,9 +266,8 @@ def _become(
         rendering = render(sent, target, memory=remembered(workload), store=world.store, plans=world.plans)
     except SubjectError:
         return sent  # Admission admits the write unchanged, with a warning.
-    rendered: JSONObject = apply(sent, rendering.operations) if rendering.operations else sent
-    kept = None if rendering.plan is None else find_kept_replicas(rendering.plan, sent, workload)
-    return rendered if kept is None else {**rendered, "spec": {**rendered["spec"], "replicas": kept}}
+    rendered: JSONObject = apply(sent, keep_replicas(rendering, sent, workload).operations)
+    return rendered
 
 
 def _create(
