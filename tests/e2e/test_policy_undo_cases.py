@@ -18,8 +18,8 @@ from typing import NamedTuple
 import pytest
 
 from fleethook.engines.overrider.policies.compilation import Compilation
-from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
-from fleethook.model.openyurt import PARTIAL_SUFFIX
+from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION
+from fleethook.model.openyurt import PARTIAL_SUFFIX, RENDERED_ANNOTATION
 from tests.builders import NEW_IMAGE, yurt_app_set
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.cluster import RefusedError as ServerRefusedError

@@ -21,9 +21,10 @@ import yaml
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.keyed_elements import index_elements
-from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
+from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION
 from fleethook.model.admission import Response
 from fleethook.model.merge_keys import WORKLOAD
+from fleethook.model.openyurt import RENDERED_ANNOTATION
 from fleethook.patch import apply
 from tests.builders import UID, entry, node_pool, overrider, pool, request, store_of, workload, yurt_app_set
 from tests.e2e.cluster import Api, ControlPlane, decode

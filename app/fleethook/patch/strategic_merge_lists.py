@@ -1,7 +1,7 @@
 """Merges, deletes and orders list elements for strategic merge patch."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.merge_keys import MergeSchema
@@ -57,7 +57,7 @@ def _merge_sorted(
     return result + left[i:] + right[j:]
 
 
-_DIRECTIVE = "$patch"
+_DIRECTIVE: Final = "$patch"
 
 
 class Edits(NamedTuple):

@@ -7,10 +7,9 @@ import pytest
 from fleethook.cluster.store.store import PartialBuilder
 from fleethook.engines.overrider.controller.drift import NO_DRIFT, Drift, detect_drift, find_plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.template.pool_template import SubjectError
-from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.model.openyurt import RENDERED_ANNOTATION, YURT_APP_SET
 from tests.builders import container, entry, image, overrider, patch, rendered, store_of, workload, yurt_app_set
 
 RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))

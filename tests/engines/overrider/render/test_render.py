@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
+from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION
+from fleethook.model.openyurt import RENDERED_ANNOTATION
 from tests.builders import (
     NEW_IMAGE,
     container,

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.store.store import PartialBuilder
-from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION
 from fleethook.engines.overrider.subject.binding import (
     OTHER_VERSION_INDEXES,
     RENDERED_INDEXES,
@@ -21,7 +20,7 @@ from fleethook.engines.overrider.subject.binding import (
     subject_of,
 )
 from fleethook.model.gvk import GroupKind
-from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.model.openyurt import RENDERED_ANNOTATION, YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import API, API_V1BETA1, UID, overrider, owner, store_of, workload
 
 OTHER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "other", "uid": "1", "controller": True}

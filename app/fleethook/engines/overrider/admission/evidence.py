@@ -32,7 +32,7 @@ from fleethook.engines.overrider.render.render import (
     has_template,
     select_plan_in_slices,
 )
-from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION, Memory
+from fleethook.engines.overrider.render.undo import Memory
 from fleethook.engines.overrider.subject.binding import Owner, find_owner, overriders_of
 from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools
 from fleethook.engines.overrider.template.pool_template import SubjectError
@@ -40,7 +40,14 @@ from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
-from fleethook.model.openyurt import NODE_POOL, POOL_NAME_LABEL, REVISION_LABEL, TRIGGER_ANNOTATION, YURT_APP_OVERRIDER
+from fleethook.model.openyurt import (
+    NODE_POOL,
+    POOL_NAME_LABEL,
+    RENDERED_ANNOTATION,
+    REVISION_LABEL,
+    TRIGGER_ANNOTATION,
+    YURT_APP_OVERRIDER,
+)
 from fleethook.work.slices import Sliced
 
 _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()

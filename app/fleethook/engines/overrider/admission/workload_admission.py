@@ -28,13 +28,14 @@ from fleethook.engines.overrider.render.render import (
     select_plan_in_slices,
 )
 from fleethook.engines.overrider.render.settle import PULL_POLICIES, find_pull_policy
-from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION, RESERVED_PREFIX, Memory, remembered
+from fleethook.engines.overrider.render.undo import RESERVED_PREFIX, Memory, remembered
 from fleethook.engines.overrider.schema.defaults import find_default
 from fleethook.engines.overrider.subject.binding import Owner, find_owner
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.openyurt import RENDERED_ANNOTATION
 from fleethook.patch import apply, format_pointer
 from fleethook.work.slices import Slice, Sliced, run_at_once
 

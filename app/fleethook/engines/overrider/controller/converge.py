@@ -21,9 +21,9 @@ from fleethook.engines.overrider.openyurt.owner_progress import find_lag
 from fleethook.engines.overrider.openyurt.owner_waits import Patience
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.render.member_differences import fingerprint
-from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION
 from fleethook.engines.overrider.subject.binding import Binding, hash_of
 from fleethook.model.json import JSONObject
+from fleethook.model.openyurt import RENDERED_ANNOTATION
 
 _log: Final = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.engines.overrider.preview.preview import Cell, Change, Preview
 from fleethook.engines.overrider.render.delta import MISSING, delta_of, leaves
-from fleethook.engines.overrider.render.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
+from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION
 from fleethook.model.json import JSONObject
 from fleethook.model.merge_keys import WORKLOAD
-from fleethook.model.openyurt import NODE_POOL
+from fleethook.model.openyurt import NODE_POOL, RENDERED_ANNOTATION
 from fleethook.patch import identical
 
 # The hash changes with each edit of an overrider, and the undo text with the fields that it sets.

@@ -12,7 +12,6 @@ from fleethook.engines.overrider.entries.value_marks import PoolValues, has_mark
 from fleethook.engines.overrider.render.delta import MISSING, Assign, Change, ListDelta, ObjectDelta
 from fleethook.engines.overrider.render.overlay import EXCLUSIVE, Path, matches, value_of
 from fleethook.engines.overrider.render.undo import (
-    RENDERED_ANNOTATION,
     UNDO_ANNOTATION,
     Memory,
     annotations_of,
@@ -21,6 +20,7 @@ from fleethook.engines.overrider.render.undo import (
 from fleethook.engines.overrider.template.pool_template import PoolTemplate
 from fleethook.engines.overrider.template.template import is_placed
 from fleethook.model.json import JSON, JSONObject
+from fleethook.model.openyurt import RENDERED_ANNOTATION
 from fleethook.model.partial_objects import find_template
 from fleethook.patch import format_pointer
 

@@ -21,9 +21,8 @@ from fleethook.engines.overrider.render.keyed_elements import Identity, identify
 from fleethook.engines.overrider.render.overlay import covers
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema
+from fleethook.model.openyurt import RENDERED_ANNOTATION
 
-RENDERED_ANNOTATION: Final = "fleethook.io/rendered"
-"""Hash over all inputs of the render."""
 UNDO_ANNOTATION: Final = "fleethook.io/undo"
 RESERVED_PREFIX: Final = "fleethook.io/"
 """The prefix of annotations and labels that only fleethook writes."""
