@@ -4,7 +4,7 @@ import pytest
 
 from fleethook.model.merge_keys import MergeSchema
 from fleethook.patch.limits import StrategicMergeError
-from fleethook.patch.strategic_merge_lists import (
+from fleethook.patch.strategic_merge_patch import (
     delete_scalars,
     drop_deleted,
     identify_element,

@@ -8,8 +8,7 @@ merge keys, util/jsonmergepatch (CreateThreeWayJSONMergePatch) for all other kin
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.merge_keys import MergeSchema
 from fleethook.patch.pointer import escape
-from fleethook.patch.strategic_merge_lists import identify_element
-from fleethook.patch.strategic_merge_patch import strategic_merge
+from fleethook.patch.strategic_merge_patch import identify_element, strategic_merge
 
 
 def merge_patch(target: JSON, patch: JSON) -> JSON:
