@@ -1,5 +1,5 @@
 from fleethook.cel.parse.parser import parse
-from fleethook.cel.parse.syntax import Ident, Literal, Node, SourceErrors, copy_tree, walk
+from fleethook.cel.parse.syntax import Literal, Node, SourceErrors, walk
 
 
 def read(expression: str) -> Node:
@@ -11,13 +11,6 @@ def read(expression: str) -> Node:
 def test_a_walk_yields_each_node_before_those_below_it() -> None:
     found = [one.value if isinstance(one, Literal) else type(one).__name__ for one in walk(read("[1, {2: f(3)}][4].x"))]
     assert found == ["Select", "Call", "ListLiteral", 1, "MapLiteral", "Entry", 2, "Call", 3, 4]
-
-
-def test_a_copy_shares_no_node() -> None:
-    tree = read("a.b(c)")
-    copied = copy_tree(tree)
-    assert not {id(one) for one in walk(tree)} & {id(one) for one in walk(copied)}
-    assert [one.name for one in walk(copied) if isinstance(one, Ident)] == ["a", "c"]
 
 
 def test_errors_are_sorted_by_their_places_and_marked() -> None:

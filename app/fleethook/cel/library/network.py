@@ -90,10 +90,6 @@ def _is_link_local_multicast(address: _Address) -> bool:
     return address.is_multicast and int(address) >> 112 & 0xF == 2
 
 
-def _is_link_local_unicast(address: _Address) -> bool:
-    return address.is_link_local
-
-
 def _is_global_unicast(address: _Address) -> bool:
     # In Go, private and documentation addresses are global unicast addresses, too.
     return not (
@@ -127,7 +123,7 @@ ADDRESS_FUNCTIONS: Final = (
     Function("isUnspecified", (_I,), lambda ip: ip.address.is_unspecified),
     Function("isLoopback", (_I,), lambda ip: ip.address.is_loopback),
     Function("isLinkLocalMulticast", (_I,), lambda ip: _is_link_local_multicast(ip.address)),
-    Function("isLinkLocalUnicast", (_I,), lambda ip: _is_link_local_unicast(ip.address)),
+    Function("isLinkLocalUnicast", (_I,), lambda ip: ip.address.is_link_local),
     Function("isGlobalUnicast", (_I,), lambda ip: _is_global_unicast(ip.address)),
     Function("string", (_I,), lambda ip: str(ip.address)),
     Function("cidr", ("string",), lambda text: CIDR(_parse_cidr(text))),

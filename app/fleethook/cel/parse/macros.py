@@ -3,6 +3,7 @@
 Sources: cel-go's parser/macro.go, cel/library.go, ext/comprehensions.go and ext/lists.go.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -15,7 +16,6 @@ from fleethook.cel.parse.syntax import (
     MapLiteral,
     Node,
     Select,
-    copy_tree,
 )
 
 # Expressions cannot write this name, so no variable of theirs hides it.
@@ -146,7 +146,8 @@ def _build_optional_map(name: str, *, flat: bool) -> Macro:
     def expand(offset: int, target: Node, arguments: Sequence[Node]) -> Node:
         if not isinstance(arguments[0], Ident):
             raise MacroError(arguments[0], f"{name}() variable name must be a simple identifier")
-        value = Call(offset, "value", [], copy_tree(target))
+        # The type checker changes each copy on its own.
+        value = Call(offset, "value", [], copy.deepcopy(target))
         bound = _bind(offset, arguments[0].name, value, arguments[1])
         present = bound if flat else Call(offset, "optional.of", [bound])
         has_value = Call(offset, "hasValue", [], target)

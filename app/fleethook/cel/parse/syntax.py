@@ -3,7 +3,6 @@
 The type checker adds types and overloads to the tree.
 """
 
-import copy
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -152,11 +151,6 @@ class Comprehension(Node):
     def list_children(self) -> Iterator[Node]:
         """Yield the parts in the order of their check."""
         yield from (self.range, self.initial, self.condition, self.step, self.result)
-
-
-def copy_tree(node: Node) -> Node:
-    """Return a copy of a tree that the check can change on its own."""
-    return copy.deepcopy(node)
 
 
 def walk(node: Node) -> Iterator[Node]:

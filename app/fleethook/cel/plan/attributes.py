@@ -34,11 +34,6 @@ class Attribute(NamedTuple):
     members: tuple[Member, ...] = ()
 
 
-def extend(attribute: Attribute, member: Member) -> Attribute:
-    """Return the attribute with one more member at the end of its path."""
-    return attribute._replace(members=(*attribute.members, member))
-
-
 def compile_variable(slot: int, name: str) -> Evaluate:
     """Return code that reads a variable of the request; an absent variable is an error."""
     missing = CelError(f"no such attribute(s): {name}")
@@ -201,7 +196,8 @@ def append_member(part: Part, member: Member) -> "Attribute | Choice":
     """Return a part that selects one more member, in both branches of a conditional."""
     if isinstance(part, Choice):
         return part._replace(yes=append_member(part.yes, member), no=append_member(part.no, member))
-    return extend(part if isinstance(part, Attribute) else Attribute(compile_part(part)), member)
+    attribute = part if isinstance(part, Attribute) else Attribute(compile_part(part))
+    return attribute._replace(members=(*attribute.members, member))
 
 
 def build_member(part: Part, *, optional: bool) -> Member:

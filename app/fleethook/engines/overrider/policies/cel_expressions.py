@@ -52,7 +52,7 @@ class Writer:
         Args:
             texts: The number of texts that the entries of a pool set; their numbers follow in the row.
         """
-        self._texts: Final = texts
+        self.texts: Final = texts
 
     def value(self, value: JSON) -> str:
         """Return a JSON value as an expression."""
@@ -85,7 +85,7 @@ class Writer:
             return str(number)
         if number == REPLICAS_MARK:
             return f"int({ROW}[{REPLICAS_COLUMN}])"
-        return f"int({ROW}[{FIRST_VALUE_COLUMN + self._texts + number - _FIRST_NUMBER}])"
+        return f"int({ROW}[{FIRST_VALUE_COLUMN + self.texts + number - _FIRST_NUMBER}])"
 
     def key(self, identity: Sequence[JSON]) -> str:
         """Return the identity of an element, as `key_of_element` computes it."""

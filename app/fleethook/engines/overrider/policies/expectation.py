@@ -1,7 +1,7 @@
 """The members that a workload must have so that a policy's result equals the webhook's."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from fleethook.engines.overrider.plan.plan import Plan, Variant
 from fleethook.engines.overrider.policies.cel_expressions import (
@@ -21,16 +21,6 @@ from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 _NO_SCHEMA: Final = MergeSchema()
 MAX_ELEMENTS: Final = 500
 """To find each of N names in a list costs N * N units of CEL, of which kube-apiserver gives an expression 1,000,000."""
-
-
-class ValueWriter(Protocol):
-    """Writes the values of a comparison."""
-
-    def value(self, value: JSON) -> str:
-        """Return a JSON value as an expression."""
-
-    def key(self, identity: Sequence[JSON]) -> str:
-        """Return the identity of an element as an expression."""
 
 
 def covers(optional: str, named: JSON, schema: MergeSchema, writer: Writer, *, ordered: bool = True) -> str:
@@ -89,7 +79,7 @@ def _gone(optional: str, before: JSON, after: JSON, schema: MergeSchema, writer:
 class _Covering:
     """Writes conditions; ``depth`` is the number of macros around one, for the names of their variables."""
 
-    def __init__(self, writer: ValueWriter, *, ordered: bool) -> None:
+    def __init__(self, writer: Writer, *, ordered: bool) -> None:
         self._writer: Final = writer
         self._ordered: Final = ordered
 
@@ -150,10 +140,11 @@ class _Covering:
             yield f"[{{{values}}}].map({table}, {list_}.all({element}, !({found} in {table}) || {condition}))[0]"
 
 
-class _Column:
+class _Column(Writer):
     """Writes a reference to a row of values instead of each value, and collects the values."""
 
-    def __init__(self, writer: ValueWriter, row: str) -> None:
+    def __init__(self, writer: Writer, row: str) -> None:
+        super().__init__(writer.texts)
         self._writer: Final = writer
         self._row: Final = row
         self.values: Final[list[JSON]] = []
@@ -162,16 +153,13 @@ class _Column:
         self.values.append(value)
         return f"{self._row}[{len(self.values) - 1}]"
 
-    def key(self, identity: Sequence[JSON]) -> str:
-        return self._writer.key(identity)
-
     def write(self, *, is_mixed: bool) -> str:
         """Return the row as an expression."""
         values = map(self._writer.value, self.values)
         return "[" + ", ".join(f"dyn({value})" if is_mixed else value for value in values) + "]"
 
 
-def identity_key(element: JSON, schema: MergeSchema, writer: ValueWriter) -> str:
+def identity_key(element: JSON, schema: MergeSchema, writer: Writer) -> str:
     """Return the identity of an element of a template; raises Unsupported if it has none."""
     identity = identify(element, schema) if isinstance(element, dict) else None
     if identity is None:
