@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from fleethook.engines.overrider.admission.overrider_admission import default_overrider, validate_overrider
-from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps, run_steps
+from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps
 from fleethook.engines.overrider.plan.plan import patch_pool, place_template
 from fleethook.engines.overrider.template.pool_template import workload_prefix
 from fleethook.engines.overrider.template.template import build_template, tolerate
@@ -173,7 +173,9 @@ def test_x_error_response() -> None:
 
 
 def run(document: JSON, entries: list[dict[str, Any]]) -> JSON:
-    return run_steps(document, compile_steps(entries, "p"))
+    for step in compile_steps(entries, "p"):
+        document = step.run(document)
+    return document
 
 
 @pytest.mark.parametrize("case", CASES["items"]["cases"], ids=lambda case: case["id"])
