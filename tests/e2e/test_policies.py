@@ -18,9 +18,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from fleethook.engines.overrider.policies.compilation import PARTIAL_SUFFIX
 from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION
-from fleethook.model.openyurt import RENDERED_ANNOTATION
+from fleethook.model.openyurt import PARTIAL_SUFFIX, RENDERED_ANNOTATION
 from fleethook.patch import apply
 from tests.builders import (
     container,
