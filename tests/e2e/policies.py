@@ -11,11 +11,11 @@ from fleethook.engines.overrider.policies.compilation import Compilation
 from fleethook.engines.overrider.policies.compiler import compile_overrider
 from fleethook.engines.overrider.policies.documents import FailurePolicy
 from fleethook.engines.overrider.render.render import render_with
-from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS
 from fleethook.engines.overrider.subject.subject_parts import workload_kinds
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON
+from fleethook.model.openyurt import SUBJECT_KINDS
 from tests.builders import rendered
 from tests.e2e.cluster import Api, RefusedError
 from tests.waiting import wait_for

@@ -4,9 +4,9 @@ from typing import Any
 
 from fleethook.engines.overrider.render.delta import (
     MISSING,
+    address_of,
     apply_delta,
     delta_of,
-    describe_place,
     foreign_container,
     leaves,
     name_tokens,
@@ -15,6 +15,7 @@ from fleethook.engines.overrider.render.delta import (
     without_removed,
 )
 from fleethook.model.merge_keys import WORKLOAD
+from fleethook.patch import format_pointer
 from tests.builders import container
 
 
@@ -63,7 +64,7 @@ def test_a_removed_map_keeps_the_labels_of_others() -> None:
 
 
 def test_leaves_name_each_difference_with_both_values() -> None:
-    found = {describe_place(leaf.tokens): (leaf.before, leaf.after) for leaf in leaves(DELTA)}
+    found = {format_pointer(address_of(leaf.tokens)): (leaf.before, leaf.after) for leaf in leaves(DELTA)}
     containers = "/spec/template/spec/containers"
     assert found == {
         f"{containers}/[name=log]": (container("log"), MISSING),

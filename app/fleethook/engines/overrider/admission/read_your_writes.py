@@ -32,7 +32,6 @@ from fleethook.engines.overrider.admission.evidence import Doubts, ReviewedWorkl
 from fleethook.engines.overrider.admission.update_comparison import changes_overrider
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import (
-    SUBJECT_KINDS,
     Binding,
     overriders_of,
     select_overriders,
@@ -43,7 +42,7 @@ from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import cluster_of
-from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
+from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
 from fleethook.work.slice_runner import Slices
 from fleethook.work.slices import Sliced, run_until_pause
 

@@ -9,14 +9,14 @@ from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.pool_rules import SubjectPools
 from fleethook.engines.overrider.rules.validation import check_fit, check_rules, pools_to_check
-from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS, overriders_of
+from fleethook.engines.overrider.subject.binding import overriders_of
 from fleethook.engines.overrider.subject.pools import NodePools
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
-from fleethook.model.openyurt import API_VERSION, SUBJECT_VERSIONS
+from fleethook.model.openyurt import API_VERSION, SUBJECT_KINDS, SUBJECT_VERSIONS
 from fleethook.work.slices import Slice, Sliced, run_at_once
 
 Policy = Literal["warn", "refuse"]

@@ -44,10 +44,11 @@ from fleethook.engines.overrider.convert.conversion import (
 )
 from fleethook.engines.overrider.convert.remarks import Remark
 from fleethook.engines.overrider.preview.manifest_kinds import check_kind
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT, SUBJECT_KINDS
+from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.subject.unreached_workloads import find_orphans
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
+from fleethook.model.openyurt import SUBJECT_KINDS
 
 _WORKLOAD_KINDS: Final[frozenset[GroupKind]] = frozenset(resource.group_kind for resource in WORKLOADS)
 

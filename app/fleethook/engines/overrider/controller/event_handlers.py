@@ -6,10 +6,10 @@ from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.controller.subject_state import find_overriders
 from fleethook.engines.overrider.controller.workloads import Change, Workloads
 from fleethook.engines.overrider.openyurt.owner_waits import OwnerWaits
-from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS, Binding, find_binding
+from fleethook.engines.overrider.subject.binding import Binding, find_binding
 from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools, same_input
 from fleethook.model.json import JSON, JSONObject
-from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
+from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
 from fleethook.work.queue import WorkQueue
 from fleethook.work.scheduler import Scheduler
 

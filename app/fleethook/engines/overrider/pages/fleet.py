@@ -10,12 +10,12 @@ from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.cluster.store.store import PartialObject
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.preview.preview import Cell
-from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS, WORKLOAD_INDEXES, overriders_of, pool_of
+from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES, overriders_of, pool_of
 from fleethook.engines.overrider.subject.pools import pools_of_subject
 from fleethook.engines.overrider.subject.subject_parts import workload_kinds
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
-from fleethook.model.openyurt import YURT_APP_OVERRIDER
+from fleethook.model.openyurt import SUBJECT_KINDS, YURT_APP_OVERRIDER
 from fleethook.work.slices import Sliced
 
 # Selecting among 5,000 NodePools takes some milliseconds, and reading the topology of 50 pools 20 µs.

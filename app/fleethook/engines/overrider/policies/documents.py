@@ -26,9 +26,8 @@ from fleethook.engines.overrider.policies.compilation import (
     PLACES_ANNOTATION,
 )
 from fleethook.engines.overrider.policies.form import OLD_EXPRESSION, Form
-from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS
 from fleethook.model.json import JSONObject, as_object
-from fleethook.model.openyurt import POOL_NAME_LABEL, RENDERED_ANNOTATION
+from fleethook.model.openyurt import POOL_NAME_LABEL, RENDERED_ANNOTATION, SUBJECT_KINDS
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _RESOURCES: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets"}

@@ -20,11 +20,10 @@ from fleethook.engines.overrider.rules.finding import Finding, Level
 from fleethook.engines.overrider.rules.pool_rules import check_tweak_pools, knows_node_pools, selects_node_pools
 from fleethook.engines.overrider.rules.subject_rules import check_subject, check_workloads
 from fleethook.engines.overrider.rules.validation import check_overrider, check_overrider_in_slices
-from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS
 from fleethook.engines.overrider.subject.pools import listed_pools
 from fleethook.engines.overrider.subject.subject_parts import is_v1beta1
 from fleethook.model.json import JSONObject
-from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
+from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
 from fleethook.work.slices import Sliced
 
 _UNIQUE_KINDS: Final = frozenset({YURT_APP_OVERRIDER, NODE_POOL, *SUBJECT_KINDS})

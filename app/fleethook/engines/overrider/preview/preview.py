@@ -9,11 +9,12 @@ from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.delta import leaves
 from fleethook.engines.overrider.render.render import render_with
-from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS, overriders_of
+from fleethook.engines.overrider.subject.binding import overriders_of
 from fleethook.engines.overrider.subject.pools import pools_of_subject
 from fleethook.engines.overrider.subject.subject_parts import workload_kinds
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
+from fleethook.model.openyurt import SUBJECT_KINDS
 from fleethook.patch import identical
 
 

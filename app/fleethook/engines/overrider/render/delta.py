@@ -284,11 +284,6 @@ def address_of(tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> tup
     return tuple(address)
 
 
-def describe_place(tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> str:
-    """Return a path in which elements have names: ``/spec/template/spec/containers/[name=app]/image``."""
-    return format_pointer(address_of(tokens, schema))
-
-
 def name_tokens(document: JSON, pointer: str, schema: MergeSchema = WORKLOAD) -> tuple[Token, ...]:
     """Return a JSON pointer with elements by identity, up to the first token that the document does not have."""
     tokens: list[Token] = []

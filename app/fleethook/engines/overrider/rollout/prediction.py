@@ -17,7 +17,7 @@ from fleethook.engines.overrider.render.render import RenderTarget, keep_replica
 from fleethook.engines.overrider.render.undo import remembered
 from fleethook.engines.overrider.rollout.effect import Effect, classify, find_changes, replicas_of, subtract
 from fleethook.engines.overrider.rollout.owner_write import OwnerEdit, is_written, owns_by_label, write
-from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS, Owner, find_owner, overriders_of, subject_of
+from fleethook.engines.overrider.subject.binding import Owner, find_owner, overriders_of, subject_of
 from fleethook.engines.overrider.subject.pools import pools_of_subject
 from fleethook.engines.overrider.subject.subject_parts import (
     depends_on_node_pools,
@@ -28,7 +28,14 @@ from fleethook.engines.overrider.subject.subject_parts import (
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
-from fleethook.model.openyurt import GROUP, NODE_POOL, POOL_NAME_LABEL, YURT_APP_DAEMON, YURT_APP_OVERRIDER
+from fleethook.model.openyurt import (
+    GROUP,
+    NODE_POOL,
+    POOL_NAME_LABEL,
+    SUBJECT_KINDS,
+    YURT_APP_DAEMON,
+    YURT_APP_OVERRIDER,
+)
 from fleethook.patch import apply
 from fleethook.work.slices import Sliced, run_at_once
 

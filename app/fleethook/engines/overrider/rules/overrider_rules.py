@@ -25,11 +25,10 @@ from fleethook.engines.overrider.rules.value_shapes import (
     quote_advice,
     type_name,
 )
-from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS
 from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, count_values
-from fleethook.model.openyurt import GROUP, SUBJECT_VERSIONS, VERSION, VERSION_V1BETA1
+from fleethook.model.openyurt import GROUP, SUBJECT_KINDS, SUBJECT_VERSIONS, VERSION, VERSION_V1BETA1
 from fleethook.model.selectors import validate_selector
 
 # Checking the name of a node pool takes some 0.5 µs, an item or a patch 30 µs.

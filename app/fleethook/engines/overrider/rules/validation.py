@@ -17,12 +17,12 @@ from fleethook.engines.overrider.rules.pool_rules import (
     known_pools,
 )
 from fleethook.engines.overrider.rules.subject_rules import check_template
-from fleethook.engines.overrider.subject.binding import SUBJECT_KINDS, overriders_of, subject_of
+from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
 from fleethook.engines.overrider.subject.pools import NodePoolView
 from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
-from fleethook.model.openyurt import GROUP
+from fleethook.model.openyurt import GROUP, SUBJECT_KINDS
 from fleethook.work.slices import Pauses, Slice, Sliced, run_at_once
 
 # Comparing a name with more names than these takes too long for a suggestion.

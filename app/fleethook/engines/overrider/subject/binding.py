@@ -18,8 +18,6 @@ from fleethook.model.openyurt import (
     YURT_APP_OVERRIDER,
 )
 
-__all__ = ["SUBJECT_KINDS", "Owner", "find_owner", "find_owner_in"]
-
 # Precomputed, because every change of a workload needs several look-ups.
 _OWNER_KINDS: Final = {
     (f"{kind.group}/{version}", kind.kind): kind for kind, versions in SUBJECT_VERSIONS.items() for version in versions

@@ -18,6 +18,7 @@ from fleethook.engines.overrider.subject.subject_parts import tweaks_of
 from fleethook.engines.overrider.template.pool_template import (
     PoolTemplate,
     SubjectError,
+    list_objects,
     members_of,
     seed,
     shape_problem,
@@ -57,7 +58,7 @@ def apply_tweaks(
     tweaks = [(number, dict(as_object(as_object(tweaks_of(subject)[number]).get("tweaks")))) for number in numbers]
     for _, tweak in tweaks:
         workload = _set_replicas(workload, tweak.get("replicas"))
-        for image in _list_objects(tweak.get("containerImages")):
+        for image in list_objects(tweak.get("containerImages")):
             workload = _set_image(workload, image)
     fields, operations = _list_operations(tweaks, pool)
     return _apply_patches(workload, fields, operations, kind=kind) if operations else workload
@@ -91,7 +92,7 @@ def _list_operations(tweaks: Sequence[tuple[int, JSONObject]], pool: str) -> tup
     """Return the operations of all patches, and the field path of each."""
     fields, operations = [], []
     for number, tweak in tweaks:
-        for position, patch in enumerate(_list_objects(tweak.get("patches"))):
+        for position, patch in enumerate(list_objects(tweak.get("patches"))):
             fields.append(f"{_TWEAKS}[{number}].tweaks.patches[{position}]")
             value = _fill_pool(patch.get("value"), pool)
             operations.append({"op": patch.get("operation"), "path": patch.get("path"), "value": value})
@@ -123,10 +124,6 @@ def _apply_patches(
         raise SubjectError(f"{field} does not fit the template: {error}") from error
     except DecodeError as error:
         raise SubjectError(f"{_TWEAKS}: the patched workload is not valid: {error}") from error
-
-
-def _list_objects(value: JSON) -> list[JSONObject]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 _DEFAULT_REPLICAS = 1

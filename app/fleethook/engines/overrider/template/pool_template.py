@@ -9,7 +9,7 @@ from fleethook.engines.overrider.entries.value_marks import POOL_MARK, REPLICAS_
 from fleethook.engines.overrider.render.undo import RESERVED_PREFIX
 from fleethook.model.formats.names import is_dns1123_subdomain
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
 from fleethook.model.openyurt import POOL_NAME_LABEL
 
@@ -61,6 +61,11 @@ def without_reserved(values: JSON) -> JSONObject:
 def members_of(value: JSON) -> Mapping[str, JSON]:
     """Return an object without null members; an empty object for a value of another type."""
     return as_object(_remove_nulls(value))
+
+
+def list_objects(value: JSON) -> tuple[JSONObject, ...]:
+    """Return the objects in a list, none for a value of another type."""
+    return tuple(element for _, element in enumerate_objects(value))
 
 
 def seed(group_kind: GroupKind, subject: JSONObject, *, kind: str, pool: str) -> JSONObject:

@@ -26,6 +26,7 @@ from fleethook.engines.overrider.template.pool_template import (
     PoolSettings,
     PoolTemplate,
     SubjectError,
+    list_objects,
     members_of,
     shape_problem,
     without_create_only,
@@ -143,8 +144,8 @@ def _build_set_template(named: JSONObject, *, spec: Mapping[str, JSON], config: 
     return PoolTemplate(
         named=named,
         named_on_update=without_create_only(named),
-        expressions=_list_objects(term.get("matchExpressions")),
-        tolerations=_list_objects(config.get("tolerations")),
+        expressions=list_objects(term.get("matchExpressions")),
+        tolerations=list_objects(config.get("tolerations")),
         dropped_affinity=None,
         pool_patch=patch if isinstance(patch, dict) else None,
     )
@@ -168,7 +169,7 @@ def _build_daemon_template(named: JSONObject, *, node_pool: JSONObject | None, p
         if not pod_spec["affinity"]:
             del pod_spec["affinity"]
     named["spec"]["template"] = {**named["spec"]["template"], "spec": pod_spec}
-    taints = _list_objects(as_object(as_object(node_pool or {}).get("spec")).get("taints"))
+    taints = list_objects(as_object(as_object(node_pool or {}).get("spec")).get("taints"))
     return PoolTemplate(
         named=named,
         named_on_update=without_create_only(named),
@@ -183,10 +184,6 @@ def tolerate(taint: JSONObject) -> JSONObject:
     """Return the toleration of ``taint`` for any value of the taint."""
     toleration = {"key": taint.get("key", ""), "operator": "Exists"}
     return {**toleration, "effect": taint["effect"]} if taint.get("effect") else toleration
-
-
-def _list_objects(value: JSON) -> tuple[JSONObject, ...]:
-    return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
 
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -256,7 +253,7 @@ def _add_affinity(pod_spec: JSONObject, template: PoolTemplate) -> JSONObject:
 def _merge_required(required: JSON, template: PoolTemplate) -> JSON:
     if template.dropped_affinity is not None and required == template.dropped_affinity:
         return None
-    terms = _list_objects(as_object(required).get("nodeSelectorTerms"))
+    terms = list_objects(as_object(required).get("nodeSelectorTerms"))
     terms = tuple(term for term in terms if term.get("matchExpressions") or term.get("matchFields"))
     if template.expressions:
         terms = tuple(_add_expressions(term, template.expressions) for term in terms or ({},))
