@@ -348,8 +348,7 @@ class Informer:
             **self.resource.selectors,
         }
         received = False
-        path = self._lister.path(self.resource)
-        async with self._reader.lines(path, query=query, idle=_IDLE_SECONDS) as lines:
+        async with self._reader.lines(self._lister.path(self.resource), query=query, idle=_IDLE_SECONDS) as lines:
             self._set_heard()
             self._clear_problem()
             handled = 0
