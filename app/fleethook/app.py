@@ -21,7 +21,7 @@ from fleethook.cluster.store.source_state import PartState, Source
 from fleethook.cluster.store.store import Index
 from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.lifetime import follow_cluster, follow_manifests, run_in_background, settle_garbage_collector
-from fleethook.outbound.failure_log import log_loop_error
+from fleethook.outbound.connection_errors import log_loop_error
 from fleethook.server.engine_server import EngineServer, Replay, ServerContext
 from fleethook.server.health import Check, health_routes
 from fleethook.server.logs.logs import LogSink, write_line

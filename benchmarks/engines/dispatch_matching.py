@@ -6,8 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, RESOURCES, SIZES, Case, World, cases
-from fleethook.engines.dispatch.call.audit import Audit
-from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.call.call import Audit, Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.match.should_call import CallDecider
 from fleethook.lifetime import settle_garbage_collector

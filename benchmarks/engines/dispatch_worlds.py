@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.convert.converter import ObjectConverter
+from fleethook.engines.dispatch.converter import ObjectConverter
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
-from fleethook.engines.dispatch.hooks.configurations import Configurations
-from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
+from fleethook.engines.dispatch.hooks.hook_index import Configurations, RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import EVERY
 from fleethook.engines.dispatch.match.rules import match_rules
-from fleethook.engines.dispatch.owner.schema_owner import INDEXES
+from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.outbound.client import HookClient
 from fleethook.work.fair_turns import Work
 from fleethook.work.immediate_steps import Steps
@@ -148,7 +147,7 @@ class Scan:
 
 
 class Scanned:
-    """The same hooks for every cluster, in the place of `fleethook.engines.dispatch.hooks.configurations.Configurations`."""
+    """The same hooks for every cluster, in the place of `fleethook.engines.dispatch.hooks.hook_index.Configurations`."""
 
     def __init__(self, hooks: Sequence[Any]) -> None:
         self._scan = Scan(hooks)

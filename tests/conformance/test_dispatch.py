@@ -13,22 +13,24 @@ from typing import Any, ClassVar
 import pytest
 from aiohttp import web
 
-from fleethook.engines.dispatch.call.audit import Audit
-from fleethook.engines.dispatch.call.call import Deadline, WebhookCaller
-from fleethook.engines.dispatch.call.mutating_phase import MutatingPhase
+from fleethook.engines.dispatch.call.call import Audit, Deadline, WebhookCaller
 from fleethook.engines.dispatch.call.patching import Patcher
-from fleethook.engines.dispatch.call.validating_phase import run_validating_phase
+from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating_phase
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.factory import build_dispatcher
 from fleethook.engines.dispatch.hooks.hook_index import HookIndex
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.match.attributes import build_attributes, restore_annotation
-from fleethook.engines.dispatch.match.condition_compiler import Compiler
 from fleethook.engines.dispatch.match.condition_evaluator import ConditionEvaluator
-from fleethook.engines.dispatch.match.match import NamespaceLabels, build_rule_attributes, read_labels
-from fleethook.engines.dispatch.match.should_call import RequestContext
-from fleethook.engines.dispatch.owner.schema_owner import find_owner
+from fleethook.engines.dispatch.match.match_conditions import Compiler
+from fleethook.engines.dispatch.match.should_call import (
+    NamespaceLabels,
+    RequestContext,
+    build_rule_attributes,
+    read_labels,
+)
 from fleethook.engines.dispatch.request_limits import RequestLimits
+from fleethook.engines.dispatch.schema_owner import find_owner
 from fleethook.model.gvk import parse_api_version
 from fleethook.outbound.client import HookClient
 from fleethook.server.reviews.deadline import find_budget
@@ -276,7 +278,7 @@ async def test_reinvocation(case: dict[str, Any], server: Webhooks, client: Hook
 
 @cases("kcp_owner_resolution")
 def test_owner_resolution(case: dict[str, Any]) -> None:
-    """By kcp's own rules; tests/engines/dispatch/owner/test_schema_owner.py has the cases that fleethook refuses."""
+    """By kcp's own rules; tests/engines/dispatch/test_schema_owner.py has the cases that fleethook refuses."""
     documents = []
     for one in case["bindings"]:
         made = binding(case["consumer"], "", name=one["name"])

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from fleethook.cel import AccessDecision, AccessQuestion, Activation, compile_condition
+from fleethook.engines.dispatch.configuration_validation import condition_problems
 from fleethook.engines.dispatch.match.match_conditions import Condition, ConditionsVerdict, evaluate_conditions
-from fleethook.engines.dispatch.validation.match_conditions import condition_problems
 
 SUITES: Final = yaml.safe_load((Path(__file__).parent / "dispatch_conditions.yaml").read_text())["suites"]
 INTEGRATION: Final = SUITES["match_conditions_integration"]["cases"]

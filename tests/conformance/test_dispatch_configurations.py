@@ -8,14 +8,14 @@ import yaml
 
 from fleethook.cel.evaluation import ExpressionError
 from fleethook.cel.program import compile_condition
-from fleethook.engines.dispatch.hooks.hook_defaults import MUTATING, VALIDATING, set_defaults
-from fleethook.engines.dispatch.validation.configuration import configuration_problems
+from fleethook.engines.dispatch.configuration_validation import configuration_problems
+from fleethook.engines.dispatch.hooks.hooks import MUTATING, VALIDATING, set_defaults
 
 _DATA: Final = yaml.safe_load((Path(__file__).parent / "dispatch_configurations.yaml").read_text())
 _TEXTS: Final = {
     expression: f'Invalid value: "{expression}": {text}' for expression, text in _DATA["expressions"].items()
 }
-CASES: Final = [(kind, case) for case in _DATA["cases"] for kind in case.get("kinds", (MUTATING, VALIDATING))]
+CASES: Final = [(kind, case) for case in _DATA["cases"] for kind in case.get("kinds", (MUTATING.kind, VALIDATING.kind))]
 
 _NO_NAME: Final = ["webhooks[0].clientConfig.service.name", "Required value"]
 _NO_NAMESPACE: Final = ["webhooks[0].clientConfig.service.namespace", "Required value"]

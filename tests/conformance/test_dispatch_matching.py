@@ -12,16 +12,16 @@ from fleethook.engines.dispatch.call.admission_review import (
     ReviewError,
     build_review,
     choose_review_version,
+    limit_warnings,
     parse_response,
 )
-from fleethook.engines.dispatch.call.audit import Audit
-from fleethook.engines.dispatch.call.client_warnings import limit_warnings
+from fleethook.engines.dispatch.call.call import Audit
 from fleethook.engines.dispatch.dispatch_errors import denial
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.match.attributes import build_attributes
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.match import NamespaceLabels, match_namespace, match_object
 from fleethook.engines.dispatch.match.rules import Invocation, RuleAttributes, compare_fields, match_rules
+from fleethook.engines.dispatch.match.should_call import NamespaceLabels, match_namespace, match_object
 from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.outbound.breaker import MAX_FAILURES
 from fleethook.outbound.call_errors import NotCalledError
+from fleethook.outbound.call_limits import MAX_FAILURES
 from fleethook.outbound.client import HookClient, Parties
 from tests.faults.webhook_calls import LONG, Resolver, catch_call_error, check_next_call, endpoint
 from tests.hook_server import RawHook, http, respond, run_raw_hook

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from fleethook.outbound.call_slots import Quotas
+from fleethook.outbound.call_limits import Quotas
 from fleethook.outbound.client import RESPONSE_LIMIT, CallError, HookClient, Parties
 from fleethook.outbound.endpoint import Endpoint
 from tests.faults.webhook_calls import LONG, SHORT, Resolver, catch_call_error, check_next_call, endpoint

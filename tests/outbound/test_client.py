@@ -6,9 +6,8 @@ import resource
 
 import pytest
 
-from fleethook.outbound.breaker import MAX_FAILURES
 from fleethook.outbound.call_errors import NotCalledError, OverloadedError
-from fleethook.outbound.call_slots import Quotas
+from fleethook.outbound.call_limits import MAX_FAILURES, Quotas
 from fleethook.outbound.client import HookClient, Parties, called_url
 from fleethook.outbound.endpoint import Endpoint
 from tests.faults.webhook_calls import catch_call_error, endpoint

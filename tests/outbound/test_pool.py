@@ -19,9 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fleethook.outbound.client import HookClient, Parties
-from fleethook.outbound.endpoint import Endpoint
+from fleethook.outbound.endpoint import Credential, Endpoint
 from fleethook.outbound.pool import PoolKey, Pools
-from fleethook.outbound.tls.credential import Credential
 from tests.faults.webhook_calls import LONG, catch_call_error, endpoint
 from tests.hook_server import RawHook, tls
 

@@ -10,7 +10,7 @@ from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.cluster.store.store import PARTIAL_KINDS, Stored
 from fleethook.console.context import ConsoleContext
 from fleethook.engines.dispatch.lint.lint import lint
-from fleethook.engines.dispatch.owner.schema_owner import INDEXES
+from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.engines.overrider.preview.manifest_findings import check_documents
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind

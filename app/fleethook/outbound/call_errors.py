@@ -35,7 +35,7 @@ class OverloadedError(NotCalledError):
     """This server had no capacity for the call: neither a failure of the webhook nor a verdict.
 
     Attributes:
-        limit: The exhausted quota, a field of `fleethook.outbound.call_slots.Quotas`; ``""`` for a limit of the system.
+        limit: The exhausted quota, a field of `fleethook.outbound.call_limits.Quotas`, or ``""`` for the system's.
     """
 
     def __init__(self, reason: str, *, limit: str) -> None:

@@ -13,17 +13,12 @@ from yarl import URL
 
 from fleethook.model.formats.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.outbound.addresses import refuse_private_number
-from fleethook.outbound.body import SingleWriteBody
-from fleethook.outbound.breaker import Breakers, Evidence
 from fleethook.outbound.call_errors import CallError, NotCalledError, OverloadedError, escaped, posting, quoted
-from fleethook.outbound.call_slots import CallSlots, FullError, Quotas
-from fleethook.outbound.endpoint import Endpoint
-from fleethook.outbound.error_text import describe_error, private_address_in
-from fleethook.outbound.failure_log import FailureLog
+from fleethook.outbound.call_limits import Breakers, CallSlots, Evidence, FullError, Quotas
+from fleethook.outbound.connection_errors import FailureLog, describe_error, private_address_in
+from fleethook.outbound.endpoint import Credential, Endpoint
+from fleethook.outbound.http_exchange import MAX_RETRIES, SingleWriteBody, discard, read_response, retry_after
 from fleethook.outbound.pool import PoolKey, Pools
-from fleethook.outbound.response import read_response
-from fleethook.outbound.retry import MAX_RETRIES, discard, retry_after
-from fleethook.outbound.tls.credential import Credential
 from fleethook.outbound.tls.trust import TrustError, load_roots
 from fleethook.tracing.spans import propagated_headers
 
@@ -88,9 +83,9 @@ class _Call(NamedTuple):
 class HookClient:
     """Holds connections, quotas and breakers. Use it as an asynchronous context manager, or close it.
 
-    A request is retried only if the webhook asks for it (`fleethook.outbound.retry`). Without a response, the webhook
-    may have acted on the request, and Go's client retries a POST only if none of it was written. The client detects
-    idle connections that the server has closed before it writes (`fleethook.outbound.pool`).
+    A request is retried only if the webhook asks for it (`fleethook.outbound.http_exchange`). Without a response, the
+    webhook may have acted on the request, and Go's client retries a POST only if none of it was written. The client
+    detects idle connections that the server has closed before it writes (`fleethook.outbound.pool`).
 
     Attributes:
         slots: The calls in flight.

@@ -1,6 +1,6 @@
 """Connection pools for webhooks, separate for each owner, origin, CA bundle and credential.
 
-`fleethook.outbound.call_slots` limits the number of connections, because each call uses one.
+`fleethook.outbound.call_limits` limits the number of connections, because each call uses one.
 """
 
 import asyncio
@@ -20,9 +20,8 @@ from aiohttp.http_parser import RawResponseMessage
 
 from fleethook.fairness.cache import FairCache
 from fleethook.model.formats.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
-from fleethook.outbound.addresses import public_socket
-from fleethook.outbound.resolver import SharedResolver
-from fleethook.outbound.tls.credential import Credential
+from fleethook.outbound.addresses import SharedResolver, public_socket
+from fleethook.outbound.endpoint import Credential
 from fleethook.outbound.tls.trust import CallContext, HeavyError, UntrustedError, load_roots
 
 MAX_POOLS: Final = 1_000

@@ -18,7 +18,7 @@ from fleethook.console.users.remote_access import (
     find_certificate_user,
     read_certificate_user,
 )
-from fleethook.engines.dispatch.review.token_review import TOKEN_REVIEWS
+from fleethook.engines.dispatch.call.live_lookups import TOKEN_REVIEWS
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET
 from tests.console.reviews_of_access import TOKEN, Apiserver

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.outbound.breaker import MAX_FAILURES
+from fleethook.outbound.call_limits import MAX_FAILURES
 from fleethook.outbound.client import CallError, Parties
 from tests.engines.dispatch.builders import binding, configuration, export, request_of, review, store_of
 from tests.engines.dispatch.conftest import Front

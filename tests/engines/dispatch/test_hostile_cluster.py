@@ -14,7 +14,7 @@ from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.explain import explain
 from fleethook.engines.dispatch.hooks.hooks import Phase
-from fleethook.engines.dispatch.owner.workspace_paths import resolve
+from fleethook.engines.dispatch.schema_owner import resolve
 from tests.engines.dispatch.builders import in_cluster, logical_cluster, request_of, store_of, workspace
 from tests.engines.dispatch.worlds import CLUSTERS, RESOURCES, World, clusters, reviews, worlds
 from tests.hypothesis_profiles import examples

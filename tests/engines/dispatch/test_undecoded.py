@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fleethook.engines.dispatch import dispatcher
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
-from fleethook.engines.dispatch.hooks.configurations import Configurations
+from fleethook.engines.dispatch.hooks.hook_index import Configurations
 from fleethook.engines.dispatch.hooks.hooks import PHASES, Phase
 from fleethook.engines.dispatch.match.attributes import can_stay_undecoded
 from fleethook.model.admission import AdmissionRequest

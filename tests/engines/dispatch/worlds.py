@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.admission_review import WebhookResponse
 from fleethook.engines.dispatch.call.call import Deadline
-from fleethook.engines.dispatch.convert.converter import ObjectConverter
+from fleethook.engines.dispatch.converter import ObjectConverter
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
-from fleethook.engines.dispatch.hooks.configurations import Configurations
-from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
+from fleethook.engines.dispatch.hooks.hook_index import Configurations, RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import Phase
 from fleethook.engines.dispatch.match.attributes import Attributes
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent

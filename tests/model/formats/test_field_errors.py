@@ -8,9 +8,9 @@ import pytest
 
 from fleethook.engines.crds.instance.tarball_validation import find_problems as karmada_problems
 from fleethook.engines.crds.instance.tarball_validation import find_warnings
-from fleethook.engines.dispatch.call.client_warnings import limit_warnings as warnings_to_client
-from fleethook.engines.dispatch.validation import configuration
-from fleethook.engines.dispatch.validation.rules import resource_problems
+from fleethook.engines.dispatch import configuration_validation as configuration
+from fleethook.engines.dispatch.call.admission_review import limit_warnings as warnings_to_client
+from fleethook.engines.dispatch.configuration_validation import resource_problems
 from fleethook.engines.interpret.hooks.hook_configuration_admission import refuse_problems
 from fleethook.engines.interpret.hooks.hook_validation import problems as hook_problems
 from fleethook.engines.interpret.review.answer_validation import validate_answer

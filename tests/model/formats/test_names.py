@@ -3,7 +3,7 @@
 import pytest
 
 from fleethook.model.formats.names import is_dns1123_label, is_dns1123_subdomain, label_key_problem, label_value_problem
-from tests.engines.dispatch.validation.builders import MISTYPED, configuration, find_errors, webhook
+from tests.engines.dispatch.configuration_builders import MISTYPED, find_errors, valid_webhook, webhook_configuration
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_label_values_may_be_empty_and_have_63_characters() -> None:
 def test_requirements_of_wrong_types_are_errors() -> None:
     requirement = {"key": 1, "operator": 2, "values": 3}
     place = "webhooks[0].objectSelector.matchExpressions[0]"
-    assert find_errors(configuration(webhook(objectSelector={"matchExpressions": [requirement]}))) == [
+    assert find_errors(webhook_configuration(valid_webhook(objectSelector={"matchExpressions": [requirement]}))) == [
         (f"{place}.values", f"{MISTYPED}a list"),
         (f"{place}.operator", f"{MISTYPED}a string"),
         (f"{place}.key", f"{MISTYPED}a string"),

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from fleethook.outbound.call_errors import OverloadedError
-from fleethook.outbound.call_slots import Quotas
+from fleethook.outbound.call_limits import Quotas
 from fleethook.outbound.client import HookClient
 from fleethook.server.metrics.call_metrics import CallSlots
 from tests.faults.webhook_calls import endpoint

@@ -18,9 +18,9 @@ from typing import Any, Final
 from cryptography import x509
 
 from fleethook.cluster.certificates.certificate_files import CertificateError, CertificateFiles
+from fleethook.outbound.endpoint import as_file
 from fleethook.outbound.tls.certificate_chain import Roots, verify_client
 from fleethook.outbound.tls.certificate_der import CertificateError as VerificationError
-from fleethook.outbound.tls.credential import as_file
 from fleethook.outbound.tls.trust import decode_pem
 
 _log: Final = logging.getLogger(__name__)

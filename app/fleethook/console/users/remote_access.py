@@ -20,20 +20,21 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from fleethook.cel.evaluation import AccessQuestion
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.console.users.access import AccessError, User
-from fleethook.engines.dispatch.call.live_lookups import Post, build_access_review
-from fleethook.engines.dispatch.review.access import bearer_token
-from fleethook.engines.dispatch.review.token_review import (
+from fleethook.engines.dispatch.call.live_lookups import (
     ACCESS_REVIEWS,
     REVIEW_SECONDS,
     TOKEN_REVIEWS,
+    Post,
+    build_access_review,
     build_token_review,
     is_allowed,
     read_reviewed_user,
 )
+from fleethook.engines.dispatch.review.access import bearer_token
 from fleethook.fairness.expiring_cache import ExpiringCache
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
-from fleethook.outbound.call_slots import CallSlots, FullError, Quotas
+from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
 
 EXTENSION: Final = "fleethook.console-user"
 """The ASGI extension with the user of a client certificate: its member ``user`` is a `User`."""

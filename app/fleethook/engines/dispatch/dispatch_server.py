@@ -10,22 +10,21 @@ from prometheus_client.registry import Collector
 from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.kubernetes.resources import DISPATCHING, WORKSPACES
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.engines.dispatch.credentials.reloader import Credentials
+from fleethook.engines.dispatch.configuration_review import ConfigurationValidator
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.factory import build_dispatcher
 from fleethook.engines.dispatch.hooks.own_endpoints import Address, OwnEndpoints, list_own_addresses
 from fleethook.engines.dispatch.recorded_dispatch import answer_from_records, call_without_effects
 from fleethook.engines.dispatch.request_limits import RequestLimits
-from fleethook.engines.dispatch.review.access import ClusterAccess, is_open, log_access, needed_credentials
+from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_open, log_access, needed_credentials
 from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext
-from fleethook.engines.dispatch.review.tokens import Tokens
 from fleethook.engines.dispatch.routes import dispatch_routes
-from fleethook.engines.dispatch.validation.validator import ConfigurationValidator
+from fleethook.engines.dispatch.webhook_credentials import Credentials
 from fleethook.fairness.slots import Limits, Slots
 from fleethook.model.formats.fixed_addresses import parse_fixed_addresses
-from fleethook.outbound.call_slots import Quotas
+from fleethook.outbound.call_limits import Quotas
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.hops import OUTGOING
 from fleethook.server.callers import NamedCallers

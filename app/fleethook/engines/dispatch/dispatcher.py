@@ -7,16 +7,13 @@ import msgspec
 
 from fleethook.cel.evaluation import AccessDecision, AccessQuestion
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.call.audit import Audit
-from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.call.admission_review import limit_warnings
+from fleethook.engines.dispatch.call.call import Audit, Deadline
 from fleethook.engines.dispatch.call.call_trace import CallTrace
-from fleethook.engines.dispatch.call.client_warnings import limit_warnings
-from fleethook.engines.dispatch.call.mutating_phase import MutatingPhase
 from fleethook.engines.dispatch.call.patching import Patcher
-from fleethook.engines.dispatch.call.validating_phase import run_validating_phase
+from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating_phase
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
-from fleethook.engines.dispatch.hooks.configurations import Configurations
-from fleethook.engines.dispatch.hooks.hook_index import HookIndex, RelevantHook
+from fleethook.engines.dispatch.hooks.hook_index import Configurations, HookIndex, RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import Hook, Phase
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
 from fleethook.engines.dispatch.match.attributes import (
@@ -26,19 +23,20 @@ from fleethook.engines.dispatch.match.attributes import (
     can_stay_undecoded,
     read_claimed_cluster,
 )
-from fleethook.engines.dispatch.match.condition_compiler import Compiler
 from fleethook.engines.dispatch.match.condition_evaluator import ConditionEvaluator
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_equivalents
-from fleethook.engines.dispatch.match.match import (
+from fleethook.engines.dispatch.match.match_conditions import Compiler
+from fleethook.engines.dispatch.match.should_call import (
+    CallWebhook,
     NamespaceLabels,
+    RequestContext,
     build_rule_attributes,
     is_exempt,
     needs_namespace,
     read_labels,
 )
-from fleethook.engines.dispatch.match.should_call import CallWebhook, RequestContext
-from fleethook.engines.dispatch.owner.schema_owner import Ownership, find_owner
 from fleethook.engines.dispatch.request_limits import Authorizer, RequestLimits
+from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
 from fleethook.model.asked_calls import AskedCall
 from fleethook.model.gvk import GroupKind, GroupVersionKind
@@ -133,11 +131,11 @@ class Dispatcher:
         """Initialize the dispatcher.
 
         Args:
-            store: The objects, indexed by `fleethook.engines.dispatch.owner.schema_owner.INDEXES`.
+            store: The objects, indexed by `fleethook.engines.dispatch.schema_owner.INDEXES`.
             configurations: The compiled webhooks.
             dependencies: The functions with which the dispatcher leaves the process.
             as_kcp: Decide like kcp if the owner of a schema is unknown
-                (`fleethook.engines.dispatch.owner.schema_owner`), and report only the first denial.
+                (`fleethook.engines.dispatch.schema_owner`), and report only the first denial.
             share: Limit a mutating webhook with failurePolicy Ignore to its share of the remaining time.
             limits: The limits of one request.
             traces: Return the calls that an answer depended on.
@@ -167,7 +165,7 @@ class Dispatcher:
             request: The review.
             cluster: The name of the consumer's logical cluster.
             phase: The admission phase.
-            vouched: As in `fleethook.engines.dispatch.owner.schema_owner.find_owner`.
+            vouched: As in `fleethook.engines.dispatch.schema_owner.find_owner`.
 
         Raises:
             msgspec.DecodeError: An object of the review is not JSON.
@@ -250,7 +248,7 @@ class Dispatcher:
             cluster: The name of the consumer's logical cluster.
             phase: The admission phase.
             deadline: The deadline of the request.
-            vouched: As in `fleethook.engines.dispatch.owner.schema_owner.find_owner`.
+            vouched: As in `fleethook.engines.dispatch.schema_owner.find_owner`.
 
         Raises:
             msgspec.DecodeError: An object of the review is not JSON.

@@ -11,7 +11,7 @@ ENGINE: Final = Engine(
     order=20,
     server=f"{_FOLDER}.dispatch_server:DispatchServer",
     resources=f"{_FOLDER}.dispatch_server:list_resources",
-    indexes=f"{_FOLDER}.owner.schema_owner:INDEXES",
+    indexes=f"{_FOLDER}.schema_owner:INDEXES",
     settings=f"{_FOLDER}.dispatch_settings:DispatchSettings",
     commands={
         "explain": EngineCommand(

@@ -6,16 +6,18 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.engines.dispatch.call.audit import Audit
-from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.call.call import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher, Target
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
 from fleethook.engines.dispatch.match.attributes import Attributes
-from fleethook.engines.dispatch.match.match import (
+from fleethook.engines.dispatch.match.rules import EquivalentIndex, Invocation, find_nearest_miss
+from fleethook.engines.dispatch.match.should_call import (
+    CallDecider,
     NamespaceLabels,
+    RequestContext,
     Stage,
     Verdict,
     build_rule_attributes,
@@ -24,8 +26,6 @@ from fleethook.engines.dispatch.match.match import (
     match_namespace,
     match_object,
 )
-from fleethook.engines.dispatch.match.rules import EquivalentIndex, Invocation, find_nearest_miss
-from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.work.slices import Pauses

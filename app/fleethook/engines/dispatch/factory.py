@@ -8,17 +8,16 @@ from fleethook.cluster.store import Store, StoreView
 from fleethook.engines.dispatch.call.call import Deadline, FindCredential, Observe, WebhookCaller
 from fleethook.engines.dispatch.call.call_trace import CallTrace
 from fleethook.engines.dispatch.call.live_lookups import LiveSource, Post, authorize, read_namespace
-from fleethook.engines.dispatch.convert.conversion_rules import ConversionError, convert
-from fleethook.engines.dispatch.convert.converter import ObjectConverter
+from fleethook.engines.dispatch.converter import ConversionError, ObjectConverter, convert
 from fleethook.engines.dispatch.dispatch_errors import internal
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher, Target
-from fleethook.engines.dispatch.hooks.configurations import Configurations
+from fleethook.engines.dispatch.hooks.hook_index import Configurations
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
 from fleethook.engines.dispatch.match.equivalent_resources import find_definition
 from fleethook.engines.dispatch.request_limits import RequestLimits
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON
-from fleethook.outbound.call_slots import CallSlots, Quotas
+from fleethook.outbound.call_limits import CallSlots, Quotas
 from fleethook.outbound.client import HookClient
 
 # Concurrent SubjectAccessReviews, for one logical cluster and for all. An apiserver answers one in 1 to 2 ms.
@@ -43,7 +42,7 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
     """Build a dispatcher.
 
     Args:
-        store: The objects, indexed by `fleethook.engines.dispatch.owner.schema_owner.INDEXES`.
+        store: The objects, indexed by `fleethook.engines.dispatch.schema_owner.INDEXES`.
         client: Calls webhooks.
         observe: Observes each call.
         post: Posts to the apiserver. Without it, conditions cannot ask the authorizer.

@@ -16,8 +16,7 @@ from fleethook.engines.dispatch.call.call_trace import (
     name_hook,
     name_question,
 )
-from fleethook.engines.dispatch.convert.conversion_rules import ConversionError, NeedsWebhook
-from fleethook.engines.dispatch.convert.converter import ObjectConverter
+from fleethook.engines.dispatch.converter import ConversionError, NeedsWebhook, ObjectConverter
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final, Self, cast
 
 from fleethook.model.json import decode_bytes
+from fleethook.outbound.endpoint import Credential
 from fleethook.outbound.tls.certificate import parse_certificate
 from fleethook.outbound.tls.certificate_chain import Roots, is_light, verify
 from fleethook.outbound.tls.certificate_der import CertificateError
-from fleethook.outbound.tls.credential import Credential
 
 # Creating a context with the system's authorities takes about 10 ms. One is cached for each client certificate.
 _MAX_CACHED_CONTEXTS: Final = 64

@@ -7,9 +7,9 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from fleethook.engines.dispatch.hooks.hooks import Phase
-from fleethook.outbound.breaker import MAX_FAILURES
-from fleethook.outbound.call_slots import Quotas
+from fleethook.engines.dispatch.call.call import Audit
+from fleethook.engines.dispatch.hooks.hooks import Phase, compile_hooks
+from fleethook.outbound.call_limits import MAX_FAILURES, Quotas
 from fleethook.outbound.client import HookClient
 from fleethook.server.metrics.call_metrics import CallSlots
 from fleethook.server.metrics.metrics import exposition
@@ -184,8 +184,38 @@ async def test_a_webhook_that_breaks_connections_has_one_line_in_the_log(
     store = store_of(configuration("ws2", "validating", broken))
     for _ in range(3):
         assert (await front.dispatch(store, review(), cluster="ws2", phase="validating")).response.allowed
-    (line,) = (one.getMessage() for one in caplog.records if one.name == "fleethook.outbound.failure_log")
+    (line,) = (one.getMessage() for one in caplog.records if one.name == "fleethook.outbound.connection_errors")
     assert line.startswith(
         'webhook "w.example.org" of logical cluster ws2 breaks its connections: Post "https://127.0.0.1:1/w'
     )
     assert line.endswith("connect: connection refused")
+
+
+def audited_hook(name: Any = "w.example.org") -> Any:
+    (made,) = compile_hooks("validating", "c", {"metadata": {"name": "config"}, "webhooks": [{"name": name}]})
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "kept"),
+    [
+        ("w.example.org", "decision", True),
+        ("w.example.org", "with space", False),
+        ("w.example.org", "a/b", False),
+        ("w.example.org", "x" * 64, False),
+        ("Upper.example.org", "decision", False),
+        ("", "decision", False),
+    ],
+)
+def test_audit_annotations_must_be_qualified_names(name: Any, key: Any, kept: Any) -> None:
+    audit = Audit()
+    audit.record_annotations(audited_hook(name), {key: "v"})
+    assert audit.annotations == ({f"{name}/{key}": "v"} if kept else {})
+    assert audit.dropped == ([] if kept else [f"{name}/{key}"])
+
+
+def test_the_first_value_of_an_audit_annotation_is_kept() -> None:
+    audit = Audit()
+    audit.record_annotations(audited_hook(), {"k": "first"})
+    audit.record_annotations(audited_hook(), {"k": "second"})
+    assert audit.annotations == {"w.example.org/k": "first"}

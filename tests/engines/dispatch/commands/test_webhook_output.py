@@ -4,9 +4,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from fleethook.engines.dispatch.commands.trial import Trial
 from fleethook.engines.dispatch.commands.webhook_output import MAX_SHOWN, Output, TriedWebhook, print_results
 from fleethook.engines.dispatch.review.request_plan import InputDocument, PlannedRequest
-from fleethook.engines.dispatch.trial import Trial
 from tests.engines.dispatch.builders import request_of, review, widget
 
 

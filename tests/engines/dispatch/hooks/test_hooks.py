@@ -1,12 +1,14 @@
 """Webhooks are compiled from configurations."""
 
+import json
 from typing import Any
 
 import pytest
 
-from fleethook.engines.dispatch.hooks.hooks import DISPATCH_ONLY, compile_hooks
+from fleethook.engines.dispatch.hooks.hooks import DISPATCH_ONLY, MUTATING, VALIDATING, compile_hooks, set_defaults
 from fleethook.engines.dispatch.lint.lint import lint
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook
+from tests.engines.dispatch.configuration_builders import find_errors, rule, valid_webhook, webhook_configuration
 from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Webhooks, allow, hook
 
@@ -58,3 +60,45 @@ def test_members_of_a_wrong_type_are_ignored() -> None:
     assert second.namespace_selector.problem
     assert second.object_selector.problem
     assert not second.rules[0].operations
+
+
+def test_missing_members_are_defaulted_and_existing_ones_are_kept() -> None:
+    given_one = valid_webhook(
+        rules=[rule(), rule(scope="Cluster")], clientConfig={"service": {"name": "n"}}, timeoutSeconds=3
+    )
+    (filled,) = set_defaults(webhook_configuration(given_one, kind=MUTATING.kind))["webhooks"]
+    assert filled == {
+        **given_one,
+        "rules": [rule(scope="*"), rule(scope="Cluster")],
+        "clientConfig": {"service": {"name": "n", "port": 443}},
+        "failurePolicy": "Fail",
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {},
+        "objectSelector": {},
+        "reinvocationPolicy": "Never",
+        "timeoutSeconds": 3,
+    }
+
+
+def test_only_mutating_hooks_have_a_reinvocation_policy() -> None:
+    (validating,) = set_defaults(webhook_configuration(valid_webhook(), kind=VALIDATING.kind))["webhooks"]
+    assert "reinvocationPolicy" not in validating
+    assert find_errors(webhook_configuration(valid_webhook(reinvocationPolicy="x")), kind=VALIDATING.kind) == []
+
+
+def test_defaults_replace_null_and_do_not_change_the_argument() -> None:
+    document = webhook_configuration(valid_webhook(failurePolicy=None, rules=[rule(scope=None)]))
+    before = json.dumps(document)
+    (filled,) = set_defaults(document)["webhooks"]
+    assert (filled["failurePolicy"], filled["rules"][0]["scope"], json.dumps(document)) == ("Fail", "*", before)
+
+
+def test_webhooks_do_not_share_default_objects() -> None:
+    one, other = set_defaults(webhook_configuration(valid_webhook(), valid_webhook()))["webhooks"]
+    assert one["namespaceSelector"] is not other["namespaceSelector"]
+    assert one["namespaceSelector"] is not one["objectSelector"]
+
+
+def test_defaulting_is_idempotent() -> None:
+    once = set_defaults(webhook_configuration(valid_webhook(rules=[rule()])))
+    assert set_defaults(once) == once

@@ -1,9 +1,28 @@
 """Rules that no request matches are reported, each with its index."""
 
+import copy
+
 import pytest
 
-from tests.engines.dispatch.builders import WIDGETS, webhook
-from tests.engines.dispatch.lint.builders import PODS, WIDGET, find_issues, validating
+from tests.engines.dispatch.builders import WIDGETS, binding, export, webhook
+from tests.engines.dispatch.lint.builders import PODS, WIDGET, find_issues, list_codes, rule, schema, validating
+
+
+def test_bound_resources_are_served_with_and_without_a_known_schema() -> None:
+    bound = binding("c", "p", "widgets.example.org")
+    nameless = copy.deepcopy(bound)
+    del nameless["status"]["boundResources"][0]["schema"]
+    for one in (bound, nameless):
+        assert list_codes(one, export("p", "widgets.example.org"), validating(webhook())) == ["shadowed"]
+
+
+def test_the_bound_schema_decides_about_served_versions() -> None:
+    documents = [
+        binding("c", "p", "widgets.example.org"),
+        export("p", "widgets.example.org"),
+        schema("p", "widgets.example.org"),
+    ]
+    assert list_codes(*documents, validating(rule(apiVersions=["v2"]))) == ["unserved-resource", "shadowed"]
 
 
 def test_each_rule_is_reported_with_its_index() -> None:

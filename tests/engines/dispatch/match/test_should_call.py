@@ -4,9 +4,141 @@ from typing import Any
 
 import pytest
 
-from tests.engines.dispatch.builders import configuration, review, store_of, widget
+from fleethook.engines.dispatch.dispatch_errors import StatusError
+from fleethook.engines.dispatch.hooks.hook_index import HookIndex
+from fleethook.engines.dispatch.hooks.hooks import compile_hooks
+from fleethook.engines.dispatch.match.attributes import build_attributes
+from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
+from fleethook.engines.dispatch.match.should_call import (
+    NamespaceLabels,
+    build_rule_attributes,
+    check_filters,
+    find_barrier,
+    is_exempt,
+    needs_namespace,
+)
+from fleethook.model.gvk import GroupVersionResource
+from tests.engines.dispatch.builders import (
+    WIDGETS,
+    configuration,
+    namespace,
+    request_of,
+    review,
+    store_of,
+    webhook,
+    widget,
+)
 from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Webhooks, allow, hook
+
+NOBODY = {"matchLabels": {"of": "nobody"}}
+V2 = (Equivalent(GroupVersionResource("example.org", "v2", "widgets"), None),)
+NOT_FOUND = NamespaceLabels({}, StatusError(404, "NotFound", "no such namespace"))
+
+
+def find_hook_barrier(hook: Any, made: Any = None, labels: Any = None, equivalents: Any = ()) -> Any:
+    """Return the verdict that prevents a call, None if there is none; fails if no rule matches."""
+    attributes = build_attributes(request_of(made or review()), cluster="c")
+    compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", hook))))
+    (relevant,) = compiled.find_relevant(build_rule_attributes(attributes), attributes.kind, equivalents)
+    return find_barrier(check_filters(relevant, attributes, labels or NamespaceLabels({})))
+
+
+def selecting(**members: Any) -> Any:
+    return webhook(**{"namespaceSelector": {}, "objectSelector": {}, **members})
+
+
+def test_matching_rules_and_selectors_allow_the_call() -> None:
+    assert find_hook_barrier(selecting()) is None
+
+
+@pytest.mark.parametrize("member", ["namespaceSelector", "objectSelector"])
+def test_a_missing_selector_selects_nothing(member: Any) -> None:
+    """An apiserver always defaults selectors, so this needs a configuration without defaulting."""
+    found = find_hook_barrier(selecting(**{member: None}))
+    assert (found.stage, found.error) == (member, None)
+
+
+def test_namespace_selectors_do_not_filter_cluster_scoped_objects() -> None:
+    made = review({"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "x"}})
+    assert find_hook_barrier(selecting(namespaceSelector=NOBODY), made) is None
+
+
+def test_written_namespaces_are_selected_by_their_new_labels() -> None:
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["namespaces"], "operations": ["*"]}]
+    hook = selecting(rules=rules, namespaceSelector={"matchLabels": {"of": "me"}})
+    written = namespace("c", "n", of="me")
+    assert find_hook_barrier(hook, review(written, namespace="n"), NOT_FOUND) is None
+    assert (
+        find_hook_barrier(hook, review(None, old=written, operation="DELETE", namespace="n"), NOT_FOUND).error
+        is NOT_FOUND.error
+    )
+
+
+def test_object_selectors_match_the_new_or_the_old_object() -> None:
+    hook = selecting(objectSelector={"matchLabels": {"of": "me"}})
+    labelled = widget()
+    labelled["metadata"]["labels"] = {"of": "me"}
+    assert find_hook_barrier(hook, review(widget(), old=labelled, operation="UPDATE")) is None
+    assert find_hook_barrier(hook, review(labelled, old=widget(), operation="UPDATE")) is None
+    other = widget()
+    other["metadata"]["labels"] = {"of": "you"}
+    for old, text in ((widget(), "the labels none"), (other, "the labels none, nor the old labels of=you")):
+        found = find_hook_barrier(hook, review(widget(), old=old, operation="UPDATE"))
+        assert (found.stage, found.reason) == ("objectSelector", f"does not select {text}")
+    assert find_hook_barrier(hook, review(None, old=labelled, operation="DELETE")) is None
+
+
+def test_object_selectors_select_nothing_without_metadata() -> None:
+    """This is so even for a selector that selects an object without labels."""
+    unlabelled = {"matchExpressions": [{"key": "of", "operator": "DoesNotExist"}]}
+    hook = selecting(rules=[{**WIDGETS, "operations": ["*"]}], objectSelector=unlabelled)
+    found = find_hook_barrier(hook, review(widget(), operation="CONNECT", object={"kind": "WidgetOptions"}))
+    assert found.reason == "the object has no metadata, and no selector selects it"
+    assert find_hook_barrier(hook) is None
+
+
+def test_unknown_kinds_are_errors() -> None:
+    found = find_hook_barrier(
+        selecting(rules=[{**WIDGETS, "apiVersions": ["v2"]}], matchPolicy="Equivalent"), equivalents=V2
+    )
+    text = "Internal error occurred: unable to convert to example.org/v2, Resource=widgets: unknown kind"
+    assert (found.error.status.code, str(found.error)) == (500, text)
+
+
+@pytest.mark.parametrize("member", ["namespaceSelector", "objectSelector"])
+def test_mismatches_take_precedence_over_errors(member: Any) -> None:
+    hook = selecting(rules=[{**WIDGETS, "apiVersions": ["v2"]}], matchPolicy="Equivalent", **{member: NOBODY})
+    found = find_hook_barrier(hook, equivalents=V2)
+    assert (found.stage, found.error) == (member, None)
+
+
+def test_unknown_namespaces_are_errors_unless_the_object_selector_mismatches() -> None:
+    assert find_hook_barrier(selecting(namespaceSelector=NOBODY), labels=NOT_FOUND).error is NOT_FOUND.error
+    assert find_hook_barrier(selecting(namespaceSelector=NOBODY, objectSelector=NOBODY), labels=NOT_FOUND).error is None
+
+
+def test_invalid_selectors_are_errors() -> None:
+    found = find_hook_barrier(selecting(objectSelector={"matchExpressions": [{"key": "k", "operator": "Near"}]}))
+    assert found.error.status.code == 500
+    assert "must be In, NotIn, Exists or DoesNotExist" in str(found.error)
+
+
+@pytest.mark.parametrize(
+    ("kind", "exempt"),
+    [("ValidatingWebhookConfiguration", True), ("MutatingAdmissionPolicyBinding", True), ("Other", False)],
+)
+def test_admission_configurations_are_exempt(kind: Any, exempt: Any) -> None:
+    made = review({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "x"}})
+    assert is_exempt(build_attributes(request_of(made), cluster="c")) is exempt
+
+
+def test_namespace_labels_are_needed_only_for_nonempty_selectors() -> None:
+    attributes = build_attributes(request_of(review()), cluster="c")
+    (everything,) = compile_hooks("validating", "c", configuration("c", "validating", selecting()))
+    (some,) = compile_hooks("validating", "c", configuration("c", "validating", selecting(namespaceSelector=NOBODY)))
+    assert not needs_namespace(everything, attributes)
+    assert needs_namespace(some, attributes)
 
 
 async def test_conditions_decide_before_the_call(front: Front, server: Webhooks) -> None:

@@ -12,7 +12,6 @@ from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import key_of
 from fleethook.console.forms import FormFieldError
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
-from fleethook.engines.dispatch.owner.schema_owner import INDEXES
 from fleethook.engines.dispatch.pages.dispatch_view import (
     MAX_CHOICES,
     MAX_TEXT,
@@ -26,6 +25,7 @@ from fleethook.engines.dispatch.pages.dispatch_view import (
     read_choice,
 )
 from fleethook.engines.dispatch.review.request_plan import Operation
+from fleethook.engines.dispatch.schema_owner import INDEXES
 from tests.cli.explaining import explain, provide_webhooks
 from tests.engines.dispatch.builders import binding, configuration, review, store_of, webhook, widget
 from tests.serving import EXAMPLES

@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.cluster.api_errors import UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.engines.dispatch.dispatch_server import DispatchServer
-from fleethook.engines.dispatch.review.access import is_open
+from fleethook.engines.dispatch.review.access import BusyError, Decision, Tokens, UndecidedError, is_open
 from fleethook.server_settings import is_loopback
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
 from tests.e2e.pki import Authority, Pair
 from tests.engines.dispatch.builders import binding, configuration, export, review, webhook
 from tests.engines.dispatch.webhook_server import Webhooks, allow, webhooks
-from tests.server.reviewer import Reviewer
+from tests.server.reviewer import ACCESS_REVIEWS, TOKEN_REVIEWS, Reviewer
 from tests.serving import MUTATE, REVIEW, Server, serving
 from tests.waiting import NET
 
@@ -266,3 +266,247 @@ def test_openapi_describes_the_refusals_of_routes_with_authorization() -> None:
     document = create_app(Settings(), log=None).openapi()
     refusing = {path for path, item in document["paths"].items() if "401" in item.get("post", {}).get("responses", {})}
     assert refusing == {f"/clusters/{{cluster}}/{verb}" for verb in VERBS}
+
+
+TOKEN_OF_TOKEN = "an-opaque-token-of-alice"
+ALICE: dict[str, Any] = {
+    "username": "alice", "uid": "7", "groups": ["devs", "system:authenticated"],
+    "extra": {"authentication.kcp.io/scopes": ["cluster:ws3"]},
+}  # fmt: skip
+
+
+class Clock:
+    """A clock that tests set."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def token_reviewer() -> Reviewer:
+    made = Reviewer()
+    made.users[TOKEN_OF_TOKEN] = ALICE
+    made.rights.add(("alice", "ws3", "clusters/explain"))
+    return made
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def tokens_of(token_reviewer: Reviewer, clock: Clock, **rest: Any) -> Tokens:
+    return Tokens(token_reviewer.post, token_reviewer, **{"seconds": 60.0, "clock": clock, **rest})
+
+
+async def token_ask(
+    tokens: Tokens,
+    token: str = TOKEN_OF_TOKEN,
+    *,
+    cluster: str = "ws3",
+    route: str = "explain",
+    client: str = "10.0.0.1",
+) -> Decision:
+    return await tokens.decide(token, cluster=cluster, route=route, client=client, seconds=30.0)
+
+
+async def test_the_apiserver_decides_about_user_and_rights_of_a_token(token_reviewer: Reviewer, clock: Clock) -> None:
+    tokens = tokens_of(token_reviewer, clock)
+    assert await token_ask(tokens) == Decision("alice", allowed=True)
+    assert await token_ask(tokens, cluster="ws2") == Decision("alice", allowed=False)
+    assert await token_ask(tokens, route="mutate") == Decision("alice", allowed=False)
+    assert await token_ask(tokens, "somebody-else's") == Decision("", allowed=False)
+
+
+async def test_the_access_review_is_about_the_user_as_the_apiserver_described_it(
+    token_reviewer: Reviewer, clock: Clock
+) -> None:
+    await token_ask(tokens_of(token_reviewer, clock))
+    (_, first), (_, second) = token_reviewer.asked
+    assert first["spec"] == {"token": TOKEN_OF_TOKEN}
+    spec = second["spec"]
+    assert (spec["user"], spec["uid"], spec["groups"], spec["extra"]) == tuple(ALICE.values())
+    asked = {name: value for name, value in spec["resourceAttributes"].items() if value}
+    assert asked == {
+        "verb": "create", "group": "fleethook.io", "version": "*", "resource": "clusters", "subresource": "explain",
+        "name": "ws3",
+    }  # fmt: skip
+
+
+async def test_a_cached_answer_expires(token_reviewer: Reviewer, clock: Clock) -> None:
+    tokens = tokens_of(token_reviewer, clock)
+    await token_ask(tokens)
+    token_reviewer.rights.clear()
+    token_reviewer.users.clear()
+    clock.now += 59
+    assert (await token_ask(tokens)).allowed
+    assert len(token_reviewer.asked) == 2
+    clock.now += 1
+    assert await token_ask(tokens) == Decision("")
+
+
+async def test_one_apiserver_reviews_a_token_once_for_all_clusters(token_reviewer: Reviewer, clock: Clock) -> None:
+    tokens = tokens_of(token_reviewer, clock)
+    for cluster in ("ws1", "ws2", "ws3"):
+        await token_ask(tokens, cluster=cluster)
+    assert (token_reviewer.count(TOKEN_REVIEWS), token_reviewer.count(ACCESS_REVIEWS)) == (1, 3)
+
+
+async def test_a_refused_token_is_reviewed_again_soon(token_reviewer: Reviewer, clock: Clock) -> None:
+    tokens = tokens_of(token_reviewer, clock)
+    assert not (await token_ask(tokens, cluster="ws2")).allowed
+    token_reviewer.rights.add(("alice", "ws2", "clusters/explain"))
+    clock.now += 9
+    assert not (await token_ask(tokens, cluster="ws2")).allowed
+    clock.now += 1
+    assert (await token_ask(tokens, cluster="ws2")).allowed
+
+
+async def test_without_a_lifetime_no_answer_is_cached(token_reviewer: Reviewer, clock: Clock) -> None:
+    tokens = tokens_of(token_reviewer, clock, seconds=0.0)
+    await token_ask(tokens)
+    await token_ask(tokens)
+    await token_ask(tokens, cluster="ws2")
+    await token_ask(tokens, cluster="ws2")
+    assert (token_reviewer.count(TOKEN_REVIEWS), token_reviewer.count(ACCESS_REVIEWS)) == (4, 4)
+
+
+async def test_many_invalid_tokens_evict_no_answer_of_another_caller(token_reviewer: Reviewer, clock: Clock) -> None:
+    tokens = tokens_of(token_reviewer, clock, limit=10)
+    await token_ask(tokens)
+    for number in range(100):
+        await token_ask(tokens, f"invalid-{number}")
+    assert token_reviewer.count(TOKEN_REVIEWS) == 101
+    await token_ask(tokens)
+    assert token_reviewer.count(TOKEN_REVIEWS) == 101
+    assert len(tokens._refused) == 10
+
+
+async def test_answers_about_one_cluster_evict_none_about_another(token_reviewer: Reviewer, clock: Clock) -> None:
+    token_reviewer.users |= {f"t{number}": {**ALICE, "username": f"u{number}"} for number in range(100)}
+    token_reviewer.rights |= {(f"u{number}", "ws2", "clusters/explain") for number in range(100)}
+    tokens = tokens_of(token_reviewer, clock, limit=10)
+    await token_ask(tokens)
+    for number in range(100):
+        assert (await token_ask(tokens, f"t{number}", cluster="ws2")).allowed
+    asked = len(token_reviewer.asked)
+    assert (await token_ask(tokens)).allowed
+    assert len(token_reviewer.asked) == asked
+    assert len(tokens._allowed) == 10
+
+
+async def test_callers_with_the_same_question_share_one_answer(token_reviewer: Reviewer, clock: Clock) -> None:
+    tokens = tokens_of(token_reviewer, clock)
+    token_reviewer.answering.clear()
+    asking = [asyncio.create_task(token_ask(tokens)) for _ in range(100)]
+    await asyncio.sleep(0)
+    asking[0].cancel()
+    await asyncio.sleep(0)
+    token_reviewer.answering.set()
+    found = await asyncio.gather(*asking, return_exceptions=True)
+    assert isinstance(found[0], asyncio.CancelledError)
+    assert set(found[1:]) == {Decision("alice", allowed=True)}
+    assert len(token_reviewer.asked) == 2
+
+
+async def test_one_client_with_many_tokens_leaves_room_for_another_client(
+    token_reviewer: Reviewer, clock: Clock
+) -> None:
+    tokens = tokens_of(token_reviewer, clock)
+    token_reviewer.answering.clear()
+    flood = [
+        asyncio.create_task(token_ask(tokens, f"invalid-{number}", cluster=f"c{number}", client="10.0.0.66"))
+        for number in range(1000)
+    ]
+    async with asyncio.timeout(30):
+        while len(token_reviewer.asked) < 32:
+            await asyncio.sleep(0)
+        victim = asyncio.create_task(token_ask(tokens, client="10.0.0.1"))
+        while len(token_reviewer.asked) < 33:
+            await asyncio.sleep(0)
+    assert token_reviewer.asked[-1][1]["spec"]["token"] == TOKEN_OF_TOKEN
+    token_reviewer.answering.set()
+    assert (await victim).allowed
+    found = await asyncio.gather(*flood, return_exceptions=True)
+    assert sum(isinstance(one, BusyError) for one in found) > 500
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [UnreachableError(f"refused {TOKEN}"), APIError(500, "", f"echo {TOKEN}"), APIError(403, "Forbidden", "no right")],
+)
+async def test_without_an_answer_callers_are_refused_and_nothing_is_cached(
+    token_reviewer: Reviewer, clock: Clock, failure: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokens = tokens_of(token_reviewer, clock)
+    token_reviewer.failure = failure
+    with caplog.at_level(logging.DEBUG), pytest.raises(UndecidedError) as told:
+        await token_ask(tokens)
+    logged = [str(record.__dict__) for record in caplog.records]
+    assert logged
+    assert not any(TOKEN_OF_TOKEN in text for text in [*logged, str(told.value), repr(tokens._pending)])
+    token_reviewer.failure = None
+    assert (await token_ask(tokens)).allowed
+
+
+async def test_a_caller_is_refused_if_the_apiserver_takes_too_long(token_reviewer: Reviewer, clock: Clock) -> None:
+    tokens = tokens_of(token_reviewer, clock)
+    token_reviewer.answering.clear()
+    with pytest.raises(UndecidedError, match="did not review the token in time"):
+        await tokens.decide(TOKEN_OF_TOKEN, cluster="ws3", route="explain", client="", seconds=0.01)
+    token_reviewer.answering.set()
+    assert (await token_ask(tokens)).allowed
+
+
+@pytest.mark.parametrize(
+    ("known", "wanted", "user"),
+    [
+        ({"fleethook"}, ["fleethook"], "alice"),
+        ({"other"}, ["fleethook"], ""),
+        # An apiserver without support for audiences: the token is for the apiserver itself.
+        (None, ["fleethook"], ""),
+        (None, [], "alice"),
+    ],
+)
+async def test_a_token_must_be_for_one_of_the_audiences(
+    token_reviewer: Reviewer, clock: Clock, known: set[str] | None, wanted: list[str], user: str
+) -> None:
+    token_reviewer.audiences = known
+    assert (await token_ask(tokens_of(token_reviewer, clock, audiences=wanted))).user == user
+
+
+@pytest.mark.parametrize(
+    "status",
+    [{}, {"authenticated": "true", "user": ALICE}, {"authenticated": True}, {"authenticated": True, "user": {}}],
+)
+async def test_an_answer_that_names_no_user_accepts_no_token(
+    token_reviewer: Reviewer, clock: Clock, status: Any
+) -> None:
+    async def post(*_: Any, **__: Any) -> Any:
+        return {"status": status}
+
+    assert await token_ask(Tokens(post, token_reviewer, seconds=60.0, clock=clock)) == Decision("")
+
+
+async def test_with_kcp_each_logical_cluster_authorizes_its_callers(clock: Clock) -> None:
+    kcp = Reviewer(every_cluster=True)
+    kcp.users[TOKEN_OF_TOKEN] = ALICE
+    kcp.clusters |= {"ws2", "ws3"}
+    kcp.rights.add(("alice", "ws3", "clusters/explain"))
+    tokens = tokens_of(kcp, clock)
+    assert (await token_ask(tokens)).allowed
+    assert not (await token_ask(tokens, cluster="ws2")).allowed
+    assert [path for path, _ in kcp.asked] == [
+        f"/clusters/{cluster}{reviews}" for cluster in ("ws3", "ws2") for reviews in (TOKEN_REVIEWS, ACCESS_REVIEWS)
+    ]
+
+
+async def test_answers_do_not_reveal_which_logical_clusters_exist(clock: Clock) -> None:
+    kcp = Reviewer(every_cluster=True)
+    kcp.users[TOKEN_OF_TOKEN] = ALICE
+    kcp.clusters.add("ws2")
+    tokens = tokens_of(kcp, clock)
+    for token in (TOKEN_OF_TOKEN, "invalid"):
+        assert await token_ask(tokens, token, cluster="ws2") == await token_ask(tokens, token, cluster="none")

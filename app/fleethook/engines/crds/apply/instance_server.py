@@ -23,7 +23,7 @@ from fleethook.engines.crds.instance.karmada_release import admin_config_secret_
 from fleethook.model.formats.names import is_dns1123_label, is_dns1123_subdomain
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import KARMADA
-from fleethook.outbound.tls.credential import Credential, CredentialError
+from fleethook.outbound.endpoint import Credential, CredentialError
 from fleethook.outbound.tls.trust import TrustError, create_context
 
 _KUBECONFIG: Final = "karmada.config"

@@ -32,7 +32,7 @@ from fleethook.engines.crds.download.http_rules import (
 )
 from fleethook.engines.crds.download.partial_file import Partial
 from fleethook.engines.crds.tarball_source import Source, redact
-from fleethook.outbound.tls.credential import Credential, CredentialError
+from fleethook.outbound.endpoint import Credential, CredentialError
 from fleethook.outbound.tls.trust import TrustError, create_context
 
 

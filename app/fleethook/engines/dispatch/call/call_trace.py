@@ -16,8 +16,7 @@ from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.match.attributes import Attributes
-from fleethook.engines.dispatch.match.match import NamespaceLabels
-from fleethook.engines.dispatch.match.should_call import CallWebhook
+from fleethook.engines.dispatch.match.should_call import CallWebhook, NamespaceLabels
 from fleethook.engines.dispatch.request_limits import Decisions, Questions
 from fleethook.model.admission import Status
 from fleethook.model.asked_calls import AskedCall

@@ -17,7 +17,13 @@ from fleethook.cli.output.terminal import write_error
 from fleethook.cli.parameters import Option
 from fleethook.cluster.store import Store, StoreView
 from fleethook.engines.dispatch.call.call import Deadline
-from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, select_all
+from fleethook.engines.dispatch.commands.explain_inputs import (
+    read_inputs,
+    read_objects,
+    read_old,
+    resolve_cluster,
+    select_all,
+)
 from fleethook.engines.dispatch.commands.explain_output import (
     ExplainedRequest,
     Output,
@@ -26,14 +32,12 @@ from fleethook.engines.dispatch.commands.explain_output import (
     print_differences,
     print_explained,
 )
-from fleethook.engines.dispatch.commands.explain_resources import read_objects, resolve_cluster
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.explain import BUDGET_SECONDS, Explanation
 from fleethook.engines.dispatch.explain import explain as explain_request
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.hooks.hooks import PHASES
-from fleethook.engines.dispatch.owner.schema_owner import INDEXES
 from fleethook.engines.dispatch.review.request_plan import (
     NAMESPACE,
     InputDocument,
@@ -43,6 +47,7 @@ from fleethook.engines.dispatch.review.request_plan import (
     RequestOptions,
     plan_request,
 )
+from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.model.admission import Kind
 from fleethook.model.json import JSONObject, as_object
 

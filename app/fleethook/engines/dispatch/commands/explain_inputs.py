@@ -1,18 +1,38 @@
-"""The objects and reviews that ``fleethook explain`` explains."""
+"""The objects and reviews that ``fleethook explain`` and ``webhook test`` read, from files or from a cluster."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from fleethook.cli.exit_codes import fail
+from fleethook.cli.inputs.cluster_reader import ListRequest, read_lists
+from fleethook.cli.inputs.kcp_export import read_consumers
 from fleethook.cli.inputs.manifests import fail_input, read_values
+from fleethook.cli.inputs.sources import Source, SourceOptions
+from fleethook.cli.output.terminal import write_error
+from fleethook.cluster.kubernetes.resources import WORKSPACES, WatchedResource, decode_object
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
-from fleethook.cluster.store import key_of
-from fleethook.engines.dispatch.hooks.hooks import PHASES
+from fleethook.cluster.store import Store, key_of
+from fleethook.engines.dispatch.hooks.hooks import EVERY, PHASES
+from fleethook.engines.dispatch.match.equivalent_resources import (
+    DEFINITIONS_BY_RESOURCE,
+    find_equivalents,
+    is_namespaced,
+)
+from fleethook.engines.dispatch.match.rest_mapping import ResourceName, parse_resource
 from fleethook.engines.dispatch.review.request_plan import InputDocument, find_problem
-from fleethook.model.gvk import DEFINITION
-from fleethook.model.json import JSONObject, as_object
-from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, cluster_of
+from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported, resolve
+from fleethook.model.gvk import DEFINITION, GroupVersionKind, GroupVersionResource
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.kcp import (
+    API_BINDING,
+    API_EXPORT,
+    API_RESOURCE_SCHEMA,
+    BOUND_DEFINITIONS,
+    LOGICAL_CLUSTER,
+    cluster_of,
+    is_cluster,
+)
 
 # Kinds that configure dispatching. `--all` explains requests for all other kinds.
 _CONFIGURATION_KINDS: Final = {
@@ -55,3 +75,166 @@ def read_old(path: Path) -> JSONObject:
     if len(found) != 1:
         fail(f"{path} holds {len(found)} objects, expected one")
     return found[0].document
+
+
+# For a resource without definition, such as one of an aggregated API; the first one that is served is read.
+_USUAL_VERSIONS: Final = ("v1", "v2", "v1beta1", "v1alpha1")
+
+
+def read_objects(
+    source: Source,
+    store: Store,
+    options: SourceOptions,
+    wanted: Sequence[str],
+    *,
+    subresource: str = "",
+    cluster: str | None = None,
+) -> list[InputDocument]:
+    """Return the objects of resources. Exits with a message if nothing names a resource, or they cannot be read.
+
+    Args:
+        source: The webhook configurations and definitions of the cluster.
+        store: Holds the same objects.
+        options: Where the objects are.
+        wanted: Resources that the user names, as ``PLURAL[.VERSION][.GROUP]``.
+        subresource: Subresource of the requests to explain. Without ``wanted``, rules for others are left out.
+        cluster: The only logical cluster whose objects are read, None for all.
+    """
+    is_kcp = options.kcp or options.kcp_export is not None
+    exported = _find_exported(source, options.kcp_export)
+    found = _find_lists(source, store, wanted, subresource=subresource, kcp=is_kcp, exported=exported)
+    lists = [one for one in found if cluster in (None, one.cluster)]
+    if options.kcp_export is None:
+        documents = read_lists(lists, options.kubeconfig, context=options.context).documents
+    else:
+        # The virtual workspace lists the objects of all consumers at once.
+        resources = {(one.resource.group, one.resource.plural): one.resource for one in reversed(lists)}
+        documents = read_consumers(
+            options.kcp_export, list(resources.values()), options.kubeconfig, context=options.context
+        )
+    return list(select_all(documents, cluster))
+
+
+def resolve_cluster(store: Store, cluster: str, unread: Mapping[str, str]) -> str:
+    """Return the logical cluster of ``--cluster``, a name or a path. Exits with a message if it cannot be found."""
+    if cluster and not is_cluster(cluster):
+        fail(f"--cluster: {cluster!r} is not the name or the path of a logical cluster")
+    found = resolve(store, cluster)
+    if found.problem and WORKSPACES.name in unread:
+        hint = "give the name of the logical cluster, which is .spec.cluster of its Workspace"
+        fail(f"--cluster: {cluster} cannot be followed; {hint}: {unread[WORKSPACES.name]}")
+    return found.cluster
+
+
+def _find_exported(source: Source, export: str | None) -> list[tuple[str, str]]:
+    """Return group and plural of the resources that consumers bind by an APIExport."""
+    exports = [one.object for one in source.documents if key_of(one.object).group_kind == API_EXPORT]
+    return [named for one in exports if key_of(one).name == export for named in list_exported(one)]
+
+
+def _find_lists(
+    source: Source,
+    store: Store,
+    wanted: Sequence[str],
+    *,
+    subresource: str,
+    kcp: bool,
+    exported: Sequence[tuple[str, str]],
+) -> list[ListRequest]:
+    """Return the lists to read; with ``kcp``, one of each logical cluster that serves a resource."""
+    names = list(map(parse_resource, wanted)) or _find_changed(source, subresource, exported)
+    if not names:
+        fail(
+            "--all needs the resources to explain: give --resource PLURAL.GROUP, or --change with a webhook "
+            "configuration whose rules name resources"
+        )
+    # One version is enough: webhooks get the others converted.
+    by_resource = {(name.group, name.plural): name for name in reversed(names)}
+    return [one for name in by_resource.values() for one in _make_lists(store, name, kcp=kcp)]
+
+
+def _find_changed(source: Source, subresource: str, exported: Sequence[tuple[str, str]]) -> list[ResourceName]:
+    """Return the resources in the rules of added, changed and removed webhook configurations.
+
+    A wildcard stands for the resources of the APIExport, which are all that its virtual workspace has of consumers.
+    """
+    configurations = [
+        one.object
+        for one in (*source.before, *source.documents)
+        if key_of(one.object) in source.changed and key_of(one.object).group_kind in PHASES.values()
+    ]
+    rules = [
+        as_object(rule)
+        for configuration in configurations
+        for webhook in _items(configuration.get("webhooks"))
+        for rule in _items(as_object(webhook).get("rules"))
+    ]
+    named = {name for rule in rules for name in _find_named(rule, subresource)}
+    wild = {name for name in named if EVERY in (name.plural, name.group)}
+    expanded = {
+        ResourceName(group, plural, one.version)
+        for one in wild
+        for group, plural in exported
+        if one.group in (EVERY, group) and one.plural in (EVERY, plural)
+    }
+    if wild and not exported:
+        write_error("note: a rule matches all resources or groups; name further ones by --resource")
+    elif wild and not expanded:
+        names = ", ".join(f"{plural}.{group}" for group, plural in exported)
+        write_error(f"note: a rule matches all resources or groups, but none of the APIExport, which has {names}")
+    return sorted(named - wild | expanded)
+
+
+def _find_named(rule: Mapping[str, JSON], subresource: str) -> Iterator[ResourceName]:
+    """Yield the resources that a rule names, in the first version that it names."""
+    version = next((one for one in _texts(rule.get("apiVersions")) if one != EVERY), "")
+    for group in _texts(rule.get("apiGroups")):
+        for text in _texts(rule.get("resources")):
+            plural, _, part = text.partition("/")
+            if part in (subresource, EVERY):
+                yield ResourceName(group, plural, version)
+
+
+def _items(value: JSON) -> Sequence[JSON]:
+    return value if isinstance(value, list) else ()
+
+
+def _texts(value: JSON) -> list[str]:
+    return [one for one in _items(value) if isinstance(one, str)]
+
+
+def _make_lists(store: Store, name: ResourceName, *, kcp: bool) -> Iterator[ListRequest]:
+    clusters = _find_clusters(store, name) if kcp else [""]
+    for cluster in clusters:
+        first, *rest = _find_versions(store, name, cluster)
+        resource = WatchedResource(name.group, first, name.plural, "", decode_object, older_versions=tuple(rest))
+        yield ListRequest(resource, f"/clusters/{cluster}" if cluster else "")
+
+
+def _find_clusters(store: Store, name: ResourceName) -> list[str]:
+    """Return the logical clusters that serve a resource: by a binding or a definition, or all for a built-in one."""
+    known = {key.cluster for kind in (API_BINDING, DEFINITION, LOGICAL_CLUSTER) for key in store.keys(kind)}
+    known.discard(BOUND_DEFINITIONS)
+    serving = {
+        cluster
+        for cluster in known
+        if store.find(BINDINGS_BY_RESOURCE, cluster, (name.group, name.plural))
+        or store.find(DEFINITIONS_BY_RESOURCE, cluster, (name.group, name.plural))
+    }
+    is_built_in = is_namespaced(store, cluster="", group=name.group, resource=name.plural) is not None
+    return sorted(known if is_built_in and not serving else serving)
+
+
+def _find_versions(store: Store, name: ResourceName, cluster: str) -> list[str]:
+    """Return the versions to try: that of the name, then those of the definition."""
+    schema = find_owner(store, cluster=cluster, group=name.group, resource=name.plural).schema
+    found = find_equivalents(
+        store,
+        cluster=cluster,
+        resource=GroupVersionResource(name.group, name.version, name.plural),
+        subresource="",
+        kind=GroupVersionKind(name.group, name.version, ""),
+        schema=schema,
+    )
+    versions = dict.fromkeys([name.version, *(one.resource.version for one in found)])
+    return [one for one in versions if one] or list(_USUAL_VERSIONS)

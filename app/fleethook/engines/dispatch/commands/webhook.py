@@ -39,17 +39,15 @@ from fleethook.cli.replay.replay_input import list_recordings, read_recordings
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.call import Deadline
-from fleethook.engines.dispatch.commands.explain_inputs import select_all
-from fleethook.engines.dispatch.commands.explain_resources import read_objects, resolve_cluster
+from fleethook.engines.dispatch.commands.explain_inputs import read_objects, resolve_cluster, select_all
+from fleethook.engines.dispatch.commands.trial import Trial, try_webhooks
 from fleethook.engines.dispatch.commands.webhook_output import Output, TriedWebhook, print_results
+from fleethook.engines.dispatch.configuration_validation import configuration_problems
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.explain import BUDGET_SECONDS
 from fleethook.engines.dispatch.factory import build_dispatcher
-from fleethook.engines.dispatch.hooks.hook_defaults import set_defaults
-from fleethook.engines.dispatch.hooks.hooks import PHASES
-from fleethook.engines.dispatch.owner.schema_owner import INDEXES
-from fleethook.engines.dispatch.owner.workspace_paths import resolve
+from fleethook.engines.dispatch.hooks.hooks import PHASES, set_defaults
 from fleethook.engines.dispatch.review.request_plan import (
     InputDocument,
     Operation,
@@ -60,8 +58,7 @@ from fleethook.engines.dispatch.review.request_plan import (
     is_review,
     plan_request,
 )
-from fleethook.engines.dispatch.trial import Trial, try_webhooks
-from fleethook.engines.dispatch.validation.configuration import configuration_problems
+from fleethook.engines.dispatch.schema_owner import INDEXES, resolve
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.outbound.client import HookClient

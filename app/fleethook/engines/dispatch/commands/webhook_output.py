@@ -11,8 +11,8 @@ import msgspec
 from fleethook.cli.output.ci_output import Case, print_junit
 from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import styled, write_styled
+from fleethook.engines.dispatch.commands.trial import Trial
 from fleethook.engines.dispatch.review.request_plan import PlannedRequest
-from fleethook.engines.dispatch.trial import Trial
 
 MAX_SHOWN: Final = 20
 """Outcomes of one kind for one webhook that text shows without ``--verbose``."""

@@ -1,4 +1,4 @@
-"""Compiles webhook configurations when they change, so that requests need not parse them."""
+"""Compiles webhooks and sets their defaults, so that requests need not parse them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
@@ -86,7 +86,7 @@ def compile_hooks(phase: Phase, cluster: str, configuration: JSONObject, *, firs
     """Return the webhooks of a configuration in order. Members of a wrong type are ignored.
 
     Nothing is defaulted here: without a matchPolicy only the exact resource matches, and a missing selector selects
-    nothing. `fleethook.engines.dispatch.hooks.hook_defaults` sets the apiserver's defaults.
+    nothing. `fleethook.engines.dispatch.hooks.hooks` sets the apiserver's defaults.
 
     Args:
         phase: The phase of the configuration's kind.
@@ -203,3 +203,44 @@ def _iterate_texts(value: JSON) -> Iterator[str]:
 
 def _iterate_objects(value: JSON) -> Iterator[Mapping[str, JSON]]:
     return (one for one in value if isinstance(one, dict)) if isinstance(value, list) else iter(())
+
+
+_WEBHOOK: Final[JSONObject] = {"failurePolicy": "Fail", "matchPolicy": "Equivalent", "timeoutSeconds": 10}
+_SELECTORS: Final = ("namespaceSelector", "objectSelector")
+_REINVOCATION: Final[JSONObject] = {"reinvocationPolicy": "Never"}
+_RULE: Final[JSONObject] = {"scope": "*"}
+_SERVICE: Final[JSONObject] = {"port": 443}
+
+
+def set_defaults(configuration: JSONObject) -> JSONObject:
+    """Return a copy of a configuration with every default of ``admissionregistration.k8s.io/v1``.
+
+    As in an apiserver, ``null`` is a missing member. Existing members of any type are kept.
+    """
+    webhooks = configuration.get("webhooks")
+    if not isinstance(webhooks, list):
+        return dict(configuration)
+    kind = str(configuration.get("kind"))
+    return {**configuration, "webhooks": [set_webhook_defaults(webhook, kind) for webhook in webhooks]}
+
+
+def set_webhook_defaults(webhook: JSON, kind: str) -> JSON:
+    """Return a copy of a webhook with every default; ``kind`` is the kind of its configuration."""
+    if not isinstance(webhook, dict):
+        return webhook
+    defaults = _WEBHOOK | _REINVOCATION if kind == MUTATING.kind else _WEBHOOK
+    # Each webhook gets its own selector objects, so that a change of one does not affect the others.
+    filled = _fill(webhook, defaults | {selector: {} for selector in _SELECTORS})
+    rules = webhook.get("rules")
+    if isinstance(rules, list):
+        filled["rules"] = [_fill(rule, _RULE) for rule in rules]
+    service = as_object(webhook.get("clientConfig")).get("service")
+    if isinstance(service, dict):
+        filled["clientConfig"] = {**webhook["clientConfig"], "service": _fill(service, _SERVICE)}
+    return filled
+
+
+def _fill(document: JSON, defaults: JSONObject) -> JSON:
+    if not isinstance(document, dict):
+        return document
+    return {**document, **{member: value for member, value in defaults.items() if document.get(member) is None}}

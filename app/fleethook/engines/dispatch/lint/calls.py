@@ -9,8 +9,8 @@ from fleethook.cluster.store import StoreView, key_of
 from fleethook.engines.dispatch.dispatcher import NAMESPACE
 from fleethook.engines.dispatch.hooks.hooks import EVERY, Hook, Rule
 from fleethook.engines.dispatch.lint.codes import Issue
-from fleethook.engines.dispatch.lint.served_resources import read_text
-from fleethook.engines.dispatch.match.match import read_labels
+from fleethook.engines.dispatch.lint.rule_checks import read_text
+from fleethook.engines.dispatch.match.should_call import read_labels
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, as_object, decode_bytes
 

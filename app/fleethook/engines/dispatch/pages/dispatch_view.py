@@ -15,7 +15,6 @@ from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.explain import BUDGET_SECONDS, ExplainedHook, Explanation, explain
-from fleethook.engines.dispatch.owner.workspace_paths import resolve_cluster
 from fleethook.engines.dispatch.review.request_plan import (
     InputDocument,
     Operation,
@@ -25,6 +24,7 @@ from fleethook.engines.dispatch.review.request_plan import (
     find_problem,
     plan_request,
 )
+from fleethook.engines.dispatch.schema_owner import resolve_cluster
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import cluster_of, is_cluster
@@ -86,7 +86,7 @@ async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) 
     """Explain the request of a form as ``fleethook explain`` does.
 
     Args:
-        store: Indexed by `fleethook.engines.dispatch.owner.schema_owner.INDEXES`.
+        store: Indexed by `fleethook.engines.dispatch.schema_owner.INDEXES`.
         dispatcher: `fleethook.engines.dispatch.factory.build_offline_dispatcher` of the store; it keeps compiled
             webhooks.
         form: The fields.

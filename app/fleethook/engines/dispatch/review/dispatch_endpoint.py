@@ -19,8 +19,8 @@ from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, t
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
 from fleethook.engines.dispatch.explain import Explanation, explain
 from fleethook.engines.dispatch.hooks.hooks import PHASES, Phase
-from fleethook.engines.dispatch.owner.workspace_paths import resolve_cluster
 from fleethook.engines.dispatch.review.access import ClusterAccess, Grant
+from fleethook.engines.dispatch.schema_owner import resolve_cluster
 from fleethook.fairness.slots import Slots
 from fleethook.model.admission import AdmissionRequest, Response, errored
 from fleethook.model.asked_calls import AskedCall
@@ -327,7 +327,7 @@ class DispatchEndpoint(ClusterEndpoint):
         Args:
             path: Of the route.
             phase: Of admission.
-            vouched: As in `fleethook.engines.dispatch.owner.schema_owner.find_owner`.
+            vouched: As in `fleethook.engines.dispatch.schema_owner.find_owner`.
             rest: As in `ClusterEndpoint`.
         """
         super().__init__(path, **rest)

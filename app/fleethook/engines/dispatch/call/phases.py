@@ -1,0 +1,214 @@
+"""Runs the two phases of webhooks: mutating ones one after the other, validating ones all at once.
+
+Upstream: dispatcher.go of k8s.io/apiserver pkg/admission/plugin/webhook/mutating, and of validating. Each mutating
+webhook gets the patches of the previous ones. Every denial of a validating webhook is reported.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from fleethook.engines.dispatch.call.admission_review import ReviewError, WebhookResponse
+from fleethook.engines.dispatch.call.patching import PatchedObject, check_patched
+from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal, timed_out
+from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
+from fleethook.engines.dispatch.hooks.hooks import Hook
+from fleethook.engines.dispatch.match.attributes import Attributes
+from fleethook.engines.dispatch.match.should_call import MATCHED_PER_TURN, CallDecider, RequestContext, VersionedRequest
+from fleethook.engines.dispatch.request_limits import too_many_webhooks
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.json import JSON
+from fleethook.patch import PatchError
+
+
+class MutatingPhase:
+    """The mutating phase of one request.
+
+    kube-apiserver calls round 0, then round 1 if reinvocation is needed. Its built-in plugins run in between.
+
+    Attributes:
+        attributes: The request with the current object.
+        needs_reinvocation: Whether a webhook changed the object, so that earlier webhooks are called again.
+    """
+
+    def __init__(
+        self, relevant: Sequence[RelevantHook], attributes: Attributes, context: RequestContext, *, share: bool = False
+    ) -> None:
+        """Initialize the phase.
+
+        Args:
+            relevant: The webhooks whose rules match the request, in order.
+            attributes: The request.
+            context: The context of the request.
+            share: Limit a webhook with failurePolicy Ignore to its share of the remaining time.
+        """
+        self._relevant: Final = tuple(relevant)
+        self._context: Final = context
+        self._decider: Final = CallDecider(context)
+        self._share: Final = share
+        self._invoked: set[str] = set()
+        self._to_reinvoke: set[str] = set()
+        self._last_output: JSON = attributes.object
+        self._calls = 0
+        self.attributes = attributes
+        self.needs_reinvocation = False
+
+    async def run_round(self, number: int) -> None:
+        """Call the webhooks; in round 1, those that need reinvocation.
+
+        Raises:
+            StatusError: The request is refused.
+        """
+        if number and await self._context.patching.differ(self.attributes.object, self._last_output):
+            self._require_reinvocation()
+        try:
+            for position, relevant in enumerate(self._relevant):
+                if position % MATCHED_PER_TURN == MATCHED_PER_TURN - 1:
+                    await self._context.turns.pause(self.attributes.cluster)
+                if not await self._decider.should_call(relevant, self.attributes):
+                    continue
+                if number == 0 or relevant.hook.uid in self._to_reinvoke:
+                    versioned = await self._decider.build_versioned(relevant, self.attributes)
+                    await self._call(versioned, number, left=len(self._relevant) - position)
+        finally:
+            self._last_output = self.attributes.object
+
+    def _require_reinvocation(self) -> None:
+        self._to_reinvoke |= self._invoked
+
+    async def _call(self, versioned: VersionedRequest, number: int, *, left: int) -> None:
+        hook = versioned.relevant.hook
+        self._calls += 1
+        if self._calls > self._context.max_calls:
+            raise too_many_webhooks(self.attributes, self._context.max_calls)
+        try:
+            changed = await self._call_and_patch(versioned, number, left=left)
+        except CallingError as error:
+            self._context.audit.record_call(hook, round_number=number, mutated=False)
+            self._record_invocation(hook)
+            if not hook.fails_open:
+                raise internal(str(error)) from error
+            self._context.audit.record_fail_open(hook, round_number=number, index=hook.position)
+            if self._context.deadline.remaining <= 0 or (error.cut_short and not self._share):
+                raise timed_out() from error
+            return
+        except StatusError:
+            self._context.audit.record_call(hook, round_number=number, mutated=False)
+            raise
+        if changed:
+            self._require_reinvocation()
+            self.needs_reinvocation = True
+        self._record_invocation(hook)
+
+    def _record_invocation(self, hook: Hook) -> None:
+        if hook.reinvoke_if_needed:
+            self._invoked.add(hook.uid)
+
+    def _limit_seconds(self, hook: Hook, left: int) -> float:
+        remaining = self._context.deadline.remaining
+        return remaining / left if self._share and hook.fails_open else remaining
+
+    async def _call_and_patch(self, versioned: VersionedRequest, number: int, *, left: int) -> bool:
+        """Call a webhook and apply its patch; return whether the patch changed the object."""
+        relevant, kind, attributes = versioned
+        hook, context = relevant.hook, self._context
+        seconds = self._limit_seconds(hook, left)
+        answer = await context.call_webhook(relevant, attributes, kind=kind, seconds=seconds)
+        context.audit.record_annotations(hook, answer.audit_annotations)
+        context.warnings.extend(answer.warnings)
+        if not answer.allowed:
+            raise answer.denial(hook.name)
+        made, operations, changed, _ = await self._patch(hook, attributes.object, answer, kind=kind)
+        if not operations:
+            context.audit.record_call(hook, round_number=number, mutated=False)
+            return False
+        if kind != self.attributes.kind:
+            # The client and the next webhook get the object in the version of the request.
+            made = await context.convert(made, self.attributes.kind)
+            changed = await context.patching.differ(made, self.attributes.object)
+        if changed:
+            self.attributes = self.attributes._replace(object=made)
+        context.audit.record_call(hook, round_number=number, mutated=changed)
+        if self.attributes.resource_name != "secrets":
+            # An apiserver records patches from the audit level Request on. The level is unknown here, and the content
+            # of a Secret must not reach a log.
+            context.audit.record_patch(hook, operations, size=len(answer.patch), round_number=number)
+        return changed
+
+    async def _patch(
+        self, hook: Hook, document: JSON, answer: WebhookResponse, *, kind: GroupVersionKind
+    ) -> PatchedObject:
+        try:
+            patched = await self._context.patching.patch(document, answer)
+        except ReviewError as error:
+            raise CallingError(hook.name, str(error)) from None
+        except PatchError as error:
+            raise internal(f'the patch of admission webhook "{hook.name}" does not apply: {error}') from None
+        check_patched(hook.name, patched, self.attributes.resource, kind)
+        return patched
+
+
+async def run_validating_phase(
+    relevant: Sequence[RelevantHook], attributes: Attributes, context: RequestContext
+) -> list[StatusError]:
+    """Call the validating webhooks and return their denials, in the order of the webhooks.
+
+    An apiserver waits for all webhooks as well, but reports only the first denial that arrives.
+
+    Raises:
+        StatusError: The filters of a webhook have no result, or too many webhooks match. No webhook is called then.
+    """
+    decider = CallDecider(context)
+    wanted: list[RelevantHook] = []
+    for number, one in enumerate(relevant, 1):
+        if number % MATCHED_PER_TURN == 0:
+            await context.turns.pause(attributes.cluster)
+        if await decider.should_call(one, attributes):
+            wanted.append(one)
+        if len(wanted) > context.max_calls:
+            raise too_many_webhooks(attributes, context.max_calls)
+    versioned = [await decider.build_versioned(one, attributes) for one in wanted]
+    if versioned:
+        context.deadline.require_time()
+    async with asyncio.TaskGroup() as tasks:
+        calls = [tasks.create_task(_call(one, context)) for one in versioned]
+    refusals: list[StatusError] = []
+    # The order of the webhooks, not of their answers: the same request gets the same message.
+    for position, (sent, call) in enumerate(zip(versioned, calls, strict=True)):
+        refusal = _evaluate_result(sent, call.result(), context, position=position)
+        if refusal is not None:
+            refusals.append(refusal)
+    return refusals
+
+
+async def _call(versioned: VersionedRequest, context: RequestContext) -> WebhookResponse | CallingError | StatusError:
+    relevant, kind, attributes = versioned
+    try:
+        return await context.call_webhook(relevant, attributes, kind=kind, seconds=context.deadline.remaining)
+    except (CallingError, StatusError) as error:
+        return error
+
+
+def _evaluate_result(
+    versioned: VersionedRequest,
+    result: WebhookResponse | CallingError | StatusError,
+    context: RequestContext,
+    *,
+    position: int,
+) -> StatusError | None:
+    """Record the result of a call, and return the denial of the request, if any."""
+    hook = versioned.relevant.hook
+    if isinstance(result, StatusError):
+        return result
+    if isinstance(result, CallingError):
+        if not hook.fails_open:
+            return internal(str(result))
+        if result.cut_short:
+            # An apiserver could no longer store the object. Admitting it would let a caller with a short timeout
+            # bypass every webhook with failurePolicy Ignore.
+            return timed_out()
+        context.audit.record_fail_open(hook, index=position)
+        return None
+    context.audit.record_annotations(hook, result.audit_annotations)
+    context.warnings.extend(result.warnings)
+    return None if result.allowed else result.denial(hook.name)

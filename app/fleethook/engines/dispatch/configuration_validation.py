@@ -1,0 +1,371 @@
+"""Validates Mutating- and ValidatingWebhookConfigurations, with the texts and in the order of an apiserver.
+
+Upstream: kubernetes v1.36, pkg/apis/admissionregistration/validation.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from fleethook.engines.dispatch.hooks.hooks import MUTATING
+from fleethook.model.formats.client_config import client_config_problems
+from fleethook.model.formats.field_errors import (
+    EVERY,
+    FAILURE_POLICIES,
+    SCOPES,
+    Problem,
+    choice_problems,
+    duplicate,
+    invalid,
+    list_problems,
+    mistyped,
+    name_problems,
+    required,
+    subdomain_problems,
+    texts_of,
+    timeout_problems,
+    version_problems,
+    webhooks_problems,
+)
+from fleethook.model.formats.names import label_key_problems, labels_problems, selector_problems
+from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes
+
+_MAX_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values (apimachinery: TotalAnnotationSizeLimitB)
+_STATIC_SUFFIX: Final = ".static.k8s.io"
+
+
+def metadata_problems(metadata: JSON, field: str) -> Iterator[Problem]:
+    """Yield the errors in the metadata of a cluster-scoped object."""
+    if metadata is not None and not isinstance(metadata, dict):
+        yield mistyped(field, "an object")
+        return
+    members = as_object(metadata)
+    texts: dict[str, str] = {}
+    for member in ("generateName", "name", "namespace"):
+        value = members.get(member)
+        if value is not None and not isinstance(value, str):
+            yield mistyped(f"{field}.{member}", "a string")
+        else:
+            texts[member] = value or ""
+    yield from _metadata_name_problems(texts, field)
+    if texts.get("namespace"):
+        yield Problem(f"{field}.namespace", "Forbidden: not allowed on this type")
+    yield from labels_problems(members.get("labels"), f"{field}.labels")
+    yield from _annotation_problems(members.get("annotations"), f"{field}.annotations")
+
+
+def _metadata_name_problems(texts: dict[str, str], field: str) -> Iterator[Problem]:
+    prefix, name = texts.get("generateName"), texts.get("name")
+    if prefix:
+        # A suffix follows a trailing dash before the prefix becomes a name.
+        likely = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+        yield from (invalid(f"{field}.generateName", prefix, text) for text in subdomain_problems(likely))
+    if name:
+        yield from (invalid(f"{field}.name", name, text) for text in subdomain_problems(name))
+    elif name is not None and not prefix:
+        yield required(f"{field}.name", "name or generateName is required")
+
+
+def _annotation_problems(annotations: JSON, field: str) -> Iterator[Problem]:
+    if annotations is None:
+        return
+    if not isinstance(annotations, dict):
+        yield mistyped(field, "an object")
+        return
+    size = 0
+    for key, value in annotations.items():
+        name = str(key)
+        yield from (invalid(field, name, text) for text in label_key_problems(name.lower()))
+        if value is not None and not isinstance(value, str):
+            yield mistyped(field, "an object of strings")
+        size += sum(len(text.encode(errors="replace")) for text in (name, value) if isinstance(text, str))
+    if size > _MAX_ANNOTATIONS:
+        yield Problem(field, f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes")
+
+
+def static_name_warning(metadata: JSON) -> Iterator[str]:
+    """Yield an apiserver's warning about a name that is reserved for static manifests."""
+    name = as_object(metadata).get("name")
+    if isinstance(name, str) and name.endswith(_STATIC_SUFFIX):
+        yield (
+            f'metadata.name: names ending with "{_STATIC_SUFFIX}" are reserved for static manifest-based '
+            "configurations and cannot be managed via the API"
+        )
+
+
+_OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+_EVERYTHING: Final = "*/*"
+
+
+def rules_problems(rules: JSON, field: str) -> Iterator[Problem]:
+    """Yield the errors of a webhook's rules, None for no rules."""
+    if rules is not None and not isinstance(rules, list):
+        yield mistyped(field, "a list")
+        return
+    for index, rule in enumerate(rules or ()):
+        place = f"{field}[{index}]"
+        if isinstance(rule, dict):
+            yield from _rule_problems(rule, place)
+        else:
+            yield mistyped(place, "an object")
+
+
+def _rule_problems(rule: dict[str, JSON], field: str) -> Iterator[Problem]:
+    operations, resources = rule.get("operations"), rule.get("resources")
+    yield from list_problems(operations, f"{field}.operations", "operations", empty_items=True)
+    for index, operation in enumerate(operations if isinstance(operations, list) else ()):
+        if isinstance(operation, str):
+            yield from choice_problems(operation, f"{field}.operations[{index}]", _OPERATIONS)
+    yield from list_problems(rule.get("apiGroups"), f"{field}.apiGroups", "API groups", empty_items=True)
+    yield from list_problems(rule.get("apiVersions"), f"{field}.apiVersions", "API versions", empty_items=False)
+    if resources is not None and not isinstance(resources, list):
+        yield mistyped(f"{field}.resources", "a list")
+    else:
+        yield from resource_problems(resources or (), f"{field}.resources")
+    yield from choice_problems(rule.get("scope"), f"{field}.scope", SCOPES)
+
+
+def resource_problems(resources: Sequence[JSON], field: str) -> Iterator[Problem]:
+    """Yield the errors of a rule's resources.
+
+    As upstream, the order counts: a wildcard conflicts with later resources, not with earlier ones.
+    """
+    if not resources:
+        yield required(field)
+    before: set[str] = set()
+    for index, resource in enumerate(resources):
+        if not isinstance(resource, str):
+            yield mistyped(f"{field}[{index}]", "a string")
+        elif not resource:
+            yield required(f"{field}[{index}]")
+        else:
+            yield from _overlap_problems(resource, before, f"{field}[{index}]")
+            before.add(resource)
+    named = texts_of(resources)
+    if len(resources) > 1 and _EVERYTHING in named:
+        yield invalid(field, named, "if '*/*' is present, must not specify other resources")
+    plurals = [resource for resource in named if resource and "/" not in resource]
+    # Upstream only checks whether the last of them is the wildcard.
+    if EVERY in plurals and plurals[-1] != EVERY:
+        yield invalid(field, named, "if '*' is present, must not specify other resources without subresources")
+
+
+def _overlap_problems(resource: str, before: Collection[str], field: str) -> Iterator[Problem]:
+    main, slash, sub = resource.partition("/")
+    if not slash:
+        return
+    for wildcard in (f"{main}/*", f"*/{sub}"):
+        if wildcard in before:
+            yield invalid(field, resource, f"if '{wildcard}' is present, must not specify {resource}")
+
+
+_MAX_CONDITIONS: Final = 64
+
+CompileExpression = Callable[[str], object]
+"""Raises ValueError with the error of an expression that does not compile or is not a condition.
+
+Its result is ignored.
+"""
+
+
+def condition_problems(
+    conditions: JSON, field: str, *, known: frozenset[str], compile_expression: CompileExpression
+) -> Iterator[Problem]:
+    """Yield the errors of match conditions.
+
+    Args:
+        conditions: The conditions, None for none.
+        field: The path of the field.
+        known: Expressions of the stored configuration, which are not compiled again.
+        compile_expression: Compiles all other expressions.
+    """
+    if conditions is None:
+        return
+    if not isinstance(conditions, list):
+        yield mistyped(field, "a list")
+        return
+    if len(conditions) > _MAX_CONDITIONS:
+        yield Problem(field, f"Too many: {len(conditions)}: must have at most {_MAX_CONDITIONS} items")
+    seen: set[str] = set()
+    for index, condition in enumerate(conditions):
+        place = f"{field}[{index}]"
+        if not isinstance(condition, dict):
+            yield mistyped(place, "an object")
+            continue
+        expression, name = condition.get("expression"), condition.get("name")
+        yield from _expression_problems(expression, f"{place}.expression", known, compile_expression)
+        yield from _condition_name_problems(name, f"{place}.name")
+        if isinstance(name, str) and name:
+            if name in seen:
+                yield duplicate(f"{place}.name", name)
+            seen.add(name)
+
+
+def _expression_problems(
+    expression: JSON, field: str, known: frozenset[str], compile_expression: CompileExpression
+) -> Iterator[Problem]:
+    if expression is not None and not isinstance(expression, str):
+        yield mistyped(field, "a string")
+        return
+    trimmed = (expression or "").strip()
+    if not trimmed:
+        yield required(field)
+    elif trimmed not in known:
+        try:
+            compile_expression(trimmed)
+        except ValueError as error:
+            yield invalid(field, trimmed, str(error))
+
+
+def _condition_name_problems(name: JSON, field: str) -> Iterator[Problem]:
+    if name is None or name == "":
+        yield required(field)
+    elif not isinstance(name, str):
+        yield mistyped(field, "a string")
+    else:
+        yield from (invalid(field, name, text) for text in label_key_problems(name))
+
+
+def list_expressions(conditions: JSON) -> Iterator[str]:
+    """Yield the expressions of stored conditions, unchanged."""
+    for condition in conditions if isinstance(conditions, list) else ():
+        expression = as_object(condition).get("expression")
+        if isinstance(expression, str):
+            yield expression
+
+
+REVIEW_VERSIONS: Final = ("v1", "v1beta1")
+
+_NAME_SEGMENTS: Final = 3
+_MATCH_POLICIES: Final = ("Equivalent", "Exact")
+_REINVOCATION_POLICIES: Final = ("IfNeeded", "Never")
+_NO_SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
+_SIDE_EFFECTS: Final = ("None", "NoneOnDryRun", "Some", "Unknown")
+
+
+class _Ratchet(NamedTuple):
+    """The rules that an update may violate because the stored configuration already does."""
+
+    side_effects: bool = False
+    unknown_versions: bool = False
+    equal_names: bool = False
+    label_values: bool = False
+    conditions: bool = False
+    expressions: frozenset[str] = frozenset()
+
+
+def configuration_problems(
+    kind: str, configuration: JSONObject, *, old: JSONObject | None = None, compile_expression: CompileExpression
+) -> Iterator[Problem]:
+    """Yield all errors of a configuration.
+
+    Args:
+        kind: ``MutatingWebhookConfiguration`` or ``ValidatingWebhookConfiguration``.
+        configuration: The configuration with its defaults; members may have any type.
+        old: The stored configuration with its defaults, for an update. Errors in it may stay.
+        compile_expression: Raises ValueError with the error of a match condition.
+    """
+    yield from metadata_problems(configuration.get("metadata"), "metadata")
+    webhooks = configuration.get("webhooks")
+    listed = webhooks if isinstance(webhooks, list) else []
+    ratchet = _Ratchet() if old is None else _build_ratchet(listed, _list_webhooks(old))
+
+    def check(webhook: JSONObject, field: str) -> Iterator[Problem]:
+        yield from _webhook_problems(webhook, field, mutating=kind == MUTATING.kind, ratchet=ratchet)
+        yield from _condition_problems(webhook, field, ratchet, compile_expression)
+        versions, recognised = webhook.get("admissionReviewVersions"), not ratchet.unknown_versions
+        yield from version_problems(
+            versions, f"{field}.admissionReviewVersions", REVIEW_VERSIONS, recognised=recognised
+        )
+
+    yield from webhooks_problems(webhooks, check, unique_names=not ratchet.equal_names)
+
+
+def _webhook_problems(webhook: JSONObject, field: str, *, mutating: bool, ratchet: _Ratchet) -> Iterator[Problem]:
+    yield from name_problems(webhook.get("name"), f"{field}.name", segments=_NAME_SEGMENTS)
+    yield from rules_problems(webhook.get("rules"), f"{field}.rules")
+    yield from choice_problems(webhook.get("failurePolicy"), f"{field}.failurePolicy", FAILURE_POLICIES)
+    yield from choice_problems(webhook.get("matchPolicy"), f"{field}.matchPolicy", _MATCH_POLICIES)
+    allowed = _SIDE_EFFECTS if ratchet.side_effects else _NO_SIDE_EFFECTS
+    if webhook.get("sideEffects") is None:
+        yield required(f"{field}.sideEffects", f"must specify one of {', '.join(allowed)}")
+    yield from choice_problems(webhook.get("sideEffects"), f"{field}.sideEffects", allowed)
+    yield from timeout_problems(webhook.get("timeoutSeconds"), f"{field}.timeoutSeconds")
+    for member in ("namespaceSelector", "objectSelector"):
+        yield from selector_problems(webhook.get(member), f"{field}.{member}", any_value=ratchet.label_values)
+    if mutating:
+        policy = webhook.get("reinvocationPolicy")
+        yield from choice_problems(policy, f"{field}.reinvocationPolicy", _REINVOCATION_POLICIES)
+    config = webhook.get("clientConfig")
+    yield from client_config_problems(config, f"{field}.clientConfig")
+    yield from _encoding_problems(as_object(config).get("caBundle"), f"{field}.clientConfig.caBundle")
+
+
+def _encoding_problems(bundle: JSON, field: str) -> Iterator[Problem]:
+    # An apiserver accepts any bytes as a bundle. The first call fails if they are not a certificate.
+    if bundle is None:
+        return
+    try:
+        decode_bytes(bundle)
+    except ValueError:
+        yield mistyped(field, "bytes in base64")
+
+
+def _condition_problems(
+    webhook: JSONObject, field: str, ratchet: _Ratchet, compile_expression: CompileExpression
+) -> Iterator[Problem]:
+    if ratchet.conditions:
+        return
+    yield from condition_problems(
+        webhook.get("matchConditions"),
+        f"{field}.matchConditions",
+        known=ratchet.expressions,
+        compile_expression=compile_expression,
+    )
+
+
+def _build_ratchet(webhooks: Sequence[JSON], old: Sequence[JSONObject]) -> _Ratchet:
+    """Return the rules that an update may violate. As upstream, one webhook that violates a rule exempts all."""
+    names = [_read_text(webhook.get("name")) for webhook in old]
+    return _Ratchet(
+        side_effects=any(webhook.get("sideEffects") not in _NO_SIDE_EFFECTS for webhook in old),
+        unknown_versions=any(_has_only_unknown_versions(webhook.get("admissionReviewVersions")) for webhook in old),
+        equal_names=len(set(names)) < len(names),
+        label_values=any(_has_invalid_selector(webhook) for webhook in old),
+        conditions=len(webhooks) == len(old)
+        and all(_list_conditions(new) == _list_conditions(before) for new, before in zip(webhooks, old, strict=True)),
+        expressions=frozenset(
+            expression for webhook in old for expression in list_expressions(webhook.get("matchConditions"))
+        ),
+    )
+
+
+def _list_webhooks(configuration: JSONObject) -> list[JSONObject]:
+    webhooks = configuration.get("webhooks")
+    return [dict(as_object(webhook)) for webhook in webhooks] if isinstance(webhooks, list) else []
+
+
+def _has_only_unknown_versions(versions: JSON) -> bool:
+    # A webhook without versions is older than the requirement, and does not exempt others.
+    return bool(versions) and not set(texts_of(versions)) & set(REVIEW_VERSIONS)
+
+
+def _has_invalid_selector(webhook: JSONObject) -> bool:
+    return any(
+        problem
+        for member in ("namespaceSelector", "objectSelector")
+        for problem in selector_problems(webhook.get(member), "")
+    )
+
+
+def _list_conditions(webhook: JSON) -> list[tuple[str, str]] | None:
+    # As in Go, a missing list differs from an empty list.
+    conditions = as_object(webhook).get("matchConditions")
+    if not isinstance(conditions, list):
+        return None
+    members = [as_object(condition) for condition in conditions]
+    return [(_read_text(one.get("name")), _read_text(one.get("expression"))) for one in members]
+
+
+def _read_text(value: JSON) -> str:
+    # Only strings are compared: a comparison of deeply nested documents fails.
+    return value if isinstance(value, str) else ""

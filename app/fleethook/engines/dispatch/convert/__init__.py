@@ -1,1 +1,0 @@
-"""Converts objects to the version that a webhook takes."""

@@ -1,1 +1,0 @@
-"""Reads the credentials for webhooks: the kubeconfig that an AdmissionConfiguration names (k8s.io/apiserver)."""

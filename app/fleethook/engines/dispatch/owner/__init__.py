@@ -1,1 +1,0 @@
-"""The logical cluster of a request, and the one that owns the schema of its resource."""

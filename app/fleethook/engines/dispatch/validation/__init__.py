@@ -1,1 +1,0 @@
-"""Validates webhook configurations as an apiserver does, and warns of likely mistakes."""

@@ -1,0 +1,219 @@
+"""Write the request body, read the response and honour ``Retry-After``, with the messages of client-go.
+
+Upstream: k8s.io/client-go/rest/request.go and with_retry.go.
+"""
+
+import contextlib
+import re
+import zlib
+from typing import Final
+
+import aiohttp
+import msgspec
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import Payload
+from yarl import URL
+
+from fleethook.model.json import JSON, as_object
+from fleethook.outbound.call_errors import CallError, escaped, excerpt, posting, quoted
+
+_CHUNK: Final = 65536
+# Values of ``wbits`` in zlib.decompressobj: 15 is the largest window, 16 more means gzip, negative means raw deflate.
+_GZIP: Final = 31
+_ZLIB: Final = 15
+_RAW_DEFLATE: Final = -15
+_DEFLATE_METHOD: Final = 8
+
+
+class BodyError(ValueError):
+    """The body was not read, or not to its end; the text gives the reason."""
+
+
+class SingleWriteBody(Payload):
+    """A request body that is passed to the transport in one write.
+
+    aiohttp stops writing as soon as the response is complete, and keeps the connection. If the body were written in
+    pieces, the server would read the next request as the missing rest of it.
+    """
+
+    _value: bytes
+
+    def __init__(self, value: bytes) -> None:
+        super().__init__(value, content_type="application/json")
+        self._size = len(value)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """Return the body as text; aiohttp requires this method of every payload."""
+        return self._value.decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Write the complete body."""
+        await writer.write(self._value)
+
+
+async def read_body(response: aiohttp.ClientResponse, *, limit: int) -> bytes:
+    """Return the body of a response, decompressed if the server compressed it although the request forbids that.
+
+    Args:
+        response: A response of a session that does not decompress.
+        limit: The maximum size in bytes, both on the wire and decompressed. No byte beyond it is kept or decompressed.
+
+    Raises:
+        BodyError: The body is larger, has an unknown encoding, or cannot be decompressed.
+    """
+    too_large = BodyError(f"its response is larger than {limit:,} bytes")
+    if (response.content_length or 0) > limit:
+        raise too_large
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in response.content.iter_chunked(_CHUNK):
+        size += len(chunk)
+        if size > limit:
+            raise too_large
+        chunks.append(chunk)
+    body = b"".join(chunks)
+    encoding = response.headers.get("Content-Encoding", "").strip().lower()
+    if not body or encoding in ("", "identity"):
+        return body
+    inflated = _inflate(body, encoding, limit=limit)
+    if len(inflated) > limit:
+        raise too_large
+    return inflated
+
+
+def _inflate(body: bytes, encoding: str, *, limit: int) -> bytes:
+    if encoding in ("gzip", "x-gzip"):
+        window = _GZIP
+    elif encoding == "deflate":
+        # RFC 9110 defines the zlib format, but some servers send raw deflate.
+        window = _ZLIB if body[0] & 0x0F == _DEFLATE_METHOD else _RAW_DEFLATE
+    else:
+        raise BodyError(
+            f"its response has the Content-Encoding {encoding!r}, although the request allows identity only"
+        )
+    decompressor = zlib.decompressobj(wbits=window)
+    try:
+        inflated = decompressor.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise BodyError(f"its response cannot be decompressed: {error}") from None
+    # Further gzip members are refused: a body may have any number of them, and each costs time.
+    if len(inflated) <= limit and (not decompressor.eof or decompressor.unused_data):
+        raise BodyError("its response cannot be decompressed: it is truncated or has trailing data")
+    return inflated
+
+
+MAX_RETRIES: Final = 10
+"""Retries of one call (``maxRetries`` of a request in client-go)."""
+
+_TOO_MANY_REQUESTS: Final = 429
+_SERVER_ERROR: Final = 500
+# The syntax of Go's strconv.Atoi. For a date, which RFC 9110 also allows, client-go does not retry.
+_SECONDS: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+# client-go reads this much of an unused response, so that the connection can be reused.
+_MAX_DISCARDED_BYTES: Final = 2048
+
+
+def retry_after(response: aiohttp.ClientResponse) -> int | None:
+    """Return the seconds until the retry that a webhook asks for, None if it asks for none."""
+    if response.status != _TOO_MANY_REQUESTS and response.status < _SERVER_ERROR:
+        return None
+    text = response.headers.get("Retry-After", "").strip(" \t")
+    return max(int(text), 0) if _SECONDS.fullmatch(text) else None
+
+
+async def discard(response: aiohttp.ClientResponse) -> None:
+    """Discard a response; its connection is reused only if the response is short and complete."""
+    left = _MAX_DISCARDED_BYTES
+    complete = False
+    try:
+        # An incomplete response does not prevent the retry; client-go ignores such errors, too.
+        with contextlib.suppress(aiohttp.ClientError, OSError):
+            if (response.content_length or 0) <= left:
+                while chunk := await response.content.read(left):
+                    left -= len(chunk)
+            complete = response.content.at_eof()
+    finally:
+        # This also runs if the deadline cancels the read.
+        if complete:
+            response.release()
+        else:
+            response.close()
+
+
+# apimachinery's NewGenericServerResponse, for a POST.
+_GENERIC: Final = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+}
+# For these statuses client-go reports the body.
+_REPORTED_BY_BODY: Final = (403, 406)
+
+
+async def read_response(response: aiohttp.ClientResponse, *, url: URL, limit: int) -> bytes:
+    """Return the body of a successful response.
+
+    Args:
+        response: The response; its body is read to the end, unless an error is raised.
+        url: The URL of the call.
+        limit: The maximum size of the body in bytes.
+
+    Raises:
+        CallError: The response is a redirect, has another status, or its body is empty or cannot be read.
+    """
+    code = response.status
+    location = response.headers.get("Location")
+    if 300 <= code < 400 and location is not None:
+        raise CallError(posting(url, _refuse_redirect(url, location)), code=code)
+    try:
+        body = await read_body(response, limit=limit)
+    except BodyError as error:
+        raise CallError(posting(url, escaped(str(error))), code=code) from None
+    if not 200 <= code <= 206:
+        raise CallError(_status_message(body) or _describe_status(code, body), code=code)
+    if not body:
+        content_type = escaped(response.headers.get("Content-Type", ""))
+        raise CallError(f"0-length response with status code: {code} and content type: {content_type}", code=code)
+    return body
+
+
+def _refuse_redirect(url: URL, location: str) -> str:
+    """Return why a redirect is not followed (CVE-2020-8561). It shows only the host: the path may be secret."""
+    try:
+        target = url.join(URL(location))
+        where = f"{target.scheme}://{target.raw_authority.rpartition('@')[2]}"
+    except ValueError:
+        where = "an invalid URL"
+    return f"redirect to {escaped(where)} refused: webhooks must answer themselves"
+
+
+def _status_message(body: bytes) -> str:
+    """Return the message of a failure ``metav1.Status``, ``""`` if the body is no such Status or has no message."""
+    try:
+        status: JSON = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    members = as_object(status)
+    message = members.get("message")
+    known = members.get("kind") == "Status" and members.get("apiVersion") == "v1"
+    if not known or members.get("status") == "Success" or not isinstance(message, str):
+        return ""
+    return escaped(excerpt(message.encode("utf-8", "replace")))
+
+
+def _describe_status(code: int, body: bytes) -> str:
+    if code in _GENERIC:
+        return _GENERIC[code]
+    if code in _REPORTED_BY_BODY and body:
+        return escaped(excerpt(body))
+    if code >= 500:
+        return (
+            f"an error on the server ({quoted(excerpt(body) or 'unknown')}) has prevented the request from succeeding"
+        )
+    return f"the server responded with the status code {code} but did not return more information"

@@ -1,0 +1,236 @@
+"""The mutating phase: order, reinvocation, patches and time."""
+
+import asyncio
+import base64
+import json
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.engines.dispatch.builders import WIDGETS, configuration, definition, review, store_of, widget
+from tests.engines.dispatch.conftest import Front, read_stopped_clock
+from tests.engines.dispatch.webhook_server import Webhooks, allow, apply_response, hook, label, patch
+from tests.waiting import with_patience_async
+
+
+async def test_ignored_failures_are_skipped_and_audited(front: Front, server: Webhooks) -> None:
+    server.answers["/down"] = lambda _: web.Response(status=500, text="sorry")
+    server.answers["/w"] = label("seen")
+    hooks = (hook(server, "/down", "down.example.org", failurePolicy="Ignore"), hook(server, "/w"))
+    store = store_of(configuration("ws1", "mutating", *hooks))
+    found = await front.dispatch(store, review(), cluster="ws1", phase="mutating")
+    assert apply_response(found, widget())["metadata"]["labels"] == {"seen": "true"}
+    annotations = found.response.audit_annotations
+    assert annotations["failed-open.mutation.webhook.admission.k8s.io/round_0_index_0"] == "down.example.org"
+    called = {"configuration": "hooks", "webhook": "down.example.org", "mutated": False}
+    assert json.loads(annotations["mutation.webhook.admission.k8s.io/round_0_index_0"]) == called
+
+
+async def test_an_expired_deadline_is_a_timeout_even_with_ignore(front: Front, server: Webhooks) -> None:
+    server.hold.clear()
+    store = store_of(configuration("ws1", "mutating", hook(server, "/w", failurePolicy="Ignore"), hook(server, "/x")))
+
+    async def dispatch(seconds: float) -> Any:
+        return (await front.dispatch(store, review(), cluster="ws1", phase="mutating", seconds=seconds)).response
+
+    response = await with_patience_async(dispatch, lambda _: server.paths)
+    assert (response.allowed, response.code, response.reason) == (False, 504, "Timeout")
+    assert response.message == "Timeout: request did not complete within requested timeout"
+    assert server.paths == ["/w"]
+
+
+async def test_time_can_be_shared_among_webhooks_with_ignore(front: Front, server: Webhooks) -> None:
+    server.answers["/w"] = allow
+    ignoring = {"failurePolicy": "Ignore", "timeoutSeconds": 30}
+    hooks = (hook(server, "/w", **ignoring), hook(server, "/w", **ignoring), hook(server, "/w", timeoutSeconds=30))
+    store = store_of(configuration("ws1", "mutating", *hooks))
+    await front.dispatch(
+        store, review(), cluster="ws1", phase="mutating", seconds=29.7, clock=read_stopped_clock, share=True
+    )
+    assert [call.query for call in server.calls] == ["timeout=10s", "timeout=15s", "timeout=30s"]
+
+
+async def test_webhooks_are_reinvoked_after_a_later_change(front: Front, server: Webhooks) -> None:
+    server.answers["/first"] = label("first")
+    server.answers["/second"] = patch({"op": "add", "path": "/spec/second", "value": True})
+    hooks = (hook(server, "/first", reinvocationPolicy="IfNeeded"), hook(server, "/second"))
+    store = store_of(configuration("ws1", "mutating", *hooks))
+    found = await front.dispatch(store, review(), cluster="ws1", phase="mutating")
+    assert server.paths == ["/first", "/second", "/first"]
+    assert server.calls[2].object["spec"] == {"second": True}
+    assert "mutation.webhook.admission.k8s.io/round_1_index_0" in found.response.audit_annotations
+
+
+@pytest.mark.parametrize("kind", ["JSONPatch", "MergePatch"])
+async def test_patches_of_deletions_are_refused(front: Front, server: Webhooks, kind: str) -> None:
+    server.answers["/w"] = patch({"op": "add", "path": "/x", "value": 1}, patchType=kind)
+    store = store_of(configuration("ws1", "mutating", hook(server, "/w", failurePolicy="Ignore")))
+    made = review(None, old=widget(), operation="DELETE")
+    response = (await front.dispatch(store, made, cluster="ws1", phase="mutating")).response
+    text = 'admission webhook "w.example.org" attempted to modify the object, which is not supported for this operation'
+    assert (response.code, response.message) == (500, f"Internal error occurred: {text}")
+
+
+@pytest.mark.parametrize(("policy", "allowed"), [("Fail", False), ("Ignore", True)])
+async def test_unknown_patch_types_are_failures_of_the_webhook(
+    front: Front, server: Webhooks, policy: str, *, allowed: bool
+) -> None:
+    server.answers["/w"] = patch({"op": "add", "path": "/x", "value": 1}, patchType="MergePatch")
+    store = store_of(configuration("ws1", "mutating", hook(server, "/w", failurePolicy=policy)))
+    response = (await front.dispatch(store, review(), cluster="ws1", phase="mutating")).response
+    assert (response.allowed, bool(response.patch)) == (allowed, False)
+    assert allowed or response.message.endswith('unsupported patch type "MergePatch"')
+
+
+async def test_patches_are_applied_as_an_apiserver_does(front: Front, server: Webhooks) -> None:
+    """``replace`` creates a missing member, as in evanphx/json-patch v4."""
+    server.answers["/w"] = patch({"op": "replace", "path": "/spec/colour", "value": "red"})
+    store = store_of(configuration("ws1", "mutating", hook(server, "/w")))
+    found = await front.dispatch(store, review(), cluster="ws1", phase="mutating")
+    assert apply_response(found, widget()) == widget(colour="red")
+
+
+CONFIG_MAPS = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["*"]}]
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+@pytest.mark.parametrize("subject", [widget(), CONFIG_MAP])
+async def test_a_patched_object_must_fit_its_types(
+    front: Front, server: Webhooks, policy: str, subject: dict[str, Any]
+) -> None:
+    """kube-apiserver refuses the ConfigMap under any policy. The label of a Widget would be lost without a word."""
+    server.answers["/w"] = patch({"op": "add", "path": "/metadata/labels", "value": ["a"]})
+    server.answers["/x"] = patch({"op": "add", "path": "/metadata/finalizers", "value": ["example.org/x"]})
+    rules = [*CONFIG_MAPS, WIDGETS]
+    hooks = [
+        hook(server, path, name=f"{path[1]}.example.org", failurePolicy=policy, rules=rules) for path in ("/x", "/w")
+    ]
+    store = store_of(configuration("ws1", "mutating", *hooks))
+    found = await front.dispatch(store, review(subject), cluster="ws1", phase="mutating")
+    response, text = found.response, "cannot unmarshal array into Go struct field ObjectMeta.metadata.labels"
+    annotations = response.audit_annotations
+    mutated = {
+        key[-1]: json.loads(value)["mutated"] for key, value in annotations.items() if key.startswith("mutation")
+    }
+    assert mutated == {"0": True, "1": False}
+    assert [key for key in annotations if key.startswith("patch")] == ["patch.webhook.admission.k8s.io/round_0_index_0"]
+    if policy == "Ignore" and subject["kind"] == "Widget":
+        assert apply_response(found, subject)["metadata"]["finalizers"] == ["example.org/x"]
+        assert annotations["failed-open.mutation.webhook.admission.k8s.io/round_0_index_1"] == "w.example.org"
+    else:
+        assert (response.allowed, response.code) == (False, 500)
+        assert text in response.message
+        assert "w.example.org" in response.message
+
+
+async def test_patches_of_secrets_are_not_audited(front: Front, server: Webhooks) -> None:
+    server.answers["/w"] = patch({"op": "add", "path": "/data", "value": {"password": "aHVudGVyMg=="}})
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"], "operations": ["*"]}]
+    store = store_of(configuration("ws1", "mutating", hook(server, "/w", rules=rules)))
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}}
+    found = await front.dispatch(store, review(secret), cluster="ws1", phase="mutating")
+    assert apply_response(found, secret)["data"] == {"password": "aHVudGVyMg=="}
+    assert base64.b64decode("aHVudGVyMg==").decode() not in str(found.response.audit_annotations)
+    assert list(found.response.audit_annotations) == ["mutation.webhook.admission.k8s.io/round_0_index_0"]
+
+
+async def test_conditions_see_the_changes_of_earlier_webhooks(front: Front, server: Webhooks) -> None:
+    server.answers["/grow"] = patch({"op": "replace", "path": "/spec/size", "value": 99})
+    server.answers["/large"] = label("large")
+    conditions = [{"name": "large", "expression": "object.spec.size > 10"}]
+    some = [{"name": "some", "expression": "object.spec.size > 0"}]
+    store = store_of(
+        configuration(
+            "ws1", "mutating", hook(server, "/grow", "grow.example.org", matchConditions=some),
+            hook(server, "/large", "large.example.org", matchConditions=conditions),
+        )
+    )  # fmt: skip
+    await front.dispatch(store, review(widget(size=1)), cluster="ws1", phase="mutating")
+    assert server.paths == ["/grow", "/large"]
+
+
+async def test_converted_objects_have_the_changes_of_earlier_webhooks(front: Front, server: Webhooks) -> None:
+    server.answers["/1"] = patch({"op": "add", "path": "/spec/first", "value": 1})
+    server.answers["/2"] = patch({"op": "add", "path": "/spec/second", "value": 2})
+    rules = [{**WIDGETS, "apiVersions": ["v1beta1"]}]
+    store = store_of(
+        definition("ws1", "widgets.example.org", "v1", "v1beta1"),
+        configuration(
+            "ws1", "mutating", hook(server, "/1", "1.example.org", rules=rules),
+            hook(server, "/2", "2.example.org", rules=rules),
+        ),
+    )  # fmt: skip
+    found = await front.dispatch(store, review(widget()), cluster="ws1", phase="mutating")
+    assert server.calls[1].object["spec"] == {"first": 1}
+    assert apply_response(found, widget()) == widget(first=1, second=2)
+
+
+async def test_failed_webhooks_are_reinvoked_as_well(front: Front, server: Webhooks) -> None:
+    server.answers["/down"] = lambda _: web.Response(status=500)
+    server.answers["/w"] = label("seen")
+    down = hook(server, "/down", "down.example.org", failurePolicy="Ignore", reinvocationPolicy="IfNeeded")
+    store = store_of(configuration("ws1", "mutating", down, hook(server, "/w")))
+    await front.dispatch(store, review(), cluster="ws1", phase="mutating")
+    assert server.paths == ["/down", "/w", "/down"]
+
+
+async def test_webhooks_are_called_by_configuration_name_then_as_declared(front: Front, server: Webhooks) -> None:
+    for path in ("/a1", "/a2", "/b"):
+        server.answers[path] = allow
+    store = store_of(
+        configuration("ws1", "mutating", hook(server, "/b"), name="b"),
+        configuration("ws1", "mutating", hook(server, "/a1"), hook(server, "/a2"), name="a"),
+    )
+    await front.dispatch(store, review(), cluster="ws1", phase="mutating")
+    assert server.paths == ["/a1", "/a2", "/b"]
+
+
+async def test_warnings_and_audit_annotations_of_denials_are_returned(front: Front, server: Webhooks) -> None:
+    server.answers["/1"] = lambda _: {"allowed": True, "warnings": ["one", "both"], "auditAnnotations": {"k": "v"}}
+    server.answers["/2"] = lambda _: {
+        "allowed": False,
+        "warnings": ["both", "two"],
+        "auditAnnotations": {"bad key": "v"},
+    }
+    hooks = (hook(server, "/1", "1.example.org"), hook(server, "/2", "2.example.org"))
+    store = store_of(configuration("ws1", "validating", *hooks))
+    response = (await front.dispatch(store, review(), cluster="ws1")).response
+    assert response.warnings == ("one", "both", "two")
+    assert response.audit_annotations == {"1.example.org/k": "v"}
+
+
+async def test_no_webhook_is_called_after_the_deadline(front: Front, server: Webhooks) -> None:
+    store = store_of(configuration("ws1", "validating", hook(server, "/w", failurePolicy="Ignore")))
+    response = (await front.dispatch(store, review(), cluster="ws1", seconds=0)).response
+    assert (response.allowed, response.code, response.reason) == (False, 504, "Timeout")
+    assert server.calls == []
+
+
+async def test_all_denials_are_reported_in_the_order_of_the_webhooks(front: Front, server: Webhooks) -> None:
+    """The last webhook answers first."""
+    done = asyncio.Event()
+
+    async def slow(_: Any) -> Any:
+        await done.wait()
+        return {"allowed": False, "status": {"message": "slow", "code": 422, "reason": "Invalid"}}
+
+    def quick(_: Any) -> Any:
+        done.set()
+        return {"allowed": False, "status": {"message": "quick", "code": 409, "reason": "Conflict"}}
+
+    server.answers.update({"/slow": slow, "/quick": quick, "/fine": allow})
+    store = store_of(
+        configuration(
+            "ws1", "validating", hook(server, "/slow", "slow.example.org"), hook(server, "/fine", "fine.example.org"),
+            hook(server, "/quick", "quick.example.org"),
+        )
+    )  # fmt: skip
+    response = (await front.dispatch(store, review(), cluster="ws1")).response
+    assert (response.code, response.reason) == (422, "Invalid")
+    assert response.message == 'admission webhook "slow.example.org" denied the request: slow'
+    (cause,) = response.status.details.causes
+    assert cause.message == 'admission webhook "quick.example.org" denied the request: quick'
+    assert cause.reason == "Conflict"
+    assert len(server.calls) == 3

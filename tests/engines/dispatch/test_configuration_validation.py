@@ -1,0 +1,183 @@
+"""Configurations of any shape are validated, beyond the cases of tests/conformance/test_dispatch_configurations.py."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleethook.engines.dispatch.configuration_review import configuration_warnings
+from fleethook.engines.dispatch.configuration_validation import resource_problems
+from fleethook.engines.dispatch.hooks.hooks import MUTATING, VALIDATING, set_defaults
+from tests.engines.dispatch.configuration_builders import (
+    MISTYPED,
+    find_errors,
+    review_configuration,
+    rule,
+    valid_webhook,
+    webhook_configuration,
+)
+
+
+def test_generate_name_replaces_the_name() -> None:
+    assert find_errors({"metadata": {"generateName": "config-"}}) == []
+    assert [field for field, _ in find_errors({"metadata": {"generateName": "Config-"}})] == ["metadata.generateName"]
+
+
+def test_the_total_size_of_annotations_is_limited() -> None:
+    limit = 256 * 1024
+    assert find_errors(webhook_configuration(annotations={"a": "x" * (limit - 1)})) == []
+    expected = [("metadata.annotations", f"Too long: may not be more than {limit} bytes")]
+    assert find_errors(webhook_configuration(annotations={"a": "x" * (limit - 2), "b": "é"})) == expected
+
+
+@pytest.mark.parametrize(
+    ("resources", "texts"),
+    [
+        (["pods"], []),
+        (["*/*", "pods"], ["if '*/*' is present, must not specify other resources"]),
+        (["pods/*", "pods/exec"], ["if 'pods/*' is present, must not specify pods/exec"]),
+        (["pods/exec", "pods/*"], []),
+        (["*/exec", "pods/exec"], ["if '*/exec' is present, must not specify pods/exec"]),
+        (["*", "pods"], ["if '*' is present, must not specify other resources without subresources"]),
+        (["pods", "*"], []),
+    ],
+)
+def test_wildcards_conflict_with_later_resources(resources: list[str], texts: list[str]) -> None:
+    found = [problem.text.rpartition(": ")[2] for problem in resource_problems(resources, "f")]
+    assert found == texts
+
+
+def test_empty_resources_are_required_values() -> None:
+    assert [problem.field for problem in resource_problems([], "f")] == ["f"]
+    assert [problem.field for problem in resource_problems(["pods", ""], "f")] == ["f[1]"]
+
+
+def test_expressions_are_stripped_before_compiling() -> None:
+    conditions = [{"name": "a", "expression": " true\n"}, {"name": "b", "expression": " x "}]
+    assert find_errors(webhook_configuration(valid_webhook(matchConditions=conditions))) == [
+        ("webhooks[0].matchConditions[1].expression", 'Invalid value: "x": no such thing')
+    ]
+
+
+def test_stored_expressions_may_move_to_another_webhook() -> None:
+    unknown = [{"name": "a", "expression": "x"}]
+    old = webhook_configuration(valid_webhook(matchConditions=unknown))
+    new = webhook_configuration(valid_webhook(), valid_webhook(name="b.example.com", matchConditions=unknown))
+    assert (len(find_errors(new)), find_errors(new, old)) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("members", "field", "expected"),
+    [
+        ({"name": 1}, "name", "a string"),
+        ({"rules": {}}, "rules", "a list"),
+        ({"rules": [1]}, "rules[0]", "an object"),
+        ({"rules": [rule(operations="*")]}, "rules[0].operations", "a list"),
+        ({"rules": [rule(operations=[{}])]}, "rules[0].operations[0]", "a string"),
+        ({"rules": [rule(resources={"a": 1})]}, "rules[0].resources", "a list"),
+        ({"rules": [rule(resources=[None])]}, "rules[0].resources[0]", "a string"),
+        ({"rules": [rule(scope=1)]}, "rules[0].scope", "a string"),
+        ({"failurePolicy": []}, "failurePolicy", "a string"),
+        ({"sideEffects": 1}, "sideEffects", "a string"),
+        ({"timeoutSeconds": 1.5}, "timeoutSeconds", "an integer"),
+        ({"namespaceSelector": []}, "namespaceSelector", "an object"),
+        ({"objectSelector": {"matchLabels": []}}, "objectSelector.matchLabels", "an object"),
+        ({"objectSelector": {"matchLabels": {"a": 1}}}, "objectSelector.matchLabels", "an object of strings"),
+        ({"objectSelector": {"matchExpressions": {}}}, "objectSelector.matchExpressions", "a list"),
+        ({"objectSelector": {"matchExpressions": [1]}}, "objectSelector.matchExpressions[0]", "an object"),
+        ({"clientConfig": []}, "clientConfig", "an object"),
+        ({"clientConfig": {"url": 1}}, "clientConfig.url", "a string"),
+        ({"clientConfig": {"url": "https://a", "caBundle": "*"}}, "clientConfig.caBundle", "bytes in base64"),
+        ({"clientConfig": {"url": "https://a", "caBundle": 1}}, "clientConfig.caBundle", "bytes in base64"),
+        ({"admissionReviewVersions": {}}, "admissionReviewVersions", "a list"),
+        ({"matchConditions": {}}, "matchConditions", "a list"),
+        ({"matchConditions": [1]}, "matchConditions[0]", "an object"),
+        ({"matchConditions": [{"name": 1, "expression": "true"}]}, "matchConditions[0].name", "a string"),
+        ({"matchConditions": [{"name": "a", "expression": 1}]}, "matchConditions[0].expression", "a string"),
+    ],
+)
+def test_members_of_a_wrong_type_are_errors(members: dict[str, Any], field: str, expected: str) -> None:
+    assert find_errors(webhook_configuration(valid_webhook(**members))) == [
+        (f"webhooks[0].{field}", f"{MISTYPED}{expected}")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({"metadata": []}, [("metadata", f"{MISTYPED}an object")]),
+        ({"metadata": {"name": "a"}, "webhooks": {}}, [("webhooks", f"{MISTYPED}a list")]),
+        ({"metadata": {"name": "a"}, "webhooks": [None]}, [("webhooks[0]", f"{MISTYPED}an object")]),
+        ({"metadata": {"name": 1}}, [("metadata.name", f"{MISTYPED}a string")]),
+        ({"metadata": {"name": "a", "annotations": []}}, [("metadata.annotations", f"{MISTYPED}an object")]),
+        (
+            {"metadata": {"name": "a", "annotations": {"b": 1}}},
+            [("metadata.annotations", f"{MISTYPED}an object of strings")],
+        ),
+        ({}, [("metadata.name", "Required value: name or generateName is required")]),
+    ],
+)
+def test_documents_of_a_wrong_shape_are_errors(document: Any, expected: list[tuple[str, str]]) -> None:
+    assert find_errors(document) == expected
+
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9**12)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=6)
+)
+
+
+words = st.sampled_from(["*", "*/*", "a/*", "a", "", "v1", "None", "In", "https://a", "true", "Zm9v", "a.b.c", "Fail"])
+
+
+members_known = st.sampled_from([
+    "metadata", "name", "generateName", "labels", "annotations", "webhooks", "rules", "operations", "apiGroups", "apiVersions",
+    "resources", "scope", "failurePolicy", "sideEffects", "timeoutSeconds", "namespaceSelector", "matchLabels", "matchExpressions",
+    "key", "operator", "values", "clientConfig", "url", "service", "path", "port", "caBundle", "admissionReviewVersions",
+    "matchConditions", "expression",
+])  # fmt: skip
+
+
+anything = st.recursive(
+    scalars | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(members_known, inner, max_size=6),
+    max_leaves=30,
+)
+
+
+webhooks_bent = st.lists(st.dictionaries(members_known, anything, max_size=8) | anything, max_size=3)
+
+
+documents = st.fixed_dictionaries({}, optional={"metadata": anything, "webhooks": webhooks_bent | anything})
+
+
+@given(document=documents, old=st.none() | documents, kind=st.sampled_from([MUTATING.kind, VALIDATING.kind]))
+def test_any_json_is_validated_without_raising(document: Any, old: Any, kind: str) -> None:
+    before = json.dumps(document)
+    given_one, stored = set_defaults({**document, "kind": kind}), old and set_defaults({**old, "kind": kind})
+    texts = find_errors(given_one, stored, kind)
+    assert all(field and text for field, text in texts)
+    assert all(isinstance(text, str) for text in configuration_warnings(given_one))
+    assert json.dumps(document) == before
+
+
+@given(document=anything, old=anything)
+def test_any_json_gets_a_response(document: Any, old: Any) -> None:
+    response = review_configuration(document, old)
+    assert response.allowed == (not response.code)
+
+
+def test_deeply_nested_documents_get_a_response() -> None:
+    deep: Any = "x"
+    for _ in range(500):
+        deep = {"name": deep}
+    twice = [
+        valid_webhook(name=deep, matchConditions=[deep], rules=[deep], admissionReviewVersions=[deep, deep]),
+        valid_webhook(),
+    ]
+    assert not review_configuration(webhook_configuration(*twice), webhook_configuration(*twice)).allowed

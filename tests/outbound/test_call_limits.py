@@ -1,0 +1,279 @@
+"""Quotas of calls: limits and fair shares."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleethook.outbound.call_limits import MAX_FAILURES, STARTS_PER_TURN, Breakers, CallSlots, FullError, Quotas
+from tests.hypothesis_profiles import examples
+from tests.waiting import NET
+
+
+class Calls:
+    """Calls that the test ends."""
+
+    def __init__(self, **quotas: int) -> None:
+        self.slots = CallSlots(Quotas(**quotas))
+        self.running: dict[asyncio.Task[None], tuple[str, str]] = {}
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def begin(self, consumer: str, endpoint: str = "e", *, seconds: float = NET) -> "asyncio.Task[None]":
+        task = asyncio.create_task(self._run(consumer, endpoint, seconds))
+        self.tasks.append(task)
+        return task
+
+    async def _run(self, consumer: str, endpoint: str, seconds: float) -> None:
+        async with self.slots.hold(consumer, endpoint, seconds=seconds):
+            task = asyncio.current_task()
+            assert task
+            self.running[task] = (consumer, endpoint)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                del self.running[task]
+
+    @property
+    def consumers(self) -> dict[str, int]:
+        return dict(Counter(consumer for consumer, _ in self.running.values()))
+
+    async def settle(self) -> None:
+        for _ in range(2 * len(self.tasks) + 10):
+            await asyncio.sleep(0)
+
+    async def end(self, task: "asyncio.Task[None]") -> None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await self.settle()
+
+
+async def test_a_consumer_waits_only_for_its_own_calls() -> None:
+    calls = Calls(connections=2, calls=3, total=100)
+    for endpoint in ("e", "e", "e", "f", "f"):
+        calls.begin("ws2", endpoint)
+    calls.begin("ws3")
+    await calls.settle()
+    assert sorted(calls.running.values()) == [("ws2", "e"), ("ws2", "e"), ("ws2", "f"), ("ws3", "e")]
+    assert calls.slots.queued == 2
+
+
+async def test_a_consumer_without_calls_may_exceed_the_total_by_one() -> None:
+    calls = Calls(connections=10, calls=10, total=5)
+    attacker = [calls.begin("ws2") for _ in range(10)]
+    await calls.settle()
+    for consumer in ("ws3", "ws3", "ws4"):
+        calls.begin(consumer)
+    await calls.settle()
+    assert calls.consumers == {"ws2": 5, "ws3": 1, "ws4": 1}
+    for task in attacker[:3]:
+        await calls.end(task)
+    assert calls.consumers == {"ws2": 2, "ws3": 2, "ws4": 1}, "the next is the one with the fewest"
+
+
+async def test_calls_never_exceed_twice_the_total() -> None:
+    calls = Calls(total=2)
+    for number in range(20):
+        calls.begin(f"ws{number}")
+    await calls.settle()
+    assert len(calls.running) == 4
+
+
+async def test_consumers_with_equal_numbers_of_calls_take_turns() -> None:
+    calls = Calls(connections=10, total=2)
+    begun = [calls.begin(consumer) for consumer in "ab" for _ in range(5)]
+    await calls.settle()
+    seen = Counter(calls.consumers)
+    while calls.running:
+        await calls.end(next(iter(calls.running)))
+        assert len(calls.consumers) == 2 or calls.slots.queued == 0 or len(calls.running) == 1
+        seen.update(calls.consumers)
+    assert abs(seen["a"] - seen["b"]) <= 2
+    assert all(task.done() for task in begun)
+
+
+async def test_each_iteration_of_the_event_loop_starts_a_few_calls() -> None:
+    calls = Calls(connections=100, calls=100)
+    for _ in range(100):
+        calls.begin("ws2")
+    most, before = 0, 0
+    for _ in range(200):
+        await asyncio.sleep(0)
+        most, before = max(most, len(calls.running) - before), len(calls.running)
+    assert len(calls.running) == 100
+    assert most <= STARTS_PER_TURN
+
+
+@pytest.mark.parametrize(
+    ("quotas", "limit"),
+    [({"connections": 1}, "connections"), ({"calls": 1}, "calls"), ({"total": 1}, "total")],
+)
+async def test_a_call_without_a_slot_in_time_fails_with_its_limit(quotas: dict[str, int], limit: str) -> None:
+    calls = Calls(**quotas)
+    calls.begin("ws2")
+    await calls.settle()
+    with pytest.raises(FullError) as raised:
+        await calls.begin("ws2", seconds=0.01)
+    assert raised.value.limit == limit
+    assert calls.slots.refused[limit] == 1
+    assert calls.slots.queued == 0
+
+
+async def test_waiting_calls_of_a_consumer_are_limited() -> None:
+    calls = Calls(calls=2)
+    begun = [calls.begin("ws2") for _ in range(2 + 16 + 3)]
+    await calls.settle()
+    assert [type(task.exception()) for task in begun if task.done()] == [FullError] * 3
+    assert calls.slots.queued == 16
+
+
+async def test_consumers_without_calls_have_no_state() -> None:
+    calls = Calls(total=2)
+    begun = [calls.begin(f"ws{number}") for number in range(20)]
+    await calls.settle()
+    for task in begun:
+        await calls.end(task)
+    assert calls.slots._slots._lanes == {}
+    assert (calls.slots.under_way, calls.slots.queued) == (0, 0)
+
+
+async def test_a_slot_granted_to_a_cancelled_call_is_released() -> None:
+    calls = Calls(connections=1)
+    first, second = calls.begin("ws2"), calls.begin("ws2")
+    await calls.settle()
+    first.cancel()
+    while calls.slots.queued:
+        await asyncio.sleep(0)
+    assert (calls.slots.under_way, calls.running) == (1, {}), "it is granted, and the call does not know yet"
+    second.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+    assert (calls.slots.under_way, calls.slots._slots._lanes) == (0, {})
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("begin"), st.sampled_from("abc"), st.sampled_from("ef")),
+        st.tuples(st.just("end"), st.integers(0, 20), st.just("")),
+        st.tuples(st.just("turn"), st.just(""), st.just("")),
+        st.tuples(st.just("tick"), st.just(""), st.just("")),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=examples(200))
+@given(steps, st.integers(1, 3), st.integers(1, 4), st.integers(1, 4))
+def test_quotas_hold_and_no_call_waits_without_reason(made: Any, connections: int, most: int, total: int) -> None:
+    async def run() -> None:
+        calls = Calls(connections=connections, calls=most, total=total)
+        for action, what, endpoint in made:
+            if action == "begin":
+                calls.begin(what, endpoint)
+            elif action == "end" and what < len(calls.tasks):
+                calls.tasks[what].cancel()
+            elif action == "turn":
+                await calls.settle()
+            elif action == "tick":
+                await asyncio.sleep(0)
+            _check_bounds(calls, connections, most, total)
+        await calls.settle()
+        _check_bounds(calls, connections, most, total)
+        _check_no_slot_is_free(calls, connections, most, total)
+        for task in calls.tasks:
+            task.cancel()
+        await asyncio.gather(*calls.tasks, return_exceptions=True)
+        assert (calls.slots._slots._lanes, calls.slots.under_way, calls.slots.queued) == ({}, 0, 0)
+
+    asyncio.run(run())
+
+
+def _check_bounds(calls: Calls, connections: int, most: int, total: int) -> None:
+    assert all(count <= connections for count in Counter(calls.running.values()).values())
+    assert all(count <= most for count in calls.consumers.values())
+    assert len(calls.running) <= 2 * total
+
+
+def _check_no_slot_is_free(calls: Calls, connections: int, most: int, total: int) -> None:
+    for consumer, state in calls.slots._slots._lanes.items():
+        count = calls.consumers.get(consumer, 0)
+        for endpoint in state.waiting.get(False, ()):
+            full = list(calls.running.values()).count((consumer, str(endpoint))) >= connections or count >= most
+            assert full or len(calls.running) >= (total if count else 2 * total)
+
+
+async def test_retries_and_new_calls_share_the_starts_of_an_iteration() -> None:
+    slots = CallSlots(Quotas())
+    turns: list[int] = []
+    turn = 0
+
+    async def repeat() -> None:
+        await slots.take_turn()
+        turns.append(turn)
+
+    tasks = [asyncio.create_task(repeat()) for _ in range(3 * STARTS_PER_TURN)]
+    while not all(task.done() for task in tasks):
+        await asyncio.sleep(0)
+        turn += 1
+    assert max(Counter(turns).values()) <= STARTS_PER_TURN
+
+
+def fail(breakers: Breakers, consumer: str, key: bytes = b"k", *, times: int = MAX_FAILURES) -> Breakers:
+    for _ in range(times):
+        probe = breakers.begin(consumer, key)
+        breakers.end(consumer, key, answered=False, probe=probe)
+    return breakers
+
+
+def test_a_breaker_opens_after_consecutive_failures() -> None:
+    breakers = fail(Breakers(), "a", times=MAX_FAILURES - 1)
+    breakers.end("a", b"k", answered=True, probe=False)
+    fail(breakers, "a", times=MAX_FAILURES - 1)
+    assert not breakers.is_open("a", b"k")
+    fail(breakers, "a", times=1)
+    assert breakers.is_open("a", b"k")
+    assert not breakers.is_open("b", b"k")
+    assert not breakers.is_open("a", b"l")
+
+
+def test_an_open_breaker_allows_one_probe_at_a_time() -> None:
+    breakers = fail(Breakers(), "a")
+    assert not breakers.refuses("a", b"k")
+    assert breakers.begin("a", b"k")
+    assert breakers.refuses("a", b"k")
+    assert not breakers.begin("a", b"k")
+    breakers.end("a", b"k", answered=None, probe=False)
+    assert breakers.refuses("a", b"k"), "another call that ends does not end the one that is tried"
+    breakers.end("a", b"k", answered=False, probe=True)
+    assert not breakers.refuses("a", b"k")
+    assert breakers.is_open("a", b"k")
+
+
+def test_any_response_closes_a_breaker() -> None:
+    breakers = fail(Breakers(), "a")
+    breakers.begin("a", b"k")
+    breakers.end("a", b"k", answered=True, probe=False)
+    assert not breakers.refuses("a", b"k")
+    assert not breakers.is_open("a", b"k")
+    assert len(breakers) == 0
+
+
+def test_a_call_without_evidence_does_not_change_the_breaker() -> None:
+    breakers = fail(Breakers(), "a", times=MAX_FAILURES - 1)
+    breakers.end("a", b"k", answered=None, probe=False)
+    assert not breakers.is_open("a", b"k")
+    fail(breakers, "a", times=1)
+    breakers.end("a", b"k", answered=None, probe=breakers.begin("a", b"k"))
+    assert breakers.is_open("a", b"k")
+    assert not breakers.refuses("a", b"k")
+
+
+def test_many_endpoints_of_one_consumer_do_not_evict_breakers_of_another() -> None:
+    breakers = fail(Breakers(limit=10), "ws3")
+    for number in range(100):
+        fail(breakers, "ws2", str(number).encode())
+    assert breakers.is_open("ws3", b"k")
+    assert breakers.is_open("ws2", b"99")
+    assert not breakers.is_open("ws2", b"0")
+    assert len(breakers) == 10

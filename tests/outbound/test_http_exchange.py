@@ -1,0 +1,344 @@
+"""Responses of webhooks: their statuses, messages and bodies."""
+
+import asyncio
+import contextlib
+import gzip
+import json
+import math
+import zlib
+from typing import Any
+
+import pytest
+
+from fleethook.outbound.call_limits import MAX_FAILURES, Quotas
+from fleethook.outbound.client import CallError, HookClient, Parties
+from fleethook.outbound.endpoint import Endpoint
+from fleethook.outbound.http_exchange import MAX_RETRIES
+from tests.faults.webhook_calls import catch_call_error, endpoint
+from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close
+from tests.waiting import NET, until, with_patience_async
+
+
+@pytest.mark.parametrize("code", [200, 201, 202, 203, 205, 206])
+async def test_statuses_200_to_206_are_successes(client: HookClient, hook: RawHook, code: int) -> None:
+    hook.answer = respond(http(b"<what it is is for the caller to see>", status=f"{code} Fine"))
+    assert await client.post(endpoint(hook), b"{}", seconds=10) == b"<what it is is for the caller to see>"
+
+
+STATUS = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no,\nreally", "code": 403}
+
+
+UNKNOWN = "the server responded with the status code {} but did not return more information"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "text"),
+    [
+        (207, b"x", UNKNOWN.format(207)),
+        (304, b"", UNKNOWN.format(304)),
+        (400, b"x", "the server rejected our request for an unknown reason"),
+        (403, b"who are\tyou", "who are\\tyou"),
+        (403, b"", UNKNOWN.format(403)),
+        (404, b"x", "the server could not find the requested resource"),
+        (418, b"x", UNKNOWN.format(418)),
+        (429, b"", "the server has received too many requests and has asked us to try again later"),
+        (500, b' a "quoted"\n ', 'an error on the server ("a \\"quoted\\"") has prevented the request from succeeding'),
+        (500, b"a\nb", 'an error on the server ("a\\nb") has prevented the request from succeeding'),
+        (500, b"", 'an error on the server ("unknown") has prevented the request from succeeding'),
+        (502, b"\xff", 'an error on the server ("\ufffd") has prevented the request from succeeding'),
+        (503, b"x", "the server is currently unable to handle the request"),
+        (500, json.dumps(STATUS).encode(), "no,\\nreally"),
+        (404, json.dumps(STATUS).encode(), "no,\\nreally"),
+        (404, json.dumps({**STATUS, "message": 5}).encode(), "the server could not find the requested resource"),
+        (404, json.dumps({**STATUS, "status": "Success"}).encode(), "the server could not find the requested resource"),
+        (404, json.dumps({**STATUS, "kind": "Other"}).encode(), "the server could not find the requested resource"),
+        (404, b"[" * 100_000, "the server could not find the requested resource"),
+    ],
+)  # fmt: skip
+async def test_other_statuses_fail_with_the_messages_of_kubernetes(
+    client: HookClient, hook: RawHook, status: int, body: bytes, text: str
+) -> None:
+    hook.answer = respond(http(body, status=f"{status} Whatever"))
+    error = await catch_call_error(client, endpoint(hook))
+    assert (str(error), error.code, error.timed_out) == (f"failed to call webhook: {text}", status, False)
+
+
+async def test_long_errors_are_cut(client: HookClient, hook: RawHook) -> None:
+    hook.answer = respond(http(b"e" * 5_000, status="500 Oops"))
+    text = str(await catch_call_error(client, endpoint(hook)))
+    assert text.count("e" * 2048) == 1
+    assert len(text) < 2048 + 150
+    hook.answer = respond(http(json.dumps({**STATUS, "message": "e" * 5_000}).encode(), status="500 Oops"))
+    assert str(await catch_call_error(client, endpoint(hook))) == "failed to call webhook: " + "e" * 2048
+
+
+@pytest.mark.parametrize(("status", "code"), [("200 OK", 200), ("204 No Content", 204)])
+async def test_an_empty_body_is_an_error(client: HookClient, hook: RawHook, status: str, code: int) -> None:
+    hook.answer = respond(http(b"", status=status, content_type="text/plain"))
+    error = await catch_call_error(client, endpoint(hook))
+    assert str(error) == (
+        f"failed to call webhook: 0-length response with status code: {code} and content type: text/plain"
+    )
+    assert error.code == code
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("gzip", gzip.compress(b'{"a": 1}', mtime=0)),
+        ("GZip", gzip.compress(b'{"a": 1}', mtime=0)),
+        ("deflate", zlib.compress(b'{"a": 1}')),
+        ("deflate", zlib.compress(b'{"a": 1}', wbits=-15)),
+        ("identity", b'{"a": 1}'),
+    ],
+)
+async def test_compressed_responses_are_decompressed(
+    client: HookClient, hook: RawHook, encoding: str, body: bytes
+) -> None:
+    hook.answer = respond(http(body, content_encoding=encoding))
+    assert await client.post(endpoint(hook), b"{}", seconds=10) == b'{"a": 1}'
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "text"),
+    [
+        ("gzip", b"no gzip", "its response cannot be decompressed: Error -3 while decompressing data"),
+        ("deflate", b"no deflate", "its response cannot be decompressed: Error -3 while decompressing data"),
+        ("gzip", gzip.compress(b"{}", mtime=0)[:-9], "its response cannot be decompressed: it is truncated"),
+        (
+            "gzip",
+            gzip.compress(b"{}", mtime=0) * 2,
+            "its response cannot be decompressed: it is truncated or has trailing data",
+        ),
+        ("br", b"x", "its response has the Content-Encoding 'br', although the request allows identity only"),
+        (
+            "gzip, gzip",
+            b"x",
+            "its response has the Content-Encoding 'gzip, gzip', although the request allows identity only",
+        ),
+    ],
+)
+async def test_undecompressable_responses_are_errors(
+    client: HookClient, hook: RawHook, encoding: str, body: bytes, text: str
+) -> None:
+    hook.answer = respond(http(body, content_encoding=encoding))
+    assert text in str(await catch_call_error(client, endpoint(hook)))
+
+
+BUSY = "429 Too Many Requests"
+
+
+def retried_endpoint(hook: RawHook) -> Endpoint:
+    return Endpoint(hook.url, ca_bundle=hook.ca_bundle)
+
+
+def busy(seconds: str = "0", *, status: str = BUSY, body: bytes = b"busy") -> bytes:
+    return http(body, status=status, retry_after=seconds)
+
+
+def in_turn(*answers: Responder) -> Responder:
+    """Answer the requests with these responses in order, and all further ones with the last."""
+    left = list(answers)
+
+    async def answer(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
+        await (left.pop(0) if len(left) > 1 else left[0])(asked, writer)
+
+    return answer
+
+
+async def silent(_: HookRequest, writer: asyncio.StreamWriter) -> None:
+    del writer
+    await asyncio.Event().wait()
+
+
+async def failure(client: HookClient, hook: RawHook, **rest: Any) -> CallError:
+    with pytest.raises(CallError) as raised:
+        await client.post(retried_endpoint(hook), b"{}", **{"seconds": NET, **rest})
+    return raised.value
+
+
+@pytest.mark.parametrize("status", [BUSY, "500 Oops", "502 Oops", "503 Oops", "599 Oops"])
+async def test_a_retry_sends_the_same_request_over_the_same_connection(
+    client: HookClient, hook: RawHook, status: str
+) -> None:
+    hook.answer = in_turn(respond(busy(status=status)), respond(busy(status=status)), respond(http(b'{"a": 1}')))
+    assert await client.post(retried_endpoint(hook), b'{"large": "body"}', seconds=30) == b'{"a": 1}'
+    assert hook.asked == [hook.asked[0]] * 3
+    assert hook.asked[0].body == b'{"large": "body"}'
+    assert hook.asked[0].head.startswith(b"POST /hook?timeout=30s ")
+    assert hook.connections == 1
+    assert client.retries == ({"429": 2, "5xx": 0} if status == BUSY else {"429": 0, "5xx": 2})
+
+
+@pytest.mark.parametrize("status", ["400 No", "403 No", "408 No", "425 No", "428 No", "431 No", "499 No"])
+async def test_other_statuses_are_final(client: HookClient, hook: RawHook, status: str) -> None:
+    hook.answer = in_turn(respond(busy(status=status)), respond(http()))
+    assert (await failure(client, hook)).code == int(status[:3])
+    assert len(hook.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "header", ["", "soon", "1.5", "0x1", "1_0", "1 0", "٣", "Wed, 21 Oct 2015 07:28:00 GMT", "99999999999999999999"]
+)
+async def test_a_retry_after_without_seconds_is_ignored(client: HookClient, hook: RawHook, header: str) -> None:
+    data = busy("@").replace(b"@", header.encode())
+    hook.answer = in_turn(respond(data), respond(http()))
+    assert (await failure(client, hook)).code == 429
+    assert len(hook.asked) == 1
+
+
+@pytest.mark.parametrize("header", ["0", "+0", "-1", "-999999999", "000", " 0 "])
+async def test_seconds_are_parsed_as_in_go(client: HookClient, hook: RawHook, header: str) -> None:
+    hook.answer = in_turn(respond(busy(header)), respond(http()))
+    assert await client.post(retried_endpoint(hook), b"{}", seconds=NET) == b"{}"
+
+
+async def test_a_response_without_the_header_is_final(client: HookClient, hook: RawHook) -> None:
+    hook.answer = in_turn(respond(http(b"x", status="503 Oops")), respond(http()))
+    assert (await failure(client, hook)).code == 503
+    assert len(hook.asked) == 1
+
+
+async def test_after_ten_retries_the_last_response_counts(client: HookClient, hook: RawHook) -> None:
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "still busy"}
+    hook.answer = respond(busy(body=json.dumps(status).encode()))
+    error = await failure(client, hook)
+    assert (str(error), error.code) == ("failed to call webhook: still busy", 429)
+    assert len(hook.asked) == 1 + MAX_RETRIES == 11
+    assert client.retries["429"] == MAX_RETRIES
+
+
+async def test_a_retry_waits_for_retry_after(client: HookClient, hook: RawHook) -> None:
+    times: list[float] = []
+
+    async def answer(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
+        times.append(asyncio.get_running_loop().time())
+        await respond(busy("1") if len(times) == 1 else http())(asked, writer)
+
+    hook.answer = answer
+    assert await client.post(retried_endpoint(hook), b"{}", seconds=NET) == b"{}"
+    assert times[1] - times[0] >= 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "within", "cut_short"), [(10, 10, False), (10, 30, False), (30, 10, True), (20, 10, False)]
+)
+async def test_a_retry_after_beyond_the_deadline_fails_at_once(
+    client: HookClient, hook: RawHook, seconds: int, within: int, *, cut_short: bool
+) -> None:
+    """The call is cut short only if the webhook's timeout would have sufficed."""
+    hook.answer = respond(busy("20"))
+    error = await failure(client, hook, seconds=seconds, within=within)
+    assert str(error) == (
+        "failed to call webhook: the server has received too many requests and has asked us to try again later; "
+        "its Retry-After of 20 s exceeds the remaining time"
+    )
+    assert (error.code, error.timed_out, error.cut_short) == (429, False, cut_short)
+    assert len(hook.asked) == 1
+    assert client.slots.under_way == 0
+
+
+async def test_a_retry_ends_with_the_webhooks_timeout(client: HookClient, hook: RawHook) -> None:
+    async def call(seconds: float) -> tuple[float, CallError]:
+        hook.asked.clear()
+        hook.answer = in_turn(respond(busy()), silent)
+        return seconds, await failure(client, hook, seconds=seconds)
+
+    seconds, error = await with_patience_async(call, lambda _: len(hook.asked) == 2)
+    url = f"{hook.url}?timeout={math.ceil(seconds)}s"
+    assert str(error) == f'failed to call webhook: Post "{url}": context deadline exceeded'
+    assert (error.timed_out, error.cut_short, len(hook.asked)) == (True, False, 2)
+
+
+async def test_a_call_holds_its_slot_during_retries(hook: RawHook) -> None:
+    release = asyncio.Event()
+
+    async def later(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
+        await release.wait()
+        await respond(http(b'"first"'))(asked, writer)
+
+    hook.answer = in_turn(respond(busy()), later, respond(http(b'"second"')))
+    async with HookClient(allow_private=True, quotas=Quotas(connections=1)) as client:
+        first = asyncio.create_task(client.post(retried_endpoint(hook), b"{}", seconds=NET))
+        await until(lambda: len(hook.asked) == 2)
+        second = asyncio.create_task(client.post(retried_endpoint(hook), b"{}", seconds=NET))
+        await until(lambda: client.slots.queued)
+        assert (client.slots.under_way, len(hook.asked)) == (1, 2)
+        release.set()
+        assert await asyncio.gather(first, second) == [b'"first"', b'"second"']
+        assert (client.slots.under_way, client.slots.queued, hook.most_open) == (0, 0, 1)
+
+
+async def test_a_call_cancelled_before_a_retry_releases_its_slot(client: HookClient, hook: RawHook) -> None:
+    hook.answer = respond(busy("5"))
+    task = asyncio.create_task(client.post(retried_endpoint(hook), b"{}", seconds=NET))
+    await until(lambda: hook.asked)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert (task.cancelled(), client.slots.under_way, len(hook.asked)) == (True, 0, 1)
+
+
+async def test_a_response_with_a_retry_closes_the_breaker_at_once(client: HookClient, hook: RawHook) -> None:
+    hook.answer = silent
+    for _ in range(MAX_FAILURES):
+        await failure(client, hook, seconds=0.1)
+    assert client.is_silent(retried_endpoint(hook), Parties())
+    to_probe, to_others = in_turn(respond(busy()), silent), respond(http())
+
+    async def answer(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
+        # On a busy machine, cancelled requests may arrive late.
+        await (to_probe if asked.body == b'{"probe": 1}' else to_others)(asked, writer)
+
+    hook.answer = answer
+    probe = asyncio.create_task(client.post(retried_endpoint(hook), b'{"probe": 1}', seconds=NET))
+    await until(lambda: client.retries["429"])
+    assert not client.is_silent(retried_endpoint(hook), Parties())
+    assert await client.post(retried_endpoint(hook), b"{}", seconds=NET) == b"{}"
+    probe.cancel()
+    await asyncio.gather(probe, return_exceptions=True)
+
+
+async def test_a_retry_without_response_is_no_evidence(hook: RawHook) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def call(seconds: float) -> HookClient:
+            made = await stack.enter_async_context(HookClient(allow_private=True))
+            hook.asked.clear()
+            hook.answer = in_turn(respond(busy()), silent)
+            assert (await failure(made, hook, seconds=seconds)).timed_out
+            return made
+
+        client = await with_patience_async(call, lambda _: len(hook.asked) == 2)
+        for _ in range(MAX_FAILURES - 1):
+            assert (await failure(client, hook, seconds=0.1)).timed_out
+        assert not client.is_silent(retried_endpoint(hook), Parties())
+        assert (await failure(client, hook, seconds=0.1)).timed_out
+        assert client.is_silent(retried_endpoint(hook), Parties())
+
+
+async def test_long_or_truncated_discarded_responses_close_only_their_connection(
+    client: HookClient, hook: RawHook
+) -> None:
+    chunked = b"HTTP/1.1 503 Oops\r\nRetry-After: 0\r\nTransfer-Encoding: chunked\r\n\r\n" + b"400\r\n" + b"x" * 1024
+
+    async def call(seconds: float) -> CallError:
+        hook.asked.clear()
+        hook.answer = in_turn(
+            respond(busy(body=b"x" * 4096)),
+            respond_and_close(http(b"", status=BUSY, retry_after="0", content_length="9")),
+            respond(chunked),
+            respond(http(b'{"a": 1}')),
+        )
+        return await failure(client, hook, seconds=seconds)
+
+    # The third response never ends, so the call waits until its deadline.
+    error = await with_patience_async(call, lambda _: len(hook.asked) == 3)
+    assert (error.timed_out, len(hook.asked)) == (True, 3)
+    assert await client.post(retried_endpoint(hook), b"{}", seconds=NET) == b'{"a": 1}'
+
+
+async def test_only_the_beginning_of_a_discarded_response_is_read(client: HookClient, hook: RawHook) -> None:
+    head = b"HTTP/1.1 503 Oops\r\nRetry-After: 0\r\nTransfer-Encoding: chunked\r\n\r\n"
+    hook.answer = in_turn(respond(head + b"1000\r\n" + b"x" * 4096), respond(http()))
+    assert await client.post(retried_endpoint(hook), b"{}", seconds=NET) == b"{}"
+    assert hook.connections == 2
