@@ -1,9 +1,9 @@
 """The output of ``fleethook replay``: text, JSON, JUnit XML or Markdown."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from fleethook.cli.output.ci_output import Case, print_junit
 from fleethook.cli.output.json_output import encode_other
@@ -25,27 +25,6 @@ class Output(StrEnum):
     JSON = "json"
     JUNIT = "junit"
     MARKDOWN = "markdown"
-
-
-class Printer(Protocol):
-    """Writes the results of a replay to standard output."""
-
-    def add(self, change: Change, *, is_expected: bool) -> None:
-        """Take a change as soon as it is found."""
-
-    def end(self, report: Report) -> None:
-        """Write the report, and problems to standard error."""
-
-
-def make_printer(output: Output) -> Printer:
-    """Return the printer of a format."""
-    printers: dict[Output, type[Printer]] = {
-        Output.TEXT: TextPrinter,
-        Output.JSON: JSONPrinter,
-        Output.JUNIT: JUnitPrinter,
-        Output.MARKDOWN: MarkdownPrinter,
-    }
-    return printers[output]()
 
 
 def list_groups(report: Report) -> list[Group]:
@@ -101,56 +80,42 @@ def describe_example(change: Change) -> str:
     return f"{subject or 'a body that is no review'}, {change.file}:{change.line}, change {change.key}{redacted}"
 
 
-class TextPrinter:
-    """Writes a summary for people, coloured on a terminal."""
-
-    def add(self, change: Change, *, is_expected: bool) -> None:
-        """Do nothing: the report has an example of each group."""
-
-    def end(self, report: Report) -> None:
-        """Write groups, notes and numbers."""
-        groups = list_groups(report)
-        for group in groups[:MAX_SHOWN]:
-            number = count(group.unexpected, "review")
-            write_styled(styled(f"{describe_group(group)}: {number}", "bold"))
-            write_styled(styled(f"  for example {describe_example(group.example)}"))
-            for sign, text in describe_change(group.example):
-                write_styled(styled(f"    {text}" if sign == " " else f"      {sign} {text}", _STYLES[sign]))
-        if len(groups) > MAX_SHOWN:
-            write_styled(styled(f"and {count(len(groups) - MAX_SHOWN, 'further kind')} of changes"))
-        for note in list_notes(report):
-            write_styled(styled(note, "yellow"))
-        write_styled(styled(summarize(report)))
-        report_problems(report)
+def _print_text(report: Report) -> None:
+    """Write a summary for people, coloured on a terminal: groups, notes and numbers."""
+    groups = list_groups(report)
+    for group in groups[:MAX_SHOWN]:
+        number = count(group.unexpected, "review")
+        write_styled(styled(f"{describe_group(group)}: {number}", "bold"))
+        write_styled(styled(f"  for example {describe_example(group.example)}"))
+        for sign, text in describe_change(group.example):
+            write_styled(styled(f"    {text}" if sign == " " else f"      {sign} {text}", _STYLES[sign]))
+    if len(groups) > MAX_SHOWN:
+        write_styled(styled(f"and {count(len(groups) - MAX_SHOWN, 'further kind')} of changes"))
+    for note in list_notes(report):
+        write_styled(styled(note, "yellow"))
+    write_styled(styled(summarize(report)))
 
 
-class MarkdownPrinter:
-    """Writes a table and examples, for a comment on a pull request."""
-
-    def add(self, change: Change, *, is_expected: bool) -> None:
-        """Do nothing: the report has an example of each group."""
-
-    def end(self, report: Report) -> None:
-        """Write the table, examples and notes."""
-        groups = list_groups(report)
-        lines = ["## fleethook replay", "", _escape_markdown(f"{summarize(report)}."), ""]
-        if groups:
-            lines += ["| change | about | route | cluster | reviews |", "|---|---|---|---|---:|"]
-            lines += [_make_row(group) for group in groups[:MAX_SHOWN]]
-            lines.append("")
-        for group in groups[:MAX_SHOWN]:
-            lines += [f"### {_escape_markdown(describe_group(group))}", ""]
-            lines += [
-                _escape_markdown(f"For example {describe_example(group.example)}:"),
-                "",
-                *_fence(group.example),
-                "",
-            ]
-        if len(groups) > MAX_SHOWN:
-            lines += [f"And {count(len(groups) - MAX_SHOWN, 'further kind')} of changes.", ""]
-        lines += [f"- {_escape_markdown(note)}" for note in list_notes(report)]
-        write_document("".join(f"{escape(line)}\n" for line in lines))
-        report_problems(report)
+def _print_markdown(report: Report) -> None:
+    """Write a table, examples and notes, for a comment on a pull request."""
+    groups = list_groups(report)
+    lines = ["## fleethook replay", "", _escape_markdown(f"{summarize(report)}."), ""]
+    if groups:
+        lines += ["| change | about | route | cluster | reviews |", "|---|---|---|---|---:|"]
+        lines += [_make_row(group) for group in groups[:MAX_SHOWN]]
+        lines.append("")
+    for group in groups[:MAX_SHOWN]:
+        lines += [f"### {_escape_markdown(describe_group(group))}", ""]
+        lines += [
+            _escape_markdown(f"For example {describe_example(group.example)}:"),
+            "",
+            *_fence(group.example),
+            "",
+        ]
+    if len(groups) > MAX_SHOWN:
+        lines += [f"And {count(len(groups) - MAX_SHOWN, 'further kind')} of changes.", ""]
+    lines += [f"- {_escape_markdown(note)}" for note in list_notes(report)]
+    write_document("".join(f"{escape(line)}\n" for line in lines))
 
 
 def _make_row(group: Group) -> str:
@@ -177,23 +142,16 @@ def _escape_markdown(text: str) -> str:
     return escaped.replace("&", "&amp;")
 
 
-class JUnitPrinter:
-    """Writes a test case for each route, which passes, and one for each group of changes, which fails."""
-
-    def add(self, change: Change, *, is_expected: bool) -> None:
-        """Do nothing: the report has an example of each group."""
-
-    def end(self, report: Report) -> None:
-        """Write the XML."""
-        groups = list_groups(report)
-        changed = {group.name.route for group in groups}
-        passed = [route for route in sorted(report.routes) if route not in changed]
-        absent = report.list_absent() if report.is_complete else []
-        cases = [Case(route, count(report.routes[route], "review")) for route in passed]
-        cases += [Case(group.name.route, describe_group(group), list(_describe_failure(group))) for group in groups]
-        cases += [Case("expected", key, ["the expected change was not found"]) for key in absent]
-        print_junit("fleethook replay", cases, [summarize(report), *list_notes(report)])
-        report_problems(report)
+def _print_cases(report: Report) -> None:
+    """Write a test case for each route, which passes, and one for each group of changes, which fails."""
+    groups = list_groups(report)
+    changed = {group.name.route for group in groups}
+    passed = [route for route in sorted(report.routes) if route not in changed]
+    absent = report.list_absent() if report.is_complete else []
+    cases = [Case(route, count(report.routes[route], "review")) for route in passed]
+    cases += [Case(group.name.route, describe_group(group), list(_describe_failure(group))) for group in groups]
+    cases += [Case("expected", key, ["the expected change was not found"]) for key in absent]
+    print_junit("fleethook replay", cases, [summarize(report), *list_notes(report)])
 
 
 def _describe_failure(group: Group) -> Iterator[str]:
@@ -202,10 +160,26 @@ def _describe_failure(group: Group) -> Iterator[str]:
     yield from (f"{sign} {text}" for sign, text in describe_change(group.example))
 
 
-class JSONPrinter:
+class Printer:
+    """Writes the report of a replay to standard output, and problems to standard error."""
+
+    def __init__(self, print_report: Callable[[Report], None]) -> None:
+        self._print: Final = print_report
+
+    def add(self, change: Change, *, is_expected: bool) -> None:
+        """Take a change as soon as it is found, which the report has, too."""
+
+    def end(self, report: Report) -> None:
+        """Write the report."""
+        self._print(report)
+        report_problems(report)
+
+
+class _JSONPrinter(Printer):
     """Writes one document. Changes are written as they are found, so that memory does not grow with their number."""
 
     def __init__(self) -> None:
+        super().__init__(self._print_rest)
         self._is_first = True
 
     def add(self, change: Change, *, is_expected: bool) -> None:
@@ -215,7 +189,10 @@ class JSONPrinter:
         write_document(begin + _encode({**_list_members(change), "expected": is_expected}))
 
     def end(self, report: Report) -> None:
-        """Write the rest of the document."""
+        """Write the rest of the document, which has the problems."""
+        self._print(report)
+
+    def _print_rest(self, report: Report) -> None:
         rest = {
             "absent": report.list_absent() if report.is_complete else [],
             "groups": [_list_group(group) for group in report.groups.values()],
@@ -248,3 +225,11 @@ def _list_members(change: Change) -> dict[str, Any]:
 
 def _list_group(group: Group) -> dict[str, Any]:
     return {**group.name._asdict(), "reviews": group.count, "expected": group.expected, "example": group.example.key}
+
+
+def make_printer(output: Output) -> Printer:
+    """Return the printer of a format."""
+    if output is Output.JSON:
+        return _JSONPrinter()
+    printers = {Output.TEXT: _print_text, Output.MARKDOWN: _print_markdown, Output.JUNIT: _print_cases}
+    return Printer(printers[output])
