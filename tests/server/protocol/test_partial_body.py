@@ -10,7 +10,7 @@ from tests.server.direct_connections import LIMIT, TURNS, Neighbour, Wire, app_f
 BODY = long_review(20_000)
 REQUEST = encode(BODY)
 HALF = len(REQUEST) // 2
-AT_ONCE = 1
+ONE_WRITE = 1
 BY_ASGI = 2
 """Writes of an answer: head and body together, or one after the other."""
 
@@ -31,7 +31,7 @@ async def test_a_review_is_counted_and_charged_while_it_arrives() -> None:
     assert app.bodies.total == HALF - REQUEST.index(b"{")
     await wire.read(REQUEST[HALF:])
     assert (app.metrics.in_flight, app.bodies.total) == (0, 0)
-    assert (await wire.end()).writes == AT_ONCE
+    assert (await wire.end()).writes == ONE_WRITE
 
 
 async def test_a_connection_whose_first_review_arrives_is_not_unproven() -> None:
@@ -120,4 +120,4 @@ async def test_a_review_in_single_bytes_is_kept_in_one_buffer() -> None:
         await wire.read(REQUEST[place : place + 1])
     assert isinstance(wire.protocol._body, bytearray)
     await wire.read(REQUEST[HALF + TURNS :])
-    assert (await wire.end()).writes == AT_ONCE
+    assert (await wire.end()).writes == ONE_WRITE

@@ -13,7 +13,7 @@ from fleethook.cluster.registration.webhooks import ca_bundles, configuration_pa
 
 _log: Final = logging.getLogger(__name__)
 
-_MANAGER: Final = "fleethook-ca-bundle"
+_CA_MANAGER: Final = "fleethook-ca-bundle"
 
 
 class CAInjector:
@@ -48,7 +48,7 @@ class CAInjector:
             names = {webhook["name"]: webhook["clientConfig"].get("caBundle") for webhook in there}
             webhooks = [webhook for webhook in wanted["webhooks"] if webhook["name"] in names]
             if any(names[webhook["name"]] != webhook["clientConfig"]["caBundle"] for webhook in webhooks):
-                text = await apply_object(self._connection, path, {**wanted, "webhooks": webhooks}, manager=_MANAGER)
+                text = await apply_object(self._connection, path, {**wanted, "webhooks": webhooks}, manager=_CA_MANAGER)
                 present = msgspec.json.decode(text)
                 _log.info("caBundle set", extra={"fields": {"configuration": path.rpartition("/")[2]}})
-            await release_fields(self._connection, path, present, manager=_MANAGER)
+            await release_fields(self._connection, path, present, manager=_CA_MANAGER)

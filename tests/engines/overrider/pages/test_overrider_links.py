@@ -17,7 +17,7 @@ from fleethook.engines.overrider.pages.overrider_links import (
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from tests.engines.overrider.pages.fleet_stores import DEMO, cell_key
 
-HOSTILE = "a&b=c d/ü?#<script>\u202e\"'+%00"
+HOSTILE_NAME = "a&b=c d/ü?#<script>\u202e\"'+%00"
 
 
 def parameters(address: str) -> dict[str, str]:
@@ -28,7 +28,7 @@ def parameters(address: str) -> dict[str, str]:
     "query",
     [
         Query(),
-        Query(subject=HOSTILE, pool=HOSTILE),
+        Query(subject=HOSTILE_NAME, pool=HOSTILE_NAME),
         Query(state="error", layout="list", sort="pool", page=7),
         Query(columns=12),
     ],
@@ -52,13 +52,13 @@ def test_unknown_values_are_ignored_and_long_texts_cut() -> None:
 
 
 def test_the_address_of_a_cell_is_read_back() -> None:
-    key = cell_key(HOSTILE, subject=DEMO._replace(name=HOSTILE, namespace="", cluster="root:a"))
+    key = cell_key(HOSTILE_NAME, subject=DEMO._replace(name=HOSTILE_NAME, namespace="", cluster="root:a"))
     assert parse_cell(parameters(cell_url(key))) == key
     assert parameters(cell_url(key, everything=True))["all"] == "1"
 
 
 def test_the_address_of_an_editor_is_read_back() -> None:
-    key = ObjectKey("root:a", YURT_APP_OVERRIDER, "shop", HOSTILE)
+    key = ObjectKey("root:a", YURT_APP_OVERRIDER, "shop", HOSTILE_NAME)
     assert parse_overrider_key(parameters(edit_url(key))) == key
 
 

@@ -19,13 +19,13 @@ class _Labels(msgspec.Struct, rename={"revision": REVISION_LABEL}):
     revision: msgspec.Raw = _ABSENT
 
 
-class _Annotations(msgspec.Struct, rename={"pool_patch": POOL_PATCH_ANNOTATION}):
+class _PoolPatch(msgspec.Struct, rename={"pool_patch": POOL_PATCH_ANNOTATION}):
     pool_patch: msgspec.Raw = _ABSENT
 
 
 class _Metadata(msgspec.Struct):
     labels: _Labels | None = None
-    annotations: _Annotations | None = None
+    annotations: _PoolPatch | None = None
 
 
 class _Workload(msgspec.Struct):

@@ -33,10 +33,10 @@ def print_previews(previews: Sequence[Preview], output: Output) -> None:
 
 
 def _print_yaml(previews: Sequence[Preview]) -> None:
-    for preview in previews:
-        overrider = f", by {preview.overrider}" if preview.changes else ""
-        write("---", f"# {preview.subject}, node pool {preview.pool}{overrider}")
-        write_document(yaml_text(preview.workload))
+    for one in previews:
+        overrider = f", by {one.overrider}" if one.changes else ""
+        write("---", f"# {one.subject}, node pool {one.pool}{overrider}")
+        write_document(yaml_text(one.workload))
 
 
 def _print_json(previews: Sequence[Preview]) -> None:
@@ -46,11 +46,11 @@ def _print_json(previews: Sequence[Preview]) -> None:
 
 
 def _print_diff(previews: Sequence[Preview]) -> None:
-    for preview in previews:
-        write_styled(_format_title(preview))
-        if not preview.changes:
+    for one in previews:
+        write_styled(_format_title(one))
+        if not one.changes:
             write_styled(styled("  as the template", "dim"))
-        _print_differences(preview.changes)
+        _print_differences(one.changes)
 
 
 def _format_title(preview: Preview) -> Styled:

@@ -15,7 +15,7 @@ RENDERED: Final = "Rendered"
 CONFLICT: Final = "Conflict"
 
 _MAX_POOLS: Final = 1_000
-_MAX_NAMED: Final = 3
+_MAX_NAMED_FAILURES: Final = 3
 _SLICE: Final = 1_000
 
 
@@ -107,9 +107,9 @@ def _judge(concerned: Sequence[Result], failed: Sequence[Result], gaps: Gaps) ->
 
 def _describe_failures(failed: Sequence[Result]) -> list[str]:
     # Waiting workloads may be many, and need no action, so they come last.
-    first = sorted(failed, key=lambda result: result.waits)[:_MAX_NAMED]
+    first = sorted(failed, key=lambda result: result.waits)[:_MAX_NAMED_FAILURES]
     shown = [f"{result.workload} in {result.pool}: {result.error}" for result in first]
-    return [*shown, f"and {len(failed) - _MAX_NAMED} more"] if len(failed) > _MAX_NAMED else shown
+    return [*shown, f"and {len(failed) - _MAX_NAMED_FAILURES} more"] if len(failed) > _MAX_NAMED_FAILURES else shown
 
 
 def _describe_notes(concerned: Sequence[Result]) -> list[str]:

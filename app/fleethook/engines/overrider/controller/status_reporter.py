@@ -24,7 +24,7 @@ from fleethook.work.slice_runner import Slices
 _log: Final = logging.getLogger(__name__)
 
 COMPONENT: Final = "fleethook-overrider"
-_MAX_NAMED: Final = 5
+_MAX_NAMED_REVERTED: Final = 5
 _NOT_FOUND: Final = 404
 
 # Remembered are only statuses that the apiserver changes when it stores them. Others are compared with the stored one.
@@ -143,8 +143,8 @@ class StatusReporter:
 
     async def record_reverts(self, binding: Binding, about: JSONObject, reverted: Sequence[Result]) -> None:
         """Write an event that names the workloads that match their template again."""
-        names = ", ".join(f"{result.workload} in {result.pool}" for result in reverted[:_MAX_NAMED])
-        more = f" and {len(reverted) - _MAX_NAMED} more" if len(reverted) > _MAX_NAMED else ""
+        names = ", ".join(f"{result.workload} in {result.pool}" for result in reverted[:_MAX_NAMED_REVERTED])
+        more = f" and {len(reverted) - _MAX_NAMED_REVERTED} more" if len(reverted) > _MAX_NAMED_REVERTED else ""
         await self.record_event(binding, about, "Normal", "Reverted", f"reverted to their template: {names}{more}")
 
     async def record_orphans(self, binding: Binding, about: JSONObject, orphans: Sequence[str]) -> None:

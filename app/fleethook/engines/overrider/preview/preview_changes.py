@@ -91,11 +91,11 @@ def _compare(before: Preview | None, after: Preview) -> PoolChange:
     if before is None:
         return PoolChange(None, after, ())
     old, new = without_bookkeeping(before.workload), without_bookkeeping(after.workload)
-    changes = () if identical(old, new) else tuple(_list_changes(old, new, before=before, after=after))
+    changes = () if identical(old, new) else tuple(_list_field_changes(old, new, before=before, after=after))
     return PoolChange(before, after, changes)
 
 
-def _list_changes(old: JSONObject, new: JSONObject, *, before: Preview, after: Preview) -> Iterator[Change]:
+def _list_field_changes(old: JSONObject, new: JSONObject, *, before: Preview, after: Preview) -> Iterator[Change]:
     for leaf in leaves(delta_of(old, new, WORKLOAD)):
         was, now = (None if value is MISSING else value for value in (leaf.before, leaf.after))
         set_by = after.changes if now is not None else before.changes
