@@ -20,8 +20,13 @@ import msgspec
 
 from fleethook.cluster.store import StoreView
 from fleethook.cluster.store.source_state import StaleError
-from fleethook.engines.overrider.admission.update_comparison import UNKNOWN_CHANGE, WorkloadChange, compare_workload
-from fleethook.engines.overrider.admission.workload_admission import KINDS, read_memory
+from fleethook.engines.overrider.admission.workload_admission import (
+    KINDS,
+    UNKNOWN_CHANGE,
+    WorkloadChange,
+    compare_workload,
+    read_memory,
+)
 from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache

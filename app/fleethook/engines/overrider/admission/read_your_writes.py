@@ -29,7 +29,7 @@ from fleethook.cluster.kubernetes.resources import FieldSelection
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.cluster.store.source_state import StaleError
 from fleethook.engines.overrider.admission.evidence import Doubts, ReviewedWorkload
-from fleethook.engines.overrider.admission.update_comparison import changes_overrider
+from fleethook.engines.overrider.admission.workload_admission import changes_overrider
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import (
     Binding,
