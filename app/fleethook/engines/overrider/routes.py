@@ -15,8 +15,11 @@ from fleethook.cluster.registration.paths import (
     VALIDATE_OVERRIDER,
 )
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.admission.live_admission import LiveAdmission
-from fleethook.engines.overrider.admission.overrider_admission import default_overrider, validate_overrider_in_slices
+from fleethook.engines.overrider.admission.overrider_admission import (
+    LiveAdmission,
+    default_overrider,
+    validate_overrider_in_slices,
+)
 from fleethook.engines.overrider.admission.read_your_writes import FreshReads, LiveSource, ensure_fresh_overrider
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
 from fleethook.engines.overrider.admission.subject_admission import Policy, validate_subject_in_slices
