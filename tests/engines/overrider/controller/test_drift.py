@@ -4,13 +4,68 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.cluster.store.store import PartialBuilder
-from fleethook.engines.overrider.controller.drift import NO_DRIFT, Drift, detect_drift, find_plan
+from fleethook.engines.overrider.controller.drift import (
+    MAX_POINTERS,
+    NO_DRIFT,
+    Drift,
+    UnstoredValues,
+    detect_drift,
+    find_plan,
+    summarize_unstored,
+)
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.render.member_differences import ABSENT, Difference
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import RENDERED_ANNOTATION, YURT_APP_SET
 from tests.builders import container, entry, image, overrider, patch, rendered, store_of, workload, yurt_app_set
+
+LOST = summarize_unstored("lost", [Difference("/spec/misspelled", ("spec", "misspelled"), True, ABSENT)])
+EMPTY = summarize_unstored("empty", [Difference("/spec/paused", ("spec", "paused"), False, ABSENT)])
+
+
+def key(name: str) -> ObjectKey:
+    return ObjectKey("", GroupKind("apps", "Deployment"), "default", name)
+
+
+def test_lost_values_are_distinguished_from_empty_ones() -> None:
+    assert (LOST.lost, LOST.insignificant) == (("/spec/misspelled",), ())
+    assert (EMPTY.lost, EMPTY.insignificant) == ((), ("/spec/paused",))
+
+
+def test_only_the_same_differences_are_explained() -> None:
+    known = UnstoredValues()
+    known.remember(key("a"), LOST)
+    assert known.explains(key("a"), "lost")
+    assert not known.explains(key("a"), "another")
+    assert not known.explains(key("b"), "lost")
+    known.forget(key("a"))
+    assert not known.explains(key("a"), "lost")
+
+
+def test_the_memory_is_bounded_in_number_and_size() -> None:
+    known = UnstoredValues(max_workloads=2)
+    for name in "abac":
+        known.remember(key(name), LOST)
+    assert [known.explains(key(name), "lost") for name in "abc"] == [True, False, True]
+    many = [Difference(f"/spec/{number}", ("spec", str(number)), 1, ABSENT) for number in range(100)]
+    assert len(summarize_unstored("many", many).lost) == MAX_POINTERS
+
+
+def test_the_oldest_lost_values_are_requested_again() -> None:
+    known = UnstoredValues()
+    for name in "abc":
+        known.remember(key(name), LOST)
+    known.remember(key("d"), EMPTY)
+    known.forget_lost(most=2)
+    assert [known.get(key(name)) is not None for name in "abcd"] == [False, False, True, True]
+    known.remember(key("a"), LOST)
+    known.forget_lost(most=1)
+    assert [known.get(key(name)) is not None for name in "abcd"] == [True, False, False, True]
+
 
 RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
 

@@ -12,8 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.controller.drift import Drift
-from fleethook.engines.overrider.controller.unstored_values import summarize_unstored
+from fleethook.engines.overrider.controller.drift import Drift, summarize_unstored
 from fleethook.engines.overrider.controller.workload_client import RequiredVersions
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.controller.write_backoff import Backoff

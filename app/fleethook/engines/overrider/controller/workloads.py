@@ -10,8 +10,7 @@ from fleethook.cluster.kubernetes.resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
 from fleethook.cluster.store.object_memory import free_in_slices
 from fleethook.cluster.store.store import PartialObject
-from fleethook.engines.overrider.controller.drift import NO_DRIFT, Drift, detect_drift
-from fleethook.engines.overrider.controller.unstored_values import UnstoredValues
+from fleethook.engines.overrider.controller.drift import NO_DRIFT, Drift, UnstoredValues, detect_drift
 from fleethook.engines.overrider.controller.workload_client import WorkloadClient, WriteLimits, WriteResult
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import (
