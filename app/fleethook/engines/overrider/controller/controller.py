@@ -31,8 +31,7 @@ from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.engines.overrider.admission.read_your_writes import read_overriders
 from fleethook.engines.overrider.controller.converge import Converger, Outcome, Target
 from fleethook.engines.overrider.controller.drift import find_plan
-from fleethook.engines.overrider.controller.event_handlers import EventHandlers
-from fleethook.engines.overrider.controller.input_kinds import InputKinds
+from fleethook.engines.overrider.controller.event_handlers import EventHandlers, InputKinds
 from fleethook.engines.overrider.controller.outdated_workloads import OutdatedWorkloads
 from fleethook.engines.overrider.controller.status import Result, bound, conflicts, rendered, unrendered
 from fleethook.engines.overrider.controller.status_reporter import StatusReporter
