@@ -1,11 +1,148 @@
 """Tests of the statuses and events that the controller writes, against an apiserver in memory."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.engines.overrider.controller.controller import OverriderController
-from tests.builders import entry, image
+from fleethook.engines.overrider.controller.status_reporter import (
+    Result,
+    bound,
+    conflicts,
+    rendered,
+    status_of,
+    unrendered,
+)
+from fleethook.engines.overrider.subject.binding import Binding
+from fleethook.engines.overrider.subject.unreached_workloads import Gaps
+from fleethook.model.openyurt import YURT_APP_SET
+from tests.builders import entry, image, overrider
 from tests.engines.overrider.running import Fleet
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+SUBJECT = Binding("", YURT_APP_SET, "default", "demo")
+RULE = overrider(entry("*"), generation=3)
+
+
+def result(pool: str, hash_: str = "abc", error: str = "") -> Result:
+    return Result(pool, "Deployment", f"demo-{pool}-x", hash_, 2, error)
+
+
+def test_the_condition_bound_has_a_reason() -> None:
+    assert bound(RULE, SUBJECT, RULE, subject=True)[1:3] == ("True", "SubjectFound")
+    assert bound(RULE, SUBJECT, RULE, subject=False)[1:3] == ("False", "SubjectNotFound")
+    older = overrider(entry("*"), name="older")
+    assert bound(RULE, SUBJECT, older, subject=True) == (
+        "Bound", "False", "Superseded", "YurtAppOverrider older is older and in effect for YurtAppSet demo",
+    )  # fmt: skip
+
+
+def test_rendered_counts_what_entries_select_and_names_the_first_failures() -> None:
+    assert rendered([]).reason == "NoWorkloads"
+    assert rendered([result("a"), result("b"), result("c", "")]).message == "2 of 2 workloads"
+    failed = [result(str(number), error="no") for number in range(5)]
+    assert rendered([result("a"), *failed]).message == (
+        "1 of 6 workloads; demo-0-x in 0: no; demo-1-x in 1: no; demo-2-x in 2: no; and 2 more"
+    )
+
+
+def test_waiting_workloads_make_rendered_unknown_and_are_named_last() -> None:
+    waiting = [result(f"w{number}", error="waiting")._replace(waits=True) for number in range(3)]
+    assert rendered([result("a"), *waiting])[1:] == (
+        "Unknown", "WaitingForOwner", "1 of 4 workloads; demo-w0-x in w0: waiting; demo-w1-x in w1: waiting; demo-w2-x in w2: waiting",
+    )  # fmt: skip
+    assert rendered([*waiting, result("a", error="no")])[1:] == (
+        "False", "NotRendered",
+        "0 of 4 workloads; demo-a-x in a: no; demo-w0-x in w0: waiting; demo-w1-x in w1: waiting; and 1 more",
+    )  # fmt: skip
+
+
+def test_values_that_the_apiserver_did_not_store_have_their_own_reason() -> None:
+    lost = result("a", error="not kept")._replace(lost=True)
+    assert rendered([lost, result("b")])[1:3] == ("False", "FieldsNotKept")
+    assert rendered([lost, result("b", error="no")]).reason == "NotRendered"
+
+
+def test_defaults_are_named_once_and_nothing_is_wrong() -> None:
+    noted = [result(name)._replace(notes=("/a", "/b")) for name in "xy"] + [result("z")._replace(notes=("/c", "/d"))]
+    assert rendered(noted)[1:] == (
+        "True", "AllRendered",
+        "3 of 3 workloads; defaults and empty values stored otherwise than requested: /a, /b, /c and 1 more",
+    )  # fmt: skip
+
+
+def test_pools_without_workload_are_named_and_counted_as_not_rendered() -> None:
+    missing = Gaps(missing=("a", "b"), subject="YurtAppSet demo")
+    assert rendered([], missing)[1:] == (
+        "Unknown",
+        "WorkloadsMissing",
+        "0 of 2 workloads; no workload in node pool a, b",
+    )
+    overdue = missing._replace(overdue=True)
+    assert rendered([result("c")], overdue)[1:] == (
+        "False", "WorkloadsMissing",
+        (
+            "1 of 3 workloads; no workload in node pool a, b: the controller of YurtAppSet demo has not created it in time; "
+            "see its status and the log of yurt-manager"
+        ),
+    )  # fmt: skip
+    assert rendered([result("c", error="no")], overdue).reason == "NotRendered"
+    assert rendered([], Gaps(subject="YurtAppSet demo"))[1:] == (
+        "True", "NoWorkloads", "no entry selects a node pool of YurtAppSet demo",
+    )  # fmt: skip
+
+
+def test_the_summary_counts_the_workloads_that_should_exist() -> None:
+    missing = Gaps(missing=("a", "b"), other_version=("b", "c", "d"))
+    assert status_of(RULE, (), [], missing, now=NOW)["summary"] == "0/4"
+    assert (
+        status_of(RULE, (), [result("c"), result("e"), result("f", error="no")], missing, now=NOW)["summary"] == "2/6"
+    )
+
+
+def test_an_overrider_that_is_not_in_effect_renders_nothing() -> None:
+    superseded = bound(RULE, SUBJECT, overrider(entry("*"), name="older"), subject=True)
+    assert unrendered(superseded)[:3] == ("Rendered", "False", "Superseded")
+
+
+def test_an_overrider_without_subject_names_its_orphans() -> None:
+    gone = bound(RULE, SUBJECT, RULE, subject=False)
+    assert unrendered(gone, ["Deployment demo-a-x in a"])[1:] == (
+        "False", "OrphanedWorkloads",
+        (
+            "there is no YurtAppSet demo in this namespace; a rendered workload has no owner any more and keeps its "
+            "overrides: Deployment demo-a-x in a; delete it when its replacement runs"
+        ),
+    )  # fmt: skip
+
+
+def test_another_renderer_is_a_condition_as_long_as_there_is_one() -> None:
+    assert conflicts("") == ()
+    assert conflicts("yurt-manager renders, too")[0] == (
+        "Conflict",
+        "True",
+        "OpenYurtInterferes",
+        "yurt-manager renders, too",
+    )
+
+
+def test_the_status_lists_failures_first_and_not_more_than_fits() -> None:
+    results = [result(f"p{number:04}") for number in range(1_500)] + [result("z", error="no"), result("n", "")]
+    status = status_of(RULE, (rendered(results),), results, now=NOW)
+    assert (status["observedGeneration"], status["summary"], len(status["pools"])) == (3, "1500/1501", 1_000)
+    assert status["pools"][0] == {
+        "pool": "z", "kind": "Deployment", "workload": "demo-z-x", "hash": "abc", "observedGeneration": 2, "error": "no",
+    }  # fmt: skip
+    assert status["pools"][1]["pool"] == "p0000"
+
+
+def test_an_unchanged_status_equals_the_stored_one() -> None:
+    results = [result("a")]
+    stored = status_of(RULE, (rendered(results),), results, now=NOW)
+    later = datetime(2027, 1, 1, tzinfo=UTC)
+    assert status_of({**RULE, "status": stored}, (rendered(results),), results, now=later) == stored
+
 
 TO_2 = [image("nginx", "nginx:2.0")]
 

@@ -33,8 +33,14 @@ from fleethook.engines.overrider.controller.converge import Converger, Outcome, 
 from fleethook.engines.overrider.controller.drift import find_plan
 from fleethook.engines.overrider.controller.event_handlers import EventHandlers, InputKinds
 from fleethook.engines.overrider.controller.outdated_workloads import OutdatedWorkloads
-from fleethook.engines.overrider.controller.status import Result, bound, conflicts, rendered, unrendered
-from fleethook.engines.overrider.controller.status_reporter import StatusReporter
+from fleethook.engines.overrider.controller.status_reporter import (
+    Result,
+    StatusReporter,
+    bound,
+    conflicts,
+    rendered,
+    unrendered,
+)
 from fleethook.engines.overrider.controller.subject_state import SubjectState, collect_state, find_overriders
 from fleethook.engines.overrider.controller.workload_client import RequiredVersions, WriteLimits
 from fleethook.engines.overrider.controller.workloads import Change, Workloads
