@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from fleethook.engines.overrider.controller.status_reporter import Result, status_in_slices, status_of
+from fleethook.engines.overrider.controller.status import Result, status_in_slices, status_of
 from fleethook.engines.overrider.controller.subject_state import collect_state
 from fleethook.engines.overrider.controller.workload_client import WriteLimits
 from fleethook.engines.overrider.controller.workloads import Workloads

@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import PartialBuilder, PartialObject
-from fleethook.engines.overrider.controller.status_reporter import Result, rendered
+from fleethook.engines.overrider.controller.status import Result, rendered
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import (
     ORPHAN_INDEXES,

@@ -33,7 +33,7 @@ from fleethook.engines.overrider.controller.converge import Converger, Outcome, 
 from fleethook.engines.overrider.controller.drift import find_plan
 from fleethook.engines.overrider.controller.event_handlers import EventHandlers, InputKinds
 from fleethook.engines.overrider.controller.outdated_workloads import OutdatedWorkloads
-from fleethook.engines.overrider.controller.status_reporter import (
+from fleethook.engines.overrider.controller.status import (
     Result,
     StatusReporter,
     bound,

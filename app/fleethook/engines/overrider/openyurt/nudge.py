@@ -13,7 +13,7 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.engines.overrider.controller.outdated_workloads import OutdatedWorkloads
-from fleethook.engines.overrider.controller.status_reporter import StatusReporter
+from fleethook.engines.overrider.controller.status import StatusReporter
 from fleethook.engines.overrider.controller.subject_state import SubjectState
 from fleethook.engines.overrider.openyurt.owner_progress import has_observed
 from fleethook.engines.overrider.openyurt.owner_waits import OwnerWaits, Patience, nudged_lately

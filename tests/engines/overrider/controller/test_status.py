@@ -6,7 +6,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.engines.overrider.controller.controller import OverriderController
-from fleethook.engines.overrider.controller.status_reporter import (
+from fleethook.engines.overrider.controller.status import (
     Result,
     bound,
     conflicts,
