@@ -47,7 +47,7 @@ from fleethook.engines.overrider.controller.workloads import Change, Workloads
 from fleethook.engines.overrider.controller.write_backoff import Backoff
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.openyurt.nudge import Nudger
-from fleethook.engines.overrider.openyurt.owner_waits import OwnerWaits, Patience
+from fleethook.engines.overrider.openyurt.owner_controller import OwnerWaits, Patience
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.subject_plans import NotCompiledError
 from fleethook.engines.overrider.policies.policy_keeper import NO_UPKEEP, PolicyKeeper

@@ -16,8 +16,7 @@ from fleethook.engines.overrider.controller.drift import Drift, summarize_unstor
 from fleethook.engines.overrider.controller.workload_client import RequiredVersions
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.controller.write_backoff import Backoff
-from fleethook.engines.overrider.openyurt.owner_progress import find_lag
-from fleethook.engines.overrider.openyurt.owner_waits import Patience
+from fleethook.engines.overrider.openyurt.owner_controller import Patience, find_lag
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.render.member_differences import fingerprint
 from fleethook.engines.overrider.subject.binding import Binding, hash_of

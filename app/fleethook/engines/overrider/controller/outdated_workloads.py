@@ -14,7 +14,7 @@ from fleethook.engines.overrider.controller.drift import NO_DRIFT, find_plan
 from fleethook.engines.overrider.controller.subject_state import find_overriders
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.openyurt.owner_progress import Lag, find_lag
+from fleethook.engines.overrider.openyurt.owner_controller import Lag, find_lag
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import Binding, binding_of, hash_of
 from fleethook.engines.overrider.template.pool_template import SubjectError

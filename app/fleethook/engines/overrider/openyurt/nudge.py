@@ -15,8 +15,7 @@ from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.engines.overrider.controller.outdated_workloads import OutdatedWorkloads
 from fleethook.engines.overrider.controller.status import StatusReporter
 from fleethook.engines.overrider.controller.subject_state import SubjectState
-from fleethook.engines.overrider.openyurt.owner_progress import has_observed
-from fleethook.engines.overrider.openyurt.owner_waits import OwnerWaits, Patience, nudged_lately
+from fleethook.engines.overrider.openyurt.owner_controller import OwnerWaits, Patience, has_observed, nudged_lately
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NUDGED_ANNOTATION
 
