@@ -7,9 +7,9 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.engines.overrider.controller.event_handlers import EventHandlers, input_kinds
+from fleethook.engines.overrider.controller.owner_controller import OwnerWaits
 from fleethook.engines.overrider.controller.workload_client import WriteLimits
 from fleethook.engines.overrider.controller.workloads import Workloads
-from fleethook.engines.overrider.openyurt.owner_controller import OwnerWaits
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET

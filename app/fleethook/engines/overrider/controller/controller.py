@@ -33,6 +33,7 @@ from fleethook.engines.overrider.controller.converge import Converger, Outcome, 
 from fleethook.engines.overrider.controller.drift import find_plan
 from fleethook.engines.overrider.controller.event_handlers import EventHandlers, InputKinds
 from fleethook.engines.overrider.controller.outdated_workloads import Nudger, OutdatedWorkloads
+from fleethook.engines.overrider.controller.owner_controller import OwnerWaits, Patience
 from fleethook.engines.overrider.controller.status import (
     Result,
     StatusReporter,
@@ -46,7 +47,6 @@ from fleethook.engines.overrider.controller.workload_client import RequiredVersi
 from fleethook.engines.overrider.controller.workloads import Change, Workloads
 from fleethook.engines.overrider.controller.write_backoff import Backoff
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.openyurt.owner_controller import OwnerWaits, Patience
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.subject_plans import NotCompiledError
 from fleethook.engines.overrider.policies.policy_keeper import NO_UPKEEP, PolicyKeeper

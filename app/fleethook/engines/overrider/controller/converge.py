@@ -13,10 +13,10 @@ from typing import Final, Literal, NamedTuple
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.controller.drift import Drift, summarize_unstored
+from fleethook.engines.overrider.controller.owner_controller import Patience, find_lag
 from fleethook.engines.overrider.controller.workload_client import RequiredVersions
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.controller.write_backoff import Backoff
-from fleethook.engines.overrider.openyurt.owner_controller import Patience, find_lag
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.render.member_differences import fingerprint
 from fleethook.engines.overrider.subject.binding import Binding, hash_of

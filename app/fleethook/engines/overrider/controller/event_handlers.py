@@ -5,9 +5,9 @@ from typing import Final
 
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
+from fleethook.engines.overrider.controller.owner_controller import OwnerWaits
 from fleethook.engines.overrider.controller.subject_state import find_overriders
 from fleethook.engines.overrider.controller.workloads import Change, Workloads
-from fleethook.engines.overrider.openyurt.owner_controller import OwnerWaits
 from fleethook.engines.overrider.subject.binding import Binding, find_binding
 from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools, same_input
 from fleethook.model.gvk import GroupKind

@@ -14,11 +14,7 @@ from fleethook.cluster.connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.controller.drift import NO_DRIFT, find_plan
-from fleethook.engines.overrider.controller.status import StatusReporter
-from fleethook.engines.overrider.controller.subject_state import SubjectState, find_overriders
-from fleethook.engines.overrider.controller.workloads import Workloads
-from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.openyurt.owner_controller import (
+from fleethook.engines.overrider.controller.owner_controller import (
     Lag,
     OwnerWaits,
     Patience,
@@ -26,6 +22,10 @@ from fleethook.engines.overrider.openyurt.owner_controller import (
     has_observed,
     nudged_lately,
 )
+from fleethook.engines.overrider.controller.status import StatusReporter
+from fleethook.engines.overrider.controller.subject_state import SubjectState, find_overriders
+from fleethook.engines.overrider.controller.workloads import Workloads
+from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import Binding, binding_of, hash_of
 from fleethook.engines.overrider.template.pool_template import SubjectError

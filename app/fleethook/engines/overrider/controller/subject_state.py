@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.cluster.store.store import PartialObject
-from fleethook.engines.overrider.controller.workloads import Workloads
-from fleethook.engines.overrider.entries.entry_selection import EntrySelection
-from fleethook.engines.overrider.openyurt.owner_controller import (
+from fleethook.engines.overrider.controller.owner_controller import (
     DAEMONS_WITHOUT_CONTROLLER,
     describe_lack_of_controller,
     has_no_daemon_controller,
 )
+from fleethook.engines.overrider.controller.workloads import Workloads
+from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.subject.binding import Binding, Owner, find_owner_in, hash_of, overriders_of, pool_of
 from fleethook.engines.overrider.subject.pools import pools_of_subject
 from fleethook.engines.overrider.subject.unreached_workloads import (

@@ -18,7 +18,7 @@ from fleethook.cluster.kubernetes.list_watch_decoding import decode_page
 from fleethook.cluster.kubernetes.resources import WORKLOADS, WatchedResource
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.admission.read_your_writes import trigger
-from fleethook.engines.overrider.openyurt.owner_controller import OWNER_SECONDS
+from fleethook.engines.overrider.controller.owner_controller import OWNER_SECONDS
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import TRIGGER_ANNOTATION

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.cluster.store.store import key_of
+from fleethook.engines.overrider.controller.owner_controller import has_no_daemon_controller
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.openyurt.owner_controller import has_no_daemon_controller
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.member_differences import Difference
 from fleethook.engines.overrider.render.render import RenderTarget, keep_replicas, render, render_with

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.admission.dry_run import Subject
+from fleethook.engines.overrider.controller.owner_controller import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, selects_any, uses_labels
-from fleethook.engines.overrider.openyurt.owner_controller import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.subject.pools import NodePoolView, pools_of_subject
 from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools, is_v1beta1, tweaks_of

@@ -8,7 +8,7 @@ import pytest
 
 from fleethook.cluster.store.store import PartialBuilder
 from fleethook.engines.overrider.controller.drift import detect_drift, find_plan
-from fleethook.engines.overrider.openyurt.owner_controller import (
+from fleethook.engines.overrider.controller.owner_controller import (
     DAEMONS_WITHOUT_CONTROLLER,
     OwnerWaits,
     Patience,
