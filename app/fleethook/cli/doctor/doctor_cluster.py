@@ -34,7 +34,7 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.registration.server_side_apply import get_object
 from fleethook.cluster.registration.webhooks import API_VERSION, MUTATING, VALIDATING
-from fleethook.engines.overrider.openyurt.openyurt_conflicts import DEFINITION_NAME
+from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME
 from fleethook.engines.overrider.policies.policy_client import PolicyClient
 from fleethook.model.json import JSONObject, as_object
 

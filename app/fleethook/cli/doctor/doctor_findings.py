@@ -12,7 +12,7 @@ from fleethook.cluster.registration.match_conditions import find_conditions
 from fleethook.cluster.registration.webhooks import MUTATING, SELECTED, WEBHOOKS, Webhook
 from fleethook.engines.dispatch.hooks.hooks import Hook, Phase, compile_hooks
 from fleethook.engines.dispatch.match.rules import RuleAttributes, matches_rule
-from fleethook.engines.overrider.openyurt.openyurt_conflicts import (
+from fleethook.engines.overrider.controller.openyurt_conflicts import (
     describe_dropped_members,
     find_dropped_members,
     find_render_webhooks,

@@ -175,7 +175,7 @@ def decode_definition(text: bytes | msgspec.Raw) -> JSONObject:
     """Decode the names and versions of the definition of a custom resource, or of kcp's APIResourceSchema.
 
     Schemas are the largest part of a definition and are dropped. The schema of YurtAppOverriders is kept, because an
-    older one prunes fields of overriders (`fleethook.engines.overrider.openyurt.openyurt_conflicts`).
+    older one prunes fields of overriders (`fleethook.engines.overrider.controller.openyurt_conflicts`).
     """
     found = _decode_definition(text)
     kept = (found.get("metadata") or {}).get("name") == YURT_APP_OVERRIDERS.name

@@ -11,9 +11,9 @@ from fleethook.cluster.followed_cluster import Cluster, Followed
 from fleethook.cluster.kubernetes.resources import MUTATING_CONFIGURATIONS, RESOURCES, SURROUNDINGS
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import Store
+from fleethook.engines.overrider.controller.openyurt_conflicts import OpenYurtConflicts
 from fleethook.engines.overrider.controller.overrider_leader import OverriderLeader
 from fleethook.engines.overrider.controller.selection import keep_selection, lists_without_leader, runs_selection
-from fleethook.engines.overrider.openyurt.openyurt_conflicts import OpenYurtConflicts
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PlanWarmup
 from fleethook.engines.overrider.policies.mode import Mode

@@ -9,7 +9,7 @@ import pytest
 from fleethook.cluster.registration.webhooks import ServiceReference, webhook_configurations
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import key_of
-from fleethook.engines.overrider.openyurt.openyurt_conflicts import (
+from fleethook.engines.overrider.controller.openyurt_conflicts import (
     OpenYurtConflicts,
     RenderWebhook,
     describe_dropped_members,
