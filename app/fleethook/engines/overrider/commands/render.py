@@ -33,8 +33,16 @@ from fleethook.engines.overrider.commands.render_output import Output, print_cha
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.preview.manifest_findings import check_documents
-from fleethook.engines.overrider.preview.preview import Cell, Preview, cells, preview
-from fleethook.engines.overrider.preview.preview_changes import PoolKey, compare_previews, find_unaffected, pool_key
+from fleethook.engines.overrider.preview.preview import (
+    Cell,
+    PoolKey,
+    Preview,
+    cells,
+    compare_previews,
+    find_unaffected,
+    pool_key,
+    preview,
+)
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.template.pool_template import SubjectError
 
