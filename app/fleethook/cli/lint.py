@@ -24,7 +24,7 @@ from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.schema_owner import INDEXES
-from fleethook.engines.overrider.preview.manifest_findings import check_documents
+from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 
 _LINTED: Final = frozenset(one.group_kind for one in select_dispatching(kcp=True))

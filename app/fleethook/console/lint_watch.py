@@ -11,7 +11,7 @@ from fleethook.cluster.store.store import PARTIAL_KINDS, Stored
 from fleethook.console.context import ConsoleContext
 from fleethook.engines.dispatch.lint.lint import lint
 from fleethook.engines.dispatch.schema_owner import INDEXES
-from fleethook.engines.overrider.preview.manifest_findings import check_documents
+from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
 from fleethook.work.worker import Worker

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.engines.overrider.preview.manifest_findings import check_documents
+from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rules.validation import check_overrider
 from tests.builders import container, entry, overrider, pod_template, store_of, yurt_app_set
 from tests.serving import ROOT

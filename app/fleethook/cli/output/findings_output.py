@@ -12,7 +12,7 @@ from fleethook.cluster.manifests.yaml_reader import ManifestError
 
 if TYPE_CHECKING:
     from fleethook.engines.dispatch.lint.codes import Finding as WebhookFinding
-    from fleethook.engines.overrider.preview.manifest_findings import ManifestFinding
+    from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding
 
 
 class ObjectRow(msgspec.Struct, frozen=True):

@@ -17,8 +17,8 @@ from fleethook.engines.overrider.controller.selection import keep_selection, lis
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PlanWarmup
 from fleethook.engines.overrider.policies.mode import Mode
-from fleethook.engines.overrider.preview.manifest_findings import ManifestReport
 from fleethook.engines.overrider.rollout.guard import GuardLimits
+from fleethook.engines.overrider.rollout.manifest_findings import ManifestReport
 from fleethook.engines.overrider.routes import overrider_routes
 from fleethook.engines.overrider.subject.bound_subjects import bound_subjects, conclude_overrider
 from fleethook.model.gvk import GroupKind

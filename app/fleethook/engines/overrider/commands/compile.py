@@ -26,7 +26,7 @@ from fleethook.cluster.store.store import key_of
 from fleethook.engines.overrider.policies.compilation import Refusal
 from fleethook.engines.overrider.policies.compiler import Compiled, compile_all
 from fleethook.engines.overrider.policies.documents import FailurePolicy
-from fleethook.engines.overrider.preview.manifest_findings import check_documents
+from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 
 

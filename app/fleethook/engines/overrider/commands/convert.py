@@ -43,7 +43,7 @@ from fleethook.engines.overrider.convert.conversion import (
     merge_remarks,
 )
 from fleethook.engines.overrider.convert.remarks import Remark
-from fleethook.engines.overrider.preview.manifest_findings import check_kind
+from fleethook.engines.overrider.rollout.manifest_findings import check_kind
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.subject.unreached_workloads import find_orphans
 from fleethook.model.gvk import GroupKind

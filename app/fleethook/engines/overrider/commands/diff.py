@@ -28,9 +28,9 @@ from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.overrider.commands.diff_output import Allowed, Output, print_outcomes
-from fleethook.engines.overrider.preview.manifest_findings import check_documents
 from fleethook.engines.overrider.rollout.edit import predict_edit
 from fleethook.engines.overrider.rollout.guard import make_allowance, read_edit
+from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rollout.prediction import predict
 from fleethook.engines.overrider.rollout.summary import sum_outcomes
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT

@@ -12,7 +12,7 @@ from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.admission.dry_run import Subject, find_subject
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun, Trials, select_trials
-from fleethook.engines.overrider.preview.manifest_findings import locate_findings
+from fleethook.engines.overrider.rollout.manifest_findings import locate_findings
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.validation import pools_to_check
 from fleethook.model.json import JSONObject

@@ -9,7 +9,7 @@ from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, rea
 from fleethook.cluster.store import ObjectKey, StoreView, key_of
 from fleethook.cluster.store.applied_manifest import LAST_APPLIED, apply_manifest
 from fleethook.console.yaml_paths import dump_yaml
-from fleethook.engines.overrider.preview.manifest_findings import check_kind
+from fleethook.engines.overrider.rollout.manifest_findings import check_kind
 from fleethook.model.formats.text import is_inert
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
