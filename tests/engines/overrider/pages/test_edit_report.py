@@ -17,7 +17,7 @@ from fleethook.engines.overrider.pages.edit_report import (
     report_edit,
 )
 from fleethook.engines.overrider.pages.edit_text import format_overrider, locate_edit, parse_overrider
-from fleethook.engines.overrider.preview.preview import cells
+from fleethook.engines.overrider.rollout.preview import cells
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT, overriders_of
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET

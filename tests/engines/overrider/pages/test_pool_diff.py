@@ -10,7 +10,7 @@ from fleethook.engines.overrider.pages import pool_diff
 from fleethook.engines.overrider.pages.fleet import find_cell
 from fleethook.engines.overrider.pages.pool_diff import PoolDiff, compare_with_template, prepare_diff
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.preview.preview import cells, without_bookkeeping
+from fleethook.engines.overrider.rollout.preview import cells, without_bookkeeping
 from fleethook.model.json import JSONObject
 from tests.builders import NEW_IMAGE, container, entry, image, overrider, patch, yurt_app_set
 from tests.engines.overrider.pages.fleet_stores import cell_key, make_store

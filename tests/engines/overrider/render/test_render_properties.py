@@ -16,7 +16,7 @@ from fleethook.engines.overrider.entries.entry_selection import PoolSelector
 from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps, run_traced
 from fleethook.engines.overrider.plan.plan import as_stored, patch_pool, place_template
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.preview.preview import Cell, Change, Preview, cells, count_changes, preview
+from fleethook.engines.overrider.rollout.preview import Cell, Change, Preview, cells, count_changes, preview
 from fleethook.engines.overrider.rules.validation import check_overrider
 from fleethook.engines.overrider.template.template import build_template
 from fleethook.patch import format_pointer, parse_pointer

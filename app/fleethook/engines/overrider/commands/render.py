@@ -32,7 +32,8 @@ from fleethook.cluster.store.store import key_of
 from fleethook.engines.overrider.commands.render_output import Output, print_changes, print_previews
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.preview.preview import (
+from fleethook.engines.overrider.rollout.manifest_findings import check_documents
+from fleethook.engines.overrider.rollout.preview import (
     Cell,
     PoolKey,
     Preview,
@@ -42,7 +43,6 @@ from fleethook.engines.overrider.preview.preview import (
     pool_key,
     preview,
 )
-from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.template.pool_template import SubjectError
 

@@ -7,7 +7,7 @@ from typing import Final
 from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import Styled, styled, write, write_document, write_styled
 from fleethook.cli.output.yaml_output import yaml_text
-from fleethook.engines.overrider.preview.preview import Change, PoolChange, Preview
+from fleethook.engines.overrider.rollout.preview import Change, PoolChange, Preview
 from fleethook.model.json import JSON, JSONObject
 
 

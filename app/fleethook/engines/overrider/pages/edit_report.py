@@ -13,11 +13,11 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.pages.edit_text import Edited
 from fleethook.engines.overrider.pages.fleet import CellKey, find_cell, list_running, make_row, workload_key
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.preview.preview import PoolChange, PoolKey, Preview, compare_previews, preview
 from fleethook.engines.overrider.rollout.edit import EditEffects, predict_edit
 from fleethook.engines.overrider.rollout.guard import read_edit
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding, check_edited_overrider
 from fleethook.engines.overrider.rollout.prediction import Outcome, find_subjects, predict_in_slices
+from fleethook.engines.overrider.rollout.preview import PoolChange, PoolKey, Preview, compare_previews, preview
 from fleethook.engines.overrider.rollout.summary import Totals, sum_outcomes
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.cluster.store.store import PartialObject
 from fleethook.engines.overrider.admission.dry_run import Subject
-from fleethook.engines.overrider.preview.preview import Cell
+from fleethook.engines.overrider.rollout.preview import Cell
 from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES, overriders_of, pool_of
 from fleethook.engines.overrider.subject.pools import pools_of_subject
 from fleethook.engines.overrider.subject.subject_parts import workload_kinds

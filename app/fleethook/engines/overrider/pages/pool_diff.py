@@ -8,8 +8,8 @@ from fleethook.cluster.store import StoreView
 from fleethook.console.yaml_paths import Line, list_lines
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.preview.preview import Cell, Preview, preview, without_bookkeeping
 from fleethook.engines.overrider.render.delta import name_tokens
+from fleethook.engines.overrider.rollout.preview import Cell, Preview, preview, without_bookkeeping
 from fleethook.model.json import JSONObject
 from fleethook.patch import format_pointer
 

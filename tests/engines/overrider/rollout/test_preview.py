@@ -4,7 +4,7 @@ from typing import Any
 
 from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.preview.preview import (
+from fleethook.engines.overrider.rollout.preview import (
     Cell,
     Change,
     PoolKey,
