@@ -31,8 +31,7 @@ from fleethook.engines.overrider.commands.diff_output import Allowed, Output, pr
 from fleethook.engines.overrider.rollout.edit import predict_edit
 from fleethook.engines.overrider.rollout.guard import make_allowance, read_edit
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
-from fleethook.engines.overrider.rollout.prediction import predict
-from fleethook.engines.overrider.rollout.summary import sum_outcomes
+from fleethook.engines.overrider.rollout.prediction import predict, sum_outcomes
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER

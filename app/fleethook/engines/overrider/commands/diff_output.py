@@ -10,8 +10,7 @@ from fleethook.cli.output.terminal import concatenate, styled, write, write_styl
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.rollout.effect import EFFECTS
 from fleethook.engines.overrider.rollout.guard import ALLOW_ANNOTATION
-from fleethook.engines.overrider.rollout.prediction import Outcome
-from fleethook.engines.overrider.rollout.summary import Totals, count, sum_outcomes
+from fleethook.engines.overrider.rollout.prediction import Outcome, Totals, count, sum_outcomes
 
 _STYLES: Final = {
     "rolls": "bold red", "deleted": "bold red", "error": "bold red", "scales": "yellow", "created": "green",

@@ -8,8 +8,8 @@ from fleethook.engines.overrider.controller.drift import detect_drift
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.effect import Effect, classify, find_changes, replicas_of
+from fleethook.engines.overrider.rollout.prediction import count
 from fleethook.engines.overrider.rollout.preview import Cell, count_changes
-from fleethook.engines.overrider.rollout.summary import count
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.patch import apply

@@ -16,9 +16,14 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.edit import EditEffects, predict_edit
 from fleethook.engines.overrider.rollout.guard import read_edit
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding, check_edited_overrider
-from fleethook.engines.overrider.rollout.prediction import Outcome, find_subjects, predict_in_slices
+from fleethook.engines.overrider.rollout.prediction import (
+    Outcome,
+    Totals,
+    find_subjects,
+    predict_in_slices,
+    sum_outcomes,
+)
 from fleethook.engines.overrider.rollout.preview import PoolChange, PoolKey, Preview, compare_previews, preview
-from fleethook.engines.overrider.rollout.summary import Totals, sum_outcomes
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
