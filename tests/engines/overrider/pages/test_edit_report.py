@@ -7,7 +7,7 @@ import yaml
 
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.store import ObjectKey, key_of
-from fleethook.engines.overrider.commands.render_output import describe_change
+from fleethook.engines.overrider.commands.render import describe_change
 from fleethook.engines.overrider.pages import edit_report
 from fleethook.engines.overrider.pages.edit_report import (
     EditedStore,

@@ -1,7 +1,8 @@
 """``fleethook render``: the workload of every node pool, before anything is applied."""
 
-from collections.abc import Collection, Sequence
-from typing import Annotated, NamedTuple, NoReturn
+import enum
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Annotated, Final, NamedTuple, NoReturn
 
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.inputs.manifests import fail_input, write_input_errors
@@ -23,18 +24,21 @@ from fleethook.cli.output.findings_output import (
     print_lines,
     select_new,
 )
-from fleethook.cli.output.terminal import write_error
+from fleethook.cli.output.json_output import write_json
+from fleethook.cli.output.terminal import Styled, styled, write, write_document, write_error, write_styled
+from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.cluster.store.store import key_of
-from fleethook.engines.overrider.commands.render_output import Output, print_changes, print_previews
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rollout.preview import (
     Cell,
+    Change,
+    PoolChange,
     PoolKey,
     Preview,
     cells,
@@ -45,6 +49,110 @@ from fleethook.engines.overrider.rollout.preview import (
 )
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.model.json import JSON, JSONObject
+
+
+class Output(enum.StrEnum):
+    """Output formats of the command."""
+
+    yaml = "yaml"
+    json = "json"
+    diff = "diff"
+    sarif = "sarif"
+    github = "github"
+
+    @property
+    def has_workloads(self) -> bool:
+        """Whether the format shows workloads; the other formats show findings only."""
+        return self in _PRINTERS
+
+
+def print_previews(previews: Sequence[Preview], output: Output) -> None:
+    """Write the workloads to standard output."""
+    _PRINTERS[output](previews)
+
+
+def _print_yaml(previews: Sequence[Preview]) -> None:
+    for one in previews:
+        overrider = f", by {one.overrider}" if one.changes else ""
+        write("---", f"# {one.subject}, node pool {one.pool}{overrider}")
+        write_document(yaml_text(one.workload))
+
+
+def _print_json(previews: Sequence[Preview]) -> None:
+    write_json(
+        [{**preview._asdict(), "changes": [change._asdict() for change in preview.changes]} for preview in previews]
+    )
+
+
+def _print_diff(previews: Sequence[Preview]) -> None:
+    for one in previews:
+        write_styled(_format_title(one))
+        if not one.changes:
+            write_styled(styled("  as the template", "dim"))
+        _print_differences(one.changes)
+
+
+def _format_title(preview: Preview) -> Styled:
+    overrider = f" by {preview.overrider}" if preview.overrider else ""
+    return styled(f"{preview.subject}, node pool {preview.pool}, {preview.kind}{overrider}", "bold")
+
+
+def _print_differences(changes: Sequence[Change]) -> None:
+    for change in changes:
+        write_styled(styled(f"  {change.path}"), styled(f"  # {change.source or 'template'}", "cyan"))
+        for sign, style, value in (("-", "red", change.before), ("+", "green", change.after)):
+            if value is not None:
+                write_styled(styled(_prefix_lines(sign, value), style, keep="\n"))
+
+
+def _prefix_lines(sign: str, value: JSON) -> str:
+    """Return a value as YAML with the sign of a diff before each line."""
+    text = yaml_text(value).removesuffix("...\n").rstrip("\n")
+    return "\n".join(f"    {sign} {line}" for line in text.split("\n"))
+
+
+def print_changes(changes: Sequence[PoolChange], output: Output) -> None:
+    """Write the workloads that a change affects to standard output.
+
+    YAML has the workloads after the change, JSON both, and a diff the fields that differ.
+    """
+    if output is Output.json:
+        write_json([describe_change(one) for one in changes])
+    elif output is Output.diff:
+        for one in changes:
+            write_styled(_format_title(one.preview))
+            if one.before is None or one.after is None:
+                write_styled(styled("  new", "green") if one.before is None else styled("  gone", "red"))
+            _print_differences(one.changes)
+    else:
+        for one in changes:
+            if one.after is None:
+                write("---", f"# {one.preview.subject}, node pool {one.preview.pool}, {one.preview.kind}: gone")
+            else:
+                _print_yaml([one.after])
+
+
+def describe_change(change: PoolChange) -> JSONObject:
+    """Return the change of a node pool's workload, as ``render --change --output json`` prints it."""
+    shown = change.preview
+    return {
+        "subject": shown.subject,
+        "overrider": shown.overrider,
+        "pool": shown.pool,
+        "kind": shown.kind,
+        "before": None if change.before is None else change.before.workload,
+        "workload": None if change.after is None else change.after.workload,
+        "changes": [one._asdict() for one in change.changes],
+        "warnings": shown.warnings,
+    }
+
+
+_PRINTERS: Final[Mapping[Output, Callable[[Sequence[Preview]], None]]] = {
+    Output.yaml: _print_yaml,
+    Output.json: _print_json,
+    Output.diff: _print_diff,
+}
 
 
 class _Matrix(NamedTuple):
