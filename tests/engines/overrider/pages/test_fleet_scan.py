@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.cluster.store.object_memory import GCFreezer
-from fleethook.engines.overrider.pages.cell_state import CellState
+from fleethook.engines.overrider.pages.fleet import CellState
 from fleethook.engines.overrider.pages.fleet_scan import CONTAINERS_OF_A_CELL, FleetScan
 from fleethook.engines.overrider.pages.matrix import count_states
 from fleethook.model.json import JSONObject

@@ -3,8 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.pages.cell_state import CellState, State
-from fleethook.engines.overrider.pages.fleet import SubjectRow
+from fleethook.engines.overrider.pages.fleet import CellState, State, SubjectRow
 from fleethook.engines.overrider.pages.matrix import (
     CELLS_ON_A_PAGE,
     COLUMNS_ON_A_PAGE,

@@ -8,10 +8,9 @@ from fleethook.cluster.api_errors import UnreachableError
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import ObjectKey
 from fleethook.console.context import ConsoleContext
-from fleethook.engines.overrider.pages.cell_state import CellState
 from fleethook.engines.overrider.pages.edit_report import MAX_WORKLOADS
 from fleethook.engines.overrider.pages.edit_text import EditError, format_overrider
-from fleethook.engines.overrider.pages.fleet import CellKey, SubjectRow
+from fleethook.engines.overrider.pages.fleet import CellKey, CellState, SubjectRow
 from fleethook.engines.overrider.pages.matrix import Query, select
 from fleethook.engines.overrider.pages.overrider_service import OverriderService, fill_list, fill_table, make_service
 from fleethook.engines.overrider.pages.workloads import ClusterWorkloads, ManifestWorkloads

@@ -12,13 +12,14 @@ from fleethook.cluster.store import ObjectKey
 from fleethook.cluster.store.object_memory import GCFreezer
 from fleethook.cluster.store.store import PartialObject, Stored, Subscriber
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.pages.cell_state import CellState, find_state
 from fleethook.engines.overrider.pages.fleet import (
     CellKey,
+    CellState,
     FleetView,
     SubjectRow,
     find_cell,
     find_overrider,
+    find_state,
     list_running,
     list_subject_keys,
     make_row,

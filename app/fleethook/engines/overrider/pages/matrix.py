@@ -6,8 +6,7 @@ from typing import Final, Literal, NamedTuple
 
 from fleethook.cluster.store import ObjectKey
 from fleethook.console.rendering import Paging, paginate
-from fleethook.engines.overrider.pages.cell_state import STATES, CellState, State
-from fleethook.engines.overrider.pages.fleet import CellKey, SubjectRow
+from fleethook.engines.overrider.pages.fleet import STATES, CellKey, CellState, State, SubjectRow
 
 Layout = Literal["matrix", "list"]
 LAYOUTS: Final[tuple[Layout, ...]] = ("matrix", "list")

@@ -5,8 +5,7 @@ from typing import Final, get_args
 from urllib.parse import urlencode
 
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.pages.cell_state import State
-from fleethook.engines.overrider.pages.fleet import CellKey
+from fleethook.engines.overrider.pages.fleet import CellKey, State
 from fleethook.engines.overrider.pages.matrix import LAYOUTS, SORTS, Query
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, YURT_APP_OVERRIDER

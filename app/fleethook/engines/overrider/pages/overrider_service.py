@@ -15,7 +15,6 @@ from fleethook.cluster.store import ObjectKey
 from fleethook.cluster.store.store import Store
 from fleethook.console.context import ConsoleContext
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.pages.cell_state import CellState, State
 from fleethook.engines.overrider.pages.edit_report import (
     MAX_WORKLOADS,
     EditReport,
@@ -23,7 +22,7 @@ from fleethook.engines.overrider.pages.edit_report import (
     report_edit,
 )
 from fleethook.engines.overrider.pages.edit_text import Edited, locate_edit, parse_overrider
-from fleethook.engines.overrider.pages.fleet import CellKey, SubjectRow, find_cell
+from fleethook.engines.overrider.pages.fleet import CellKey, CellState, State, SubjectRow, find_cell
 from fleethook.engines.overrider.pages.fleet_scan import FleetScan
 from fleethook.engines.overrider.pages.matrix import Query, Selection, States, count_states, select
 from fleethook.engines.overrider.pages.pool_diff import (

@@ -19,7 +19,6 @@ from fleethook.console.rendering import Context, Paging, render
 from fleethook.console.sections import ConsolePage, Section
 from fleethook.console.shared_value import KeptValue
 from fleethook.console.yaml_paths import format_value
-from fleethook.engines.overrider.pages.cell_state import LABELS
 from fleethook.engines.overrider.pages.edit_text import (
     EditError,
     format_command,
@@ -28,6 +27,7 @@ from fleethook.engines.overrider.pages.edit_text import (
     normalize,
     show_source,
 )
+from fleethook.engines.overrider.pages.fleet import LABELS
 from fleethook.engines.overrider.pages.matrix import SORTS, Query
 from fleethook.engines.overrider.pages.overrider_links import (
     MAX_TEXT,
