@@ -11,9 +11,9 @@ from fleethook.console.context import ConsoleContext
 from fleethook.engines.overrider.pages.edit_report import MAX_WORKLOADS
 from fleethook.engines.overrider.pages.edit_text import EditError, format_overrider
 from fleethook.engines.overrider.pages.fleet import CellKey, CellState, SubjectRow
+from fleethook.engines.overrider.pages.fleet_scan import ClusterWorkloads, ManifestWorkloads
 from fleethook.engines.overrider.pages.matrix import Query, select
 from fleethook.engines.overrider.pages.overrider_service import OverriderService, fill_list, fill_table, make_service
-from fleethook.engines.overrider.pages.workloads import ClusterWorkloads, ManifestWorkloads
 from fleethook.model.json import JSONObject
 from fleethook.work.worker import Worker
 from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, workload, yurt_app_set

@@ -5,9 +5,11 @@ A page never waits for the scan: it shows the known part and how much is missing
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import ObjectKey
 from fleethook.cluster.store.object_memory import GCFreezer
 from fleethook.cluster.store.store import PartialObject, Stored, Subscriber
@@ -25,7 +27,6 @@ from fleethook.engines.overrider.pages.fleet import (
     make_row,
     workload_key,
 )
-from fleethook.engines.overrider.pages.workloads import CompleteWorkloads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import hash_of
 from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools, same_input
@@ -34,6 +35,68 @@ from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL
 from fleethook.work.slice_runner import Slices
 from fleethook.work.slices import Pauses, Sliced
+
+# Requests to the API server at the same time. kubectl's default is 50 requests per second.
+_MAX_REQUESTS: Final = 10
+
+
+class CompleteWorkloads(Protocol):
+    """The complete Deployments and StatefulSets of a source."""
+
+    @property
+    def revision(self) -> int:
+        """A number that changes with any workload whose partial copy does not show the change."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether each read is a request, so that callers read only the necessary ones."""
+
+    async def read(self, keys: Sequence[ObjectKey]) -> dict[ObjectKey, JSONObject]:
+        """Return the workloads that exist and can be read."""
+
+
+class ManifestWorkloads:
+    """The workloads of manifest files, which are in memory."""
+
+    is_remote: Final = False
+
+    def __init__(self, source: ManifestSource) -> None:
+        """Prepare to read the objects of a source."""
+        self._source: Final = source
+
+    @property
+    def revision(self) -> int:
+        """The revision of the files."""
+        return self._source.revision
+
+    async def read(self, keys: Sequence[ObjectKey]) -> dict[ObjectKey, JSONObject]:
+        """Return the workloads that are in the files."""
+        return {key: found.object for key in keys if (found := self._source.find(key)) is not None}
+
+
+class ClusterWorkloads:
+    """The workloads of a cluster, each read by a request."""
+
+    is_remote: Final = True
+    revision: Final = 0
+
+    def __init__(self, read_one: Callable[[ObjectKey], Awaitable[Mapping[str, object]]]) -> None:
+        """Prepare; ``read_one`` returns the object of a key, or raises APIError or UnreachableError."""
+        self._read_one: Final = read_one
+        self._slots: Final = asyncio.Semaphore(_MAX_REQUESTS)
+
+    async def read(self, keys: Sequence[ObjectKey]) -> dict[ObjectKey, JSONObject]:
+        """Return the workloads that the API server returns; those it refuses or lacks are left out."""
+        answers = await asyncio.gather(*(self._try_read(key) for key in keys))
+        return {key: answer for key, answer in zip(keys, answers, strict=True) if answer is not None}
+
+    async def _try_read(self, key: ObjectKey) -> JSONObject | None:
+        async with self._slots:
+            try:
+                return dict(await self._read_one(key))
+            except (APIError, UnreachableError):
+                return None
+
 
 _T = TypeVar("_T")
 _PLAN_BYTES: Final = 64 << 20

@@ -23,7 +23,12 @@ from fleethook.engines.overrider.pages.edit_report import (
 )
 from fleethook.engines.overrider.pages.edit_text import Edited, locate_edit, parse_overrider
 from fleethook.engines.overrider.pages.fleet import CellKey, CellState, State, SubjectRow, find_cell
-from fleethook.engines.overrider.pages.fleet_scan import FleetScan
+from fleethook.engines.overrider.pages.fleet_scan import (
+    ClusterWorkloads,
+    CompleteWorkloads,
+    FleetScan,
+    ManifestWorkloads,
+)
 from fleethook.engines.overrider.pages.matrix import Query, Selection, States, count_states, select
 from fleethook.engines.overrider.pages.pool_diff import (
     CONTEXT,
@@ -32,7 +37,6 @@ from fleethook.engines.overrider.pages.pool_diff import (
     compare_with_template,
     prepare_diff,
 )
-from fleethook.engines.overrider.pages.workloads import ClusterWorkloads, CompleteWorkloads, ManifestWorkloads
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.work.slice_runner import Slices
