@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter
@@ -27,21 +27,87 @@ from fleethook.engines.overrider.pages.edit_text import (
     normalize,
     show_source,
 )
-from fleethook.engines.overrider.pages.fleet import LABELS
-from fleethook.engines.overrider.pages.matrix import SORTS, Query
-from fleethook.engines.overrider.pages.overrider_links import (
-    MAX_TEXT,
-    cell_url,
-    edit_url,
-    matrix_url,
-    new_url,
-    parse_cell,
-    parse_overrider_key,
-    parse_query,
-)
+from fleethook.engines.overrider.pages.fleet import LABELS, CellKey, State
+from fleethook.engines.overrider.pages.matrix import LAYOUTS, SORTS, Query
 from fleethook.engines.overrider.pages.overrider_service import EditView, make_service
 from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES
-from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
+from fleethook.model.gvk import GroupKind
+from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
+
+PREFIX: Final = "/overriders"
+# Kubernetes allows names of 253 characters.
+MAX_TEXT: Final = 300
+_MAX_PAGE: Final = 1_000_000
+
+
+def parse_query(parameters: Mapping[str, str]) -> Query:
+    """Return the query of a URL. A parameter with an unknown value has its default."""
+    state = parameters.get("state")
+    layout, sort = parameters.get("layout"), parameters.get("sort")
+    return Query(
+        subject=parameters.get("subject", "")[:MAX_TEXT].strip(),
+        pool=parameters.get("pool", "")[:MAX_TEXT].strip(),
+        state=next((one for one in get_args(State) if one == state), None),
+        layout=next((one for one in LAYOUTS if one == layout), "matrix"),
+        sort=next((one for one in SORTS if one == sort), "subject"),
+        page=_parse_page(parameters.get("page")),
+        columns=_parse_page(parameters.get("columns")),
+    )
+
+
+def _parse_page(text: str | None) -> int:
+    is_number = text is not None and text.isascii() and text.isdecimal() and len(text) < len(str(_MAX_PAGE))
+    return max(1, int(text)) if is_number and text is not None else 1
+
+
+def matrix_url(query: Query) -> str:
+    """Return the address of a view of the matrix."""
+    return _join(PREFIX, query.parameters())
+
+
+def cell_url(key: CellKey, *, everything: bool = False) -> str:
+    """Return the address of the diff of one cell."""
+    parameters = {**_describe(key.subject), "subject": key.subject.group_kind.kind, "pool": key.pool, "kind": key.kind}
+    return _join(f"{PREFIX}/pool", {**parameters, **({"all": "1"} if everything else {})})
+
+
+def parse_cell(parameters: Mapping[str, str]) -> CellKey:
+    """Return the cell of a URL; it may name no existing object."""
+    group_kind = GroupKind(GROUP, parameters.get("subject", ""))
+    return CellKey(_parse_key(parameters, group_kind), parameters.get("pool", ""), parameters.get("kind", ""))
+
+
+def edit_url(key: ObjectKey) -> str:
+    """Return the address of the editor of an overrider."""
+    return _join(f"{PREFIX}/edit", _describe(key))
+
+
+def new_url(subject: ObjectKey) -> str:
+    """Return the address of the editor with a new overrider for a subject."""
+    parameters = {**_describe(subject), "subject": subject.group_kind.kind}
+    return _join(f"{PREFIX}/edit", parameters)
+
+
+def parse_overrider_key(parameters: Mapping[str, str]) -> ObjectKey:
+    """Return the overrider of a URL; it may name no existing object."""
+    return _parse_key(parameters, YURT_APP_OVERRIDER)
+
+
+def _parse_key(parameters: Mapping[str, str], group_kind: GroupKind) -> ObjectKey:
+    return ObjectKey(
+        parameters.get("cluster", ""), group_kind, parameters.get("namespace", ""), parameters.get("name", "")
+    )
+
+
+def _describe(key: ObjectKey) -> dict[str, str]:
+    """Return the parameters that name an object, without empty ones."""
+    found = {"cluster": key.cluster, "namespace": key.namespace, "name": key.name}
+    return {name: value for name, value in found.items() if value}
+
+
+def _join(path: str, parameters: Mapping[str, str]) -> str:
+    return f"{path}?{urlencode(parameters)}" if parameters else path
+
 
 router: Final = APIRouter(prefix="/overriders")
 
