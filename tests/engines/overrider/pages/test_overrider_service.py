@@ -8,8 +8,7 @@ from fleethook.cluster.api_errors import UnreachableError
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import ObjectKey
 from fleethook.console.context import ConsoleContext
-from fleethook.engines.overrider.pages.edit_report import MAX_WORKLOADS
-from fleethook.engines.overrider.pages.edit_text import EditError, format_overrider
+from fleethook.engines.overrider.pages.edit_report import MAX_WORKLOADS, EditError, format_overrider
 from fleethook.engines.overrider.pages.fleet import CellKey, CellState, SubjectRow
 from fleethook.engines.overrider.pages.fleet_scan import ClusterWorkloads, ManifestWorkloads
 from fleethook.engines.overrider.pages.matrix import Query, select

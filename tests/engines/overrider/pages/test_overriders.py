@@ -14,7 +14,7 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.context import ConsoleContext
 from fleethook.console.process import create_console
-from fleethook.engines.overrider.pages.edit_text import MAX_TEXT_BYTES, format_overrider
+from fleethook.engines.overrider.pages.edit_report import MAX_TEXT_BYTES, format_overrider
 from fleethook.engines.overrider.pages.matrix import Query
 from fleethook.engines.overrider.pages.overriders import (
     MAX_TEXT,

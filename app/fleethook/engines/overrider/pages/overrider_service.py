@@ -17,11 +17,13 @@ from fleethook.console.context import ConsoleContext
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.pages.edit_report import (
     MAX_WORKLOADS,
+    Edited,
     EditReport,
     list_affected_workloads,
+    locate_edit,
+    parse_overrider,
     report_edit,
 )
-from fleethook.engines.overrider.pages.edit_text import Edited, locate_edit, parse_overrider
 from fleethook.engines.overrider.pages.fleet import CellKey, CellState, State, SubjectRow, find_cell
 from fleethook.engines.overrider.pages.fleet_scan import (
     ClusterWorkloads,

@@ -19,7 +19,7 @@ from fleethook.console.rendering import Context, Paging, render
 from fleethook.console.sections import ConsolePage, Section
 from fleethook.console.shared_value import KeptValue
 from fleethook.console.yaml_paths import format_value
-from fleethook.engines.overrider.pages.edit_text import (
+from fleethook.engines.overrider.pages.edit_report import (
     EditError,
     format_command,
     format_overrider,
