@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from fleethook.app import create_app
 from fleethook.cluster.registration.match_conditions import Selection, SubjectName
 from fleethook.cluster.registration.paths import VALIDATE_OVERRIDER
@@ -10,12 +12,36 @@ from fleethook.cluster.registration.webhooks import (
     ServiceReference,
     URLReference,
     ca_bundles,
+    find_exempt_namespaces,
     select_workloads,
+    service_of,
     webhook_configurations,
     webhook_templates,
 )
 from fleethook.model.admission import AdmissionReview
 from fleethook.settings import Settings
+
+
+@pytest.mark.parametrize("service", ["fleet/hook", "fleet/hook:8443"])
+def test_the_namespace_of_the_service_is_exempt(service: str) -> None:
+    assert find_exempt_namespaces(service) == ["fleet"]
+
+
+@pytest.mark.parametrize("service", [None, ""])
+def test_no_namespace_is_exempt_without_a_service(service: str | None) -> None:
+    assert find_exempt_namespaces(service) == []
+
+
+def test_each_webhook_excludes_the_namespace_of_its_server() -> None:
+    exempt = find_exempt_namespaces("fleet/hook")
+    configurations = webhook_configurations(service_of("fleet/hook"), exempt_namespaces=exempt)
+    selectors = [one["namespaceSelector"] for each in configurations for one in each["webhooks"]]
+    label = "kubernetes.io/metadata.name"
+    assert selectors
+    assert all(
+        one == {"matchExpressions": [{"key": label, "operator": "NotIn", "values": ["fleet"]}]} for one in selectors
+    )
+
 
 SERVICE = ServiceReference("fleet", "fleethook")
 

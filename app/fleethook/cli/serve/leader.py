@@ -10,8 +10,7 @@ from prometheus_client.registry import Collector
 from fleethook.app import Fleethook
 from fleethook.cluster.leader_election import NAME, find_namespace
 from fleethook.cluster.leader_metrics import LeaderMetrics, LeaderState
-from fleethook.cluster.registration.exempt_namespaces import find_exempt_namespaces
-from fleethook.cluster.registration.webhooks import find_reference
+from fleethook.cluster.registration.webhooks import find_exempt_namespaces, find_reference
 from fleethook.server.engine_server import Leadership
 
 if TYPE_CHECKING:

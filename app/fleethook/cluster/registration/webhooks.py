@@ -26,6 +26,17 @@ from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1
 from fleethook.settings import Settings
 
+
+def find_exempt_namespaces(service: str | None) -> list[str]:
+    """Return the exempt namespaces: that of this server, so that it can be repaired while it does not respond.
+
+    Args:
+        service: The server's Service as ``NAMESPACE/NAME[:PORT]``. None or empty if it is reached by a URL; then
+            its namespace is unknown, and none is exempt.
+    """
+    return [service.partition("/")[0]] if service else []
+
+
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 CONFIGURATION_NAME: Final = "fleethook"
 MUTATING: Final = "MutatingWebhookConfiguration"
