@@ -268,7 +268,7 @@ def webhook_configurations(
     engines: Collection[str] = ENGINES,
     selecting: bool = True,
 ) -> list[JSONObject]:
-    """Return the webhook configurations without ``caBundle``, which `fleethook.cluster.registration.ca_injector` adds.
+    """Return the webhook configurations without ``caBundle``, which `fleethook.cluster.registration.registrar` adds.
 
     Args:
         reference: The Service or URL of this server.
