@@ -27,7 +27,7 @@ from fleethook.cluster.kubernetes.resources import decode_metadata, decode_objec
 from fleethook.cluster.store import Store
 from fleethook.recordings.record.metrics import RecordMetrics
 from fleethook.recordings.record.setup import make_recorder, record_reviews
-from fleethook.server.logs.log_lines import LogLines
+from fleethook.server.log_lines import LogLines
 from fleethook.server.logs.logs import configure_logging
 from fleethook.server.reviews.recording import RecordReview
 from fleethook.settings import Settings

@@ -18,7 +18,7 @@ from starlette.types import Scope
 from fleethook.model.asked_calls import AskedCall
 from fleethook.model.envelope import BadReviewError
 from fleethook.model.json import JSON
-from fleethook.server.logs.log_lines import LineShares
+from fleethook.server.log_lines import LineShares
 from fleethook.server.logs.logs import Line, LogSink, encode_line
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.protocol.body_limit import RequestError
