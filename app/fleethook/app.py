@@ -24,7 +24,7 @@ from fleethook.lifetime import follow_cluster, follow_manifests, run_in_backgrou
 from fleethook.outbound.connection_errors import log_loop_error
 from fleethook.server.engine_server import EngineServer, Replay, ServerContext
 from fleethook.server.health import Check, health_routes
-from fleethook.server.logs.logs import LogSink, write_line
+from fleethook.server.logs import LogSink, write_line
 from fleethook.server.metrics.edge_metrics import EdgeMetrics
 from fleethook.server.metrics.metrics import Metrics, store_gauges
 from fleethook.server.openapi import describe_reviews

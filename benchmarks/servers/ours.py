@@ -28,7 +28,7 @@ from fleethook.cluster.store import Store
 from fleethook.recordings.record.metrics import RecordMetrics
 from fleethook.recordings.record.setup import make_recorder, record_reviews
 from fleethook.server.log_lines import LogLines
-from fleethook.server.logs.logs import configure_logging
+from fleethook.server.logs import configure_logging
 from fleethook.server.reviews.recording import RecordReview
 from fleethook.settings import Settings
 from fleethook.tracing.otlp import start_otlp

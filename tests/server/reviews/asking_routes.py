@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from fleethook.server.logs.logs import LogSink
+from fleethook.server.logs import LogSink
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.server.reviews.reply import Reply

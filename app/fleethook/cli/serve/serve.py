@@ -35,7 +35,7 @@ from fleethook.engine import EngineStartError
 from fleethook.interpret.python_interpreter import LoadError
 from fleethook.lifetime import run_in_background
 from fleethook.server.log_lines import LogLines
-from fleethook.server.logs.logs import configure_logging
+from fleethook.server.logs import configure_logging
 from fleethook.server.metrics.metrics import certificate_gauge
 from fleethook.server.protocol.trimming import tune_allocator
 from fleethook.server.reviews.recording import RecordSettingError

@@ -13,7 +13,7 @@ from starlette.types import Scope
 from fleethook.cluster.store.source_state import StaleError
 from fleethook.model.admission import AdmissionRequest, AdmissionReview, Response, cluster_conflict, errored
 from fleethook.model.gvk import GroupKind
-from fleethook.server.logs.logs import LogSink, ReviewLine, find_cluster, make_admission_line
+from fleethook.server.logs import LogSink, ReviewLine, find_cluster, make_admission_line
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.protocol.body_limit import RequestError
 from fleethook.server.protocol.body_memory import BodyBudget

@@ -19,7 +19,7 @@ from fleethook.model.asked_calls import AskedCall
 from fleethook.model.envelope import BadReviewError
 from fleethook.model.json import JSON
 from fleethook.server.log_lines import LineShares
-from fleethook.server.logs.logs import Line, LogSink, encode_line
+from fleethook.server.logs import Line, LogSink, encode_line
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.protocol.body_limit import RequestError
 from fleethook.server.protocol.body_memory import BodyBudget

@@ -26,7 +26,7 @@ from fleethook.engines.crds.controller.karmada_controller import KarmadaControll
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.lifetime import run_in_background
 from fleethook.server.health import Check, health_routes
-from fleethook.server.logs.logs import configure_logging
+from fleethook.server.logs import configure_logging
 from fleethook.server.metrics.metrics import exposition
 from fleethook.tracing.setup import TracingError, start_tracing
 from fleethook.tracing.spans import StartRoot

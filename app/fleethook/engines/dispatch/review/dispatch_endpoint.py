@@ -28,7 +28,7 @@ from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
 from fleethook.outbound.hops import HEADER, was_dispatched
 from fleethook.server.callers import CONNECTION, EXTENSION
-from fleethook.server.logs.logs import ReviewLine, find_cluster, make_admission_line
+from fleethook.server.logs import ReviewLine, find_cluster, make_admission_line
 from fleethook.server.protocol.body_limit import ClientGoneError, RequestError
 from fleethook.server.protocol.body_memory import BodyCharge, client_of
 from fleethook.server.protocol.connections import Connection
