@@ -30,7 +30,7 @@ from fleethook.outbound.hops import OUTGOING
 from fleethook.server.callers import NamedCallers
 from fleethook.server.engine_server import BackgroundTask, EngineServer, Replay, ServerContext
 from fleethook.server.health import Check
-from fleethook.server.metrics.call_metrics import CallSlots
+from fleethook.server.metrics.edge_metrics import CallSlots
 from fleethook.server.protocol.capacity import log_contradictions
 from fleethook.server.quota import RequestQuota
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
