@@ -9,14 +9,43 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.engines.dispatch.dispatch_server import DispatchServer
-from fleethook.server.metrics.consumer_metrics import ConsumerMetrics
-from fleethook.server.metrics.label_limits import OTHER, ClusterNames
+from fleethook.server.metrics.consumer_metrics import (
+    MAX_CLUSTERS,
+    MAX_WEBHOOKS_PER_CLUSTER,
+    OTHER,
+    ClusterNames,
+    ConsumerMetrics,
+    WebhookNames,
+    group_code,
+)
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
 from tests.engines.dispatch.builders import binding, configuration, export, review, webhook
 from tests.engines.dispatch.webhook_server import Webhooks, allow, webhooks
 from tests.waiting import NET
+
+
+def test_many_webhooks_of_one_cluster_leave_names_for_another() -> None:
+    names = WebhookNames()
+    made = {names.add_label("ws2", f"w{number}") for number in range(10_000)}
+    assert len(made) == MAX_WEBHOOKS_PER_CLUSTER + 1
+    assert ("ws2", OTHER) in made
+    assert names.add_label("ws3", "w") == ("ws3", "w")
+    assert names.add_label("ws2", "w0") == ("ws2", "w0")
+
+
+def test_clusters_beyond_the_limit_share_one_label_value() -> None:
+    names = WebhookNames()
+    made = {names.add_label(f"ws{number}", "w") for number in range(10_000)}
+    assert len(made) == MAX_CLUSTERS + 1
+    assert (OTHER, OTHER) in made
+    assert names.add_label("ws0", "w") == ("ws0", "w")
+
+
+def test_unusual_codes_share_one_label_value_per_class() -> None:
+    assert [group_code(code) for code in (200, 404, 418, 599, 500, 0)] == ["200", "404", "4xx", "5xx", "500", "0"]
+
 
 VERBS = ("mutate", "validate", "explain")
 

@@ -13,8 +13,13 @@ from prometheus_client.registry import Collector
 
 from fleethook.cluster.store.source_state import PartState
 from fleethook.model.gvk import GroupKind
-from fleethook.server.metrics.consumer_metrics import ConsumerMetrics
-from fleethook.server.metrics.label_limits import MAX_CLUSTERS, ClusterNames, WebhookNames, group_code
+from fleethook.server.metrics.consumer_metrics import (
+    MAX_CLUSTERS,
+    ClusterNames,
+    ConsumerMetrics,
+    WebhookNames,
+    group_code,
+)
 from fleethook.server.metrics.tallies import MULTIPROCESS, Counts, Observations
 from fleethook.server.metrics.worker_metrics import WorkerMetrics
 
