@@ -14,7 +14,7 @@ from fleethook.server.metrics.metrics import (
     script_gauges,
     store_gauges,
 )
-from fleethook.server.metrics.tallies import MULTIPROCESS
+from fleethook.server.metrics.worker_metrics import MULTIPROCESS
 from tests.engines.dispatch.builders import configuration, webhook
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"

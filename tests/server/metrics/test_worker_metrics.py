@@ -2,18 +2,112 @@
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from prometheus_client import CollectorRegistry
+import pytest
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from fleethook.server.metrics.metrics import Gauges
-from fleethook.server.metrics.tallies import MULTIPROCESS
-from fleethook.server.metrics.worker_metrics import WorkerMetrics, is_running, merge_workers, read_published
+from fleethook.server.metrics.worker_metrics import (
+    MULTIPROCESS,
+    Counts,
+    Observations,
+    WorkerMetrics,
+    is_running,
+    merge_workers,
+    read_published,
+)
 from tests.serving import ROOT
 from tests.waiting import wait_for
+
+BUCKETS = (0.001, 0.01, 2.5, 30.0)
+COUNTED = [("a", "x"), ("a", "x"), ("b", 'quo"te\n')]
+OBSERVED = [("a", 0.0), ("a", 0.001), ("a", 0.0011), ("b", 2.5), ("b", 1e9), ("a", 0.2), ("c", 30.0)]
+OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
+
+
+def ours(registry: CollectorRegistry) -> tuple[Counts, Observations]:
+    counts = Counts("reviews", "All of them.", ["route", "outcome"])
+    observations = Observations("seconds", "Their time.", ["route"], buckets=BUCKETS)
+    registry.register(counts)
+    registry.register(observations)
+    return counts, observations
+
+
+def count_ours(registry: CollectorRegistry) -> None:
+    counts, observations = ours(registry)
+    for labels in COUNTED:
+        counts.add(labels)
+    for route, value in OBSERVED:
+        observations.add((route,), value, exemplar={"request_id": "r"} if value == 0.2 else None)
+
+
+def count_theirs(registry: CollectorRegistry) -> None:
+    counter = Counter("reviews", "All of them.", ["route", "outcome"], registry=registry)
+    histogram = Histogram("seconds", "Their time.", ["route"], buckets=BUCKETS, registry=registry)
+    for labels in COUNTED:
+        counter.labels(*labels).inc()
+    for route, value in OBSERVED:
+        histogram.labels(route).observe(value, {"request_id": "r"} if value == 0.2 else None)
+
+
+def text(count: Callable[[CollectorRegistry], None], accept: str) -> str:
+    """Return the exposition without the timestamps of series and exemplars."""
+    registry = CollectorRegistry()
+    count(registry)
+    return timeless(registry, accept)
+
+
+def timeless(registry: CollectorRegistry, accept: str) -> str:
+    encode, _ = choose_encoder(accept)
+    return re.sub(r"1\.\d+e\+09|\b\d{10}\.\d+", "TIME", encode(registry).decode())
+
+
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(MULTIPROCESS, raising=False)
+
+
+@pytest.mark.parametrize("accept", ["", OPEN_METRICS])
+def test_the_exposition_equals_that_of_prometheus_client(accept: str) -> None:
+    shown = text(count_ours, accept)
+    assert shown == text(count_theirs, accept)
+    assert shown.count("TIME") >= 4
+
+
+def test_worker_processes_share_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = text(twice, "")
+    monkeypatch.setenv(MULTIPROCESS, str(tmp_path))
+    for _ in range(2):
+        worker = (
+            "from prometheus_client import CollectorRegistry; from tests.server.metrics import test_tallies as tests; "
+        )
+        subprocess.run([sys.executable, "-c", f"{worker} tests.count_ours(CollectorRegistry())"], check=True, cwd=ROOT)
+    registry = CollectorRegistry()
+    collector: Any = MultiProcessCollector
+    collector(registry)
+    assert samples(timeless(registry, "")) == samples(both)
+
+
+def twice(registry: CollectorRegistry) -> None:
+    counts, observations = ours(registry)
+    for _ in range(2):
+        for labels in COUNTED:
+            counts.add(labels)
+        for route, value in OBSERVED:
+            observations.add((route,), value)
+
+
+def samples(shown: str) -> list[str]:
+    return sorted(line for line in shown.splitlines() if not line.startswith("#") and "_created" not in line)
 
 
 class Retries:
@@ -86,7 +180,7 @@ def test_counted_metrics_are_left_to_prometheus_client(tmp_path: Path) -> None:
     # In a process of its own, because nothing closes the files of counters.
     code = (
         "import sys; from pathlib import Path; from prometheus_client import CollectorRegistry; "
-        "from fleethook.server.metrics.tallies import Counts; from fleethook.server.metrics.worker_metrics import WorkerMetrics; "
+        "from fleethook.server.metrics.worker_metrics import Counts; from fleethook.server.metrics.worker_metrics import WorkerMetrics; "
         "registry = CollectorRegistry(); counts = Counts('fleethook_test_reviews', 'Reviews.', ['route']); "
         "counts.add(('/a',), 2.0); registry.register(counts); "
         "WorkerMetrics(registry, Path(sys.argv[1])).publish()"

@@ -5,7 +5,7 @@ from typing import Final
 
 from prometheus_client.registry import Collector
 
-from fleethook.server.metrics.tallies import Counts
+from fleethook.server.metrics.worker_metrics import Counts
 
 REASONS: Final = ("overflow", "redaction", "write", "error")
 

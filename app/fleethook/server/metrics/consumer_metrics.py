@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fleethook.server.metrics.tallies import Counts, Observations
+from fleethook.server.metrics.worker_metrics import Counts, Observations
 
 OTHER: Final = "other"
 """The label value of all names beyond the limits."""

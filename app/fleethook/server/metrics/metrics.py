@@ -20,8 +20,7 @@ from fleethook.server.metrics.consumer_metrics import (
     WebhookNames,
     group_code,
 )
-from fleethook.server.metrics.tallies import MULTIPROCESS, Counts, Observations
-from fleethook.server.metrics.worker_metrics import WorkerMetrics
+from fleethook.server.metrics.worker_metrics import MULTIPROCESS, Counts, Observations, WorkerMetrics
 
 # A review takes some 0.1 ms; an apiserver gives up after timeoutSeconds, 30 s at most.
 _BUCKETS: Final = (

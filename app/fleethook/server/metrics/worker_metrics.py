@@ -7,15 +7,169 @@ answers a scrape adds the files of the others to its own numbers.
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator
+import time
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
 import msgspec
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, Exemplar, HistogramMetricFamily, Metric
+from prometheus_client.mmap_dict import MmapedDict, mmap_key
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+MULTIPROCESS: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment variable with the shared directory of worker processes."""
+
+Labels = tuple[str, ...]
+
+
+class _Shared:
+    """The numbers of one metric in a file that every worker process reads."""
+
+    def __init__(self, kind: str, name: str, directory: str) -> None:
+        # The reader finds the kind at the beginning of the file's name.
+        path = Path(directory) / f"{kind}_{name}_{os.getpid()}.db"
+        self._numbers: Final = MmapedDict(str(path))  # type: ignore[no-untyped-call]
+
+    def write(self, key: str, number: float) -> None:
+        self._numbers.write_value(key, number, 0.0)  # type: ignore[no-untyped-call]
+
+
+def _share(kind: str, name: str) -> _Shared | None:
+    directory = os.environ.get(MULTIPROCESS)
+    return _Shared(kind, name, directory) if directory else None
+
+
+class _Count:
+    """One counter."""
+
+    __slots__ = ("created", "key", "value")
+
+    def __init__(self, key: str) -> None:
+        self.key: Final = key
+        self.created: Final = time.time()
+        self.value = 0.0
+
+
+class Counts(Collector):
+    """A counter by labels."""
+
+    def __init__(self, name: str, text: str, labels: Sequence[str]) -> None:
+        """Prepare.
+
+        Args:
+            name: Of the metric, without ``_total``.
+            text: Its help text.
+            labels: The names of its labels.
+        """
+        self._name: Final = name
+        self._text: Final = text
+        self._labels: Final = tuple(labels)
+        self._counts: Final[dict[Labels, _Count]] = {}
+        self._shared: Final = _share("counter", name)
+
+    def add(self, labels: Labels, amount: float = 1.0) -> None:
+        """Count one, or an amount."""
+        count = self._counts.get(labels)
+        if count is None:
+            count = self._counts[labels] = _Count(_key(self._name, "_total", self._labels, labels, self._text))
+        count.value += amount
+        if self._shared is not None:
+            self._shared.write(count.key, count.value)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counter with its current samples."""
+        family = CounterMetricFamily(self._name, self._text, labels=self._labels)
+        for labels, count in self._counts.items():
+            family.add_metric(labels, count.value, created=count.created)
+        yield family
+
+
+class _Observed:
+    """One histogram: the number of values in each bucket, not cumulated."""
+
+    __slots__ = ("buckets", "created", "exemplars", "keys", "sum", "sum_key")
+
+    def __init__(self, sum_key: str, keys: list[str]) -> None:
+        self.sum_key: Final = sum_key
+        self.keys: Final = keys
+        self.created: Final = time.time()
+        self.sum = 0.0
+        self.buckets: Final = [0.0] * len(keys)
+        self.exemplars: Final[list[Exemplar | None]] = [None] * len(keys)
+
+
+class Observations(Collector):
+    """A histogram by labels."""
+
+    def __init__(self, name: str, text: str, labels: Sequence[str], *, buckets: Sequence[float]) -> None:
+        """Prepare.
+
+        Args:
+            name: Of the metric.
+            text: Its help text.
+            labels: The names of its labels.
+            buckets: The upper bounds, ascending, without infinity.
+        """
+        self._name: Final = name
+        self._text: Final = text
+        self._labels: Final = tuple(labels)
+        self._bounds: Final = tuple(buckets)
+        self._names: Final = [floatToGoString(bound) for bound in (*buckets, float("inf"))]  # type: ignore[no-untyped-call]
+        self._series: Final[dict[Labels, _Observed]] = {}
+        self._shared: Final = _share("histogram", name)
+
+    def add(self, labels: Labels, value: float, *, exemplar: dict[str, str] | None = None) -> None:
+        """Count one value.
+
+        Args:
+            labels: The values of the labels.
+            value: The value.
+            exemplar: Labels of an example for the value's bucket; 128 characters at most.
+        """
+        series = self._series.get(labels)
+        if series is None:
+            series = self._series[labels] = self._make(labels)
+        # A value equal to a bound belongs to the bucket below it.
+        place = bisect_left(self._bounds, value)
+        series.buckets[place] += 1.0
+        series.sum += value
+        if exemplar is not None:
+            series.exemplars[place] = Exemplar(exemplar, value, time.time())
+        if self._shared is not None:
+            self._shared.write(series.keys[place], series.buckets[place])
+            self._shared.write(series.sum_key, series.sum)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the histogram with its current samples."""
+        family = HistogramMetricFamily(self._name, self._text, labels=self._labels)
+        for labels, series in self._series.items():
+            named, below = dict(zip(self._labels, labels, strict=True)), 0.0
+            for bound, count, exemplar in zip(self._names, series.buckets, series.exemplars, strict=True):
+                below += count
+                family.add_sample(f"{self._name}_bucket", {**named, "le": bound}, below, exemplar=exemplar)
+            family.add_sample(f"{self._name}_count", named, below)
+            family.add_sample(f"{self._name}_sum", named, series.sum)
+            family.add_sample(f"{self._name}_created", named, series.created)
+        yield family
+
+    def _make(self, labels: Labels) -> _Observed:
+        names = (*self._labels, "le")
+        keys = [_key(self._name, "_bucket", names, (*labels, bound), self._text) for bound in self._names]
+        series = _Observed(_key(self._name, "_sum", self._labels, labels, self._text), keys)
+        if self._shared is not None:
+            for key in (*keys, series.sum_key):
+                self._shared.write(key, 0.0)
+        return series
+
+
+def _key(name: str, suffix: str, names: Labels, values: Labels, text: str) -> str:
+    return mmap_key(name, f"{name}{suffix}", list(names), list(values), text)
+
 
 PUBLISH_SECONDS: Final = 2.0
 """The largest age of the numbers of other workers. Prometheus scrapes every 15 to 60 seconds."""
