@@ -8,9 +8,17 @@ from typing import Any, Final, TypeVar
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fleethook.server.metrics.metrics import Metrics
-from fleethook.server.protocol.body_limit import ClientGoneError, RequestError, check_headers, read_body
-from fleethook.server.protocol.body_memory import BodyBudget, BodyCharge, client_of, name_account
-from fleethook.server.protocol.partial_body import PartialBody
+from fleethook.server.protocol.body_memory import (
+    BodyBudget,
+    BodyCharge,
+    ClientGoneError,
+    PartialBody,
+    RequestError,
+    check_headers,
+    client_of,
+    name_account,
+    read_body,
+)
 from fleethook.server.protocol.sending import PIECE_BYTES
 from fleethook.server.reviews.codec import encode_error
 from fleethook.server.reviews.reply import Reply, send_reply

@@ -35,7 +35,7 @@ from fleethook.model.json import JSON
 from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
 from fleethook.outbound.connection_errors import FailureLog
 from fleethook.server.callers import NamedCallers
-from fleethook.server.protocol.body_limit import RequestError
+from fleethook.server.protocol.body_memory import RequestError
 from fleethook.work.immediate_steps import Steps
 
 ACCESS_GROUP: Final = "fleethook.io"

@@ -29,8 +29,7 @@ from fleethook.model.kcp import is_cluster
 from fleethook.outbound.hops import HEADER, was_dispatched
 from fleethook.server.callers import CONNECTION, EXTENSION
 from fleethook.server.logs import ReviewLine, find_cluster, make_admission_line
-from fleethook.server.protocol.body_limit import ClientGoneError, RequestError
-from fleethook.server.protocol.body_memory import BodyCharge, client_of
+from fleethook.server.protocol.body_memory import BodyCharge, ClientGoneError, RequestError, client_of
 from fleethook.server.protocol.connections import Connection
 from fleethook.server.quota import FullQuotaError, RequestQuota
 from fleethook.server.reviews.admission_endpoint import classify, find_outcome, to_response
