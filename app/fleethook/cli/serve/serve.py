@@ -37,7 +37,7 @@ from fleethook.lifetime import run_in_background
 from fleethook.server.log_lines import LogLines
 from fleethook.server.logs import configure_logging
 from fleethook.server.metrics.metrics import certificate_gauge
-from fleethook.server.protocol.trimming import tune_allocator
+from fleethook.server.protocol.capacity import tune_allocator
 from fleethook.server.reviews.recording import RecordSettingError
 from fleethook.settings import Settings
 from fleethook.tracing.setup import TracingError, start_tracing
