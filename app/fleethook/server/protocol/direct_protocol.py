@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from fleethook.server.protocol.body_memory import PartialBody, client_of
-from fleethook.server.protocol.closing import ClosingProtocol
+from fleethook.server.protocol.connections import ClosingProtocol
 from fleethook.server.protocol.repeated_head import KnownHead, remember_head
 from fleethook.server.reviews.endpoint import Endpoint
 from fleethook.server.reviews.reply import JSON_TYPE, Reply
