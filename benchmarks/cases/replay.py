@@ -20,8 +20,8 @@ from fleethook.recordings.record.setup import make_encoder
 from fleethook.recordings.replay.offline import OFFLINE
 from fleethook.recordings.replay.report import Report
 from fleethook.server.engine_server import Replay
+from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.recording import AnsweredReview
-from fleethook.server.reviews.reply import Reply
 from fleethook.settings import Settings
 
 MEASURED = (

@@ -11,9 +11,9 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.routes import overrider_routes
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
-from fleethook.server.reviews.reply import Reply
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 from tests.server.reviews.asking_routes import ask, begin, review
 

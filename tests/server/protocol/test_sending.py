@@ -1,11 +1,12 @@
 """Large answers are sent in pieces, and charged to the body memory."""
 
+from collections.abc import MutableMapping
 from typing import Any
 
 import pytest
 
 from fleethook.server.protocol.body_memory import BodyBudget, BodyCharge, OverBudgetError
-from fleethook.server.protocol.sending import PIECE_BYTES, PacedApp
+from fleethook.server.protocol.sending import PIECE_BYTES, PacedApp, Reply, send_reply
 
 AT_ONCE = 0.0
 
@@ -64,3 +65,17 @@ async def test_a_small_answer_is_sent_in_one_piece() -> None:
     budget = BodyBudget(1000)
     start, body, _ = await send_answer(budget, 10)
     assert (start["status"], body["body"], body["held"]) == (200, b"x" * 10, 0)
+
+
+async def test_an_answer_is_sent_with_its_headers() -> None:
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    reply = Reply(429, b'{"a":1}', ((b"retry-after", b"1"),))
+    await send_reply(send, reply)
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"7"), (b"retry-after", b"1")]
+    assert sent[0] == {"type": "http.response.start", "status": 429, "headers": headers}
+    assert b"".join(one.get("body", b"") for one in sent[1:]) == b'{"a":1}'
+    assert not sent[-1].get("more_body")

@@ -5,8 +5,8 @@ from typing import Any
 
 from fleethook.server.logs import LogSink
 from fleethook.server.metrics.metrics import Metrics
+from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
-from fleethook.server.reviews.reply import Reply
 
 DEPLOYMENT = {"group": "apps", "version": "v1", "kind": "Deployment"}
 

@@ -15,8 +15,8 @@ from fleethook.recordings.read.reader import Entry
 from fleethook.recordings.replay.decision_changes import DISPATCHING, Change, Place, make_change
 from fleethook.recordings.replay.outcome import Outcome, compare_outcomes, read_outcome
 from fleethook.recordings.replay.recorded_calls import CallName, ReviewCalls, current_calls
+from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.endpoint import Endpoint
-from fleethook.server.reviews.reply import Reply
 
 CALLS_AT_ONCE: Final = 16
 """Reviews that are replayed at the same time if webhooks are called."""

@@ -21,8 +21,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 from fleethook.server.protocol.body_memory import PartialBody, client_of
 from fleethook.server.protocol.connections import ClosingProtocol
 from fleethook.server.protocol.repeated_head import KnownHead, remember_head
+from fleethook.server.protocol.sending import JSON_TYPE, Reply
 from fleethook.server.reviews.endpoint import Endpoint
-from fleethook.server.reviews.reply import JSON_TYPE, Reply
 
 FindEndpoint = Callable[[str], Endpoint | None]
 """Returns the endpoint that may answer POSTs to a path at once."""

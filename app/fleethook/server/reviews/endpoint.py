@@ -19,9 +19,8 @@ from fleethook.server.protocol.body_memory import (
     name_account,
     read_body,
 )
-from fleethook.server.protocol.sending import PIECE_BYTES
+from fleethook.server.protocol.sending import PIECE_BYTES, Reply, send_reply
 from fleethook.server.reviews.codec import encode_error
-from fleethook.server.reviews.reply import Reply, send_reply
 from fleethook.work.fair_turns import Executor
 from fleethook.work.worker import Worker
 
