@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.engines.dispatch.dispatch_server import DispatchServer
-from fleethook.server.quota import FullQuotaError
+from fleethook.server.callers import FullQuotaError
 from tests.builders import workload
 from tests.engines.dispatch.builders import configuration, review, webhook, widget
 from tests.engines.dispatch.raw_reviews import NOT_UTF8, TOO_LARGE_NUMBERS, encode_review

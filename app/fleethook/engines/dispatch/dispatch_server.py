@@ -27,12 +27,11 @@ from fleethook.model.formats.fixed_addresses import parse_fixed_addresses
 from fleethook.outbound.call_limits import Quotas
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.hops import OUTGOING
-from fleethook.server.callers import NamedCallers
+from fleethook.server.callers import NamedCallers, RequestQuota
 from fleethook.server.engine_server import BackgroundTask, EngineServer, Replay, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.metrics.edge_metrics import CallSlots
 from fleethook.server.protocol.capacity import log_contradictions
-from fleethook.server.quota import RequestQuota
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.settings import Settings
 
