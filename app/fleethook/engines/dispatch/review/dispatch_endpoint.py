@@ -33,8 +33,7 @@ from fleethook.server.protocol.body_memory import BodyCharge, ClientGoneError, R
 from fleethook.server.protocol.connections import Connection
 from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.admission_endpoint import classify, find_outcome, to_response
-from fleethook.server.reviews.codec import Decoded, decode_review, encode_response
-from fleethook.server.reviews.deadline import find_budget
+from fleethook.server.reviews.codec import Decoded, decode_review, encode_response, find_budget
 from fleethook.server.reviews.endpoint import CHARGE, MAX_ON_LOOP
 from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
 from fleethook.work.immediate_steps import Steps
