@@ -31,7 +31,7 @@ from fleethook.engines.dispatch.call.live_lookups import (
     read_reviewed_user,
 )
 from fleethook.engines.dispatch.review.access import bearer_token
-from fleethook.fairness.expiring_cache import ExpiringCache
+from fleethook.fairness.cache import ExpiringCache
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.outbound.call_limits import CallSlots, FullError, Quotas

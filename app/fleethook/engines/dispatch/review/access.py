@@ -30,7 +30,7 @@ from fleethook.engines.dispatch.call.live_lookups import (
     read_reviewed_user,
 )
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
-from fleethook.fairness.expiring_cache import ExpiringCache
+from fleethook.fairness.cache import ExpiringCache
 from fleethook.model.json import JSON
 from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
 from fleethook.outbound.connection_errors import FailureLog
