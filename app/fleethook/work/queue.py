@@ -23,8 +23,7 @@ import sys
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, NamedTuple, NoReturn, TypeVar
 
-from fleethook.fairness.lanes import Lanes
-from fleethook.fairness.slots import Limits, Slots
+from fleethook.fairness.slots import Lanes, Limits, Slots
 from fleethook.work.scheduler import LoopScheduler, Scheduler, Timer
 
 _log: Final = logging.getLogger(__name__)

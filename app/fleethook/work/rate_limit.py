@@ -5,8 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Hashable
 from typing import Final
 
-from fleethook.fairness.lanes import Lanes
-from fleethook.fairness.slots import Turn
+from fleethook.fairness.slots import Lanes, Turn
 from fleethook.work.scheduler import LoopScheduler, Scheduler, Timer
 
 # Times are floats: a call that is early by less than this is on time.
@@ -35,7 +34,7 @@ class TokenBucket:
 
 
 class RateLimiter:
-    """Grants turns within a rate and a concurrency, to each lane in rotation (`fleethook.fairness.lanes`)."""
+    """Grants turns within a rate and a concurrency, to each lane in rotation (`fleethook.fairness.slots`)."""
 
     def __init__(self, per_second: float, *, at_once: int, scheduler: Scheduler | None = None) -> None:
         """Prepare.
