@@ -16,7 +16,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from fleethook.model.formats.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
-from fleethook.work.daemon_thread import call_in_daemon_thread
+from fleethook.work.worker import call_in_daemon_thread
 
 # The IANA registry of special-purpose IPv4 addresses (RFC 6890 and later), and multicast. The list is explicit, because
 # ``ipaddress.is_global`` differs between the supported versions of Python.

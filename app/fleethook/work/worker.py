@@ -4,11 +4,31 @@ import asyncio
 import contextlib
 import contextvars
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
 
 from fleethook.fairness.slots import Limits, Slots
+
+T = TypeVar("T")
+
+
+def call_in_daemon_thread(function: Callable[[], T], *, name: str) -> "Future[T]":
+    """Call ``function`` in a new thread and return a future of its result, which cannot be cancelled."""
+    result: Future[T] = Future()
+    # A running future cannot be cancelled, so setting its result never fails.
+    result.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            result.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - the future raises it in the caller
+            result.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return result
+
 
 _T = TypeVar("_T")
 # A waiting thread gets the GIL after this time in seconds. The event loop waits for the GIL several times per request:

@@ -21,7 +21,7 @@ from urllib3.util.connection import allowed_gai_family
 from fleethook.engines.crds.download.attempt_errors import CONNECT_SECONDS, SlowLookupError
 from fleethook.engines.crds.download.cancellation import Deadline, shut_down
 from fleethook.outbound.addresses import PrivateAddressError, is_private, refuse_private_number
-from fleethook.work.daemon_thread import call_in_daemon_thread
+from fleethook.work.worker import call_in_daemon_thread
 
 Info = tuple[int, int, int, str, tuple[Any, ...]]
 """A result of ``socket.getaddrinfo``."""
