@@ -24,7 +24,7 @@ from tests.e2e.installation import Installation, checks, selects
 from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.e2e.test_source_faults import config, definition, gadget, until
 from tests.e2e.workloads import images, path_of, workload_of
-from tests.engines.overrider.openyurt.test_openyurt_conflicts import render_configuration, upstream
+from tests.engines.overrider.controller.test_openyurt_conflicts import render_configuration, upstream
 from tests.waiting import NET, wait_for
 
 SETS = f"{CRDS}/yurtappsets.apps.openyurt.io"

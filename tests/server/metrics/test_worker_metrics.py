@@ -87,9 +87,7 @@ def test_worker_processes_share_their_numbers(tmp_path: Path, monkeypatch: pytes
     both = text(twice, "")
     monkeypatch.setenv(MULTIPROCESS, str(tmp_path))
     for _ in range(2):
-        worker = (
-            "from prometheus_client import CollectorRegistry; from tests.server.metrics import test_tallies as tests; "
-        )
+        worker = "from prometheus_client import CollectorRegistry; from tests.server.metrics import test_worker_metrics as tests; "
         subprocess.run([sys.executable, "-c", f"{worker} tests.count_ours(CollectorRegistry())"], check=True, cwd=ROOT)
     registry = CollectorRegistry()
     collector: Any = MultiProcessCollector

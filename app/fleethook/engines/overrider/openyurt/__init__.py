@@ -1,1 +1,0 @@
-"""OpenYurt's own controllers: waiting for them, nudging them, and conflicts with them."""

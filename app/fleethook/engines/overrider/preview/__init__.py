@@ -1,1 +1,0 @@
-"""The effect of overriders before they are applied, and the findings about manifests."""

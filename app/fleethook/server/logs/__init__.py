@@ -1,1 +1,0 @@
-"""The log lines of a server, and its lines about answered reviews."""
