@@ -16,7 +16,6 @@ from fleethook.engines.dispatch.converter import (
     ConversionError,
     NeedsWebhook,
     build_conversion_review,
-    convert,
     plan_conversion,
     read_converted_objects,
 )
@@ -195,15 +194,6 @@ def test_the_first_known_review_version_is_used(accepted: list[str], version: st
 def test_empty_objects_need_no_webhook() -> None:
     empty = {"apiVersion": "example.org/v1", "kind": "Widget"}
     assert plan_conversion(empty, V2, definition=by_webhook("v1")) == {**empty, "apiVersion": "example.org/v2"}
-
-
-def test_convert_refuses_conversions_by_webhook() -> None:
-    assert convert(rule_widget(), V2, definition=rule_definition())["apiVersion"] == "example.org/v2"
-    with pytest.raises(ConversionError) as error:
-        convert(rule_widget(), V2, definition=by_webhook("v1"))
-    assert str(error.value) == (
-        "example.org/v1, Kind=Widget to example.org/v2, Kind=Widget needs a conversion webhook, which is not called here"
-    )
 
 
 NO_VERSIONS = "conversion webhook for example.org/v1, Kind=Widget: no supported conversion review versions"

@@ -96,19 +96,6 @@ def plan_conversion(
     return _find_webhook(as_object(conversion.get("webhook")), source)
 
 
-def convert(document: JSONObject, to: GroupVersionKind, *, definition: JSONObject | None) -> JSONObject:
-    """Return an object in another version, without a conversion webhook; arguments and errors as for `plan_conversion`.
-
-    Raises:
-        ConversionError: The conversion also fails if it needs a webhook.
-    """
-    planned = plan_conversion(document, to, definition=definition)
-    if isinstance(planned, NeedsWebhook):
-        source = _format_kind(_read_kind(document))
-        raise ConversionError(f"{source} to {_format_kind(to)} needs a conversion webhook, which is not called here")
-    return planned
-
-
 def _convert_builtin(document: JSONObject, source: GroupVersionKind, to: GroupVersionKind) -> JSONObject:
     versions = {source.api_version, to.api_version}
     if {source.kind, to.kind} != {EVENT} or not versions.issubset(_EVENT_VERSIONS):
@@ -299,8 +286,8 @@ _SHORT_ANSWER: Final = 64 * 1024
 class ObjectConverter:
     """Converts custom resources as their definitions declare."""
 
-    def __init__(self, store: StoreView, client: HookClient) -> None:
-        """Initialize the converter."""
+    def __init__(self, store: StoreView, client: HookClient | None = None) -> None:
+        """Initialize the converter. Without a client, it calls no webhook, and refuses conversions that need one."""
         self._store: Final = store
         self._client: Final = client
         self._worker: Final = Worker()
@@ -356,6 +343,9 @@ class ObjectConverter:
     async def _call_webhook(
         self, planned: NeedsWebhook, document: JSONObject, kind: GroupVersionKind, *, parties: Parties, seconds: float
     ) -> JSON:
+        if self._client is None:
+            versions = f"{_format_kind(_read_kind(document))} to {_format_kind(kind)}"
+            raise ConversionError(f"{versions} needs a conversion webhook, which is not called here")
         endpoint, problem = find_endpoint(planned.client_config, parties.owner)
         if endpoint is None:
             raise ConversionError(f"conversion webhook for {kind.kind} cannot be called: {problem}")

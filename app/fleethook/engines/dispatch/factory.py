@@ -4,19 +4,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NoReturn
 
-from fleethook.cluster.store import Store, StoreView
-from fleethook.engines.dispatch.call.call import Deadline, FindCredential, Observe, WebhookCaller
-from fleethook.engines.dispatch.call.call_trace import CallTrace
+from fleethook.cluster.store import Store
+from fleethook.engines.dispatch.call.call import FindCredential, Observe, WebhookCaller
 from fleethook.engines.dispatch.call.live_lookups import LiveSource, Post, authorize, read_namespace
-from fleethook.engines.dispatch.converter import ConversionError, ObjectConverter, convert
+from fleethook.engines.dispatch.converter import ObjectConverter
 from fleethook.engines.dispatch.dispatch_errors import internal
-from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher, Target
+from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
 from fleethook.engines.dispatch.hooks.hook_index import Configurations
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
-from fleethook.engines.dispatch.match.equivalent_resources import find_definition
 from fleethook.engines.dispatch.request_limits import RequestLimits
-from fleethook.model.gvk import GroupVersionKind
-from fleethook.model.json import JSON
 from fleethook.outbound.call_limits import CallSlots, Quotas
 from fleethook.outbound.client import HookClient
 
@@ -81,30 +77,9 @@ def build_offline_dispatcher(store: Store, *, as_kcp: bool = False) -> Dispatche
 
     Conditions cannot ask the authorizer, and conversions by webhook are errors.
     """
-    dependencies = Dependencies(call_webhook=_refuse_call, convert=partial(_convert_offline, store))
+    dependencies = Dependencies(call_webhook=_refuse_call, convert=ObjectConverter(store))
     return Dispatcher(store, Configurations(store), dependencies, as_kcp=as_kcp)
 
 
 async def _refuse_call(*_args: object, **_rest: object) -> NoReturn:
     raise internal("webhooks are not called offline")
-
-
-async def _convert_offline(
-    store: StoreView,
-    document: JSON,
-    kind: GroupVersionKind,
-    *,
-    target: Target,
-    deadline: Deadline,  # noqa: ARG001 - nothing waits
-    trace: CallTrace | None = None,  # noqa: ARG001 - nothing is called
-) -> JSON:
-    if not isinstance(document, dict):
-        return document
-    group, _, resource = target.attributes.resource
-    definition = find_definition(
-        store, cluster=target.attributes.cluster, group=group, resource=resource, schema=target.ownership.schema
-    )
-    try:
-        return convert(document, kind, definition=definition)
-    except ConversionError as error:
-        raise internal(str(error)) from error

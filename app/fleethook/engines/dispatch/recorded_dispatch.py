@@ -25,7 +25,7 @@ from fleethook.engines.dispatch.request_limits import Decisions, Questions
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
-from fleethook.outbound.client import HookClient, Parties
+from fleethook.outbound.client import Parties
 from fleethook.recordings.format import Call
 from fleethook.recordings.replay.recorded_calls import UNRECORDED, CallName, ReviewCalls, find_current, read_answer
 
@@ -133,9 +133,6 @@ class _NamespaceReader:
 
 class _RecordedConverter(ObjectConverter):
     """Converts objects as a server does, with recorded answers of conversion webhooks."""
-
-    def __init__(self, store: Store) -> None:
-        super().__init__(store, HookClient(allow_private=False))
 
     async def _call_webhook(
         self, planned: NeedsWebhook, document: JSONObject, kind: GroupVersionKind, *, parties: Parties, seconds: float
