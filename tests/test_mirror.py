@@ -15,9 +15,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
         "engines/crds/crds_errors.py",
         "model/openyurt.py",
     ),
-    "the base class of the parser has no public method; tests/engines/interpret/lua/syntax/test_parser.py has its errors": (
-        "engines/interpret/lua/syntax/cursor.py",
-    ),
 }
 
 

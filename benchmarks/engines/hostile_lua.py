@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.engines.lua_scripts import deployment
 from fleethook.engines.interpret.lua.runner import Call, Runner
-from fleethook.engines.interpret.lua.syntax.parser import parse_script
+from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.engines.interpret.lua.vm import LuaError, Program, ScriptLimits
 
 FOLDER = Path(__file__).parents[2] / "tests" / "engines" / "interpret" / "lua" / "hostile"

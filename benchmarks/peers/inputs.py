@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 from benchmarks import reviews, varied
 from benchmarks.engines import dispatch_chain, dispatch_worlds
 from benchmarks.engines.lua_scripts import SCRIPTS
-from fleethook.engines.interpret.lua.syntax.parser import parse_script
+from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.engines.interpret.lua.vm import Machine, Program, ScriptLimits
 
 

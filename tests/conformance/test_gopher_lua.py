@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from fleethook.engines.interpret.lua.convert import as_list
-from fleethook.engines.interpret.lua.syntax.parser import parse_script
+from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.engines.interpret.lua.vm import Machine, Program
 from tests.engines.interpret.lua.machines import LONG
 

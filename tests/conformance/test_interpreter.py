@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from fleethook.engines.interpret.chain import Chain, NativeLayer
-from fleethook.engines.interpret.hooks.hook_validation import problems
+from fleethook.engines.interpret.hooks.hook_configuration import problems
 from fleethook.engines.interpret.hooks.webhook_layer import read_response
 from fleethook.engines.interpret.lua.convert import as_list, as_object
-from fleethook.engines.interpret.lua.syntax.parser import parse_script
+from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.engines.interpret.lua.vm import Machine, Program, ScriptLimits
 from fleethook.engines.interpret.native.prune import prune
 from fleethook.engines.interpret.review.answer_validation import dependency_problems

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from fleethook.model.asked_calls import AskedCall
-from fleethook.recordings.hashing import Hasher
+from fleethook.recordings.quoted_values import Hasher
 from fleethook.recordings.record.lines import LineEncoder
-from fleethook.recordings.redacted_fields import parse_field
 from fleethook.recordings.redaction import Redactor
-from fleethook.recordings.suspicion import Suspicion
+from fleethook.recordings.suspicion import Suspicion, parse_field
 from fleethook.server.reviews.recording import AnsweredReview
 
 ROUTE = "/mutate-apps-v1-deployment"

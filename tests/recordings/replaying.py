@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fleethook.app import Fleethook, create_app
-from fleethook.recordings.read.reader import Entry, read_entries
+from fleethook.recordings.reader import Entry, read_entries
 from fleethook.recordings.record.setup import make_encoder
 from fleethook.recordings.replay.replay import Replayed, Replayer
 from fleethook.server.engine_server import Replay

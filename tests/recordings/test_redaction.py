@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.model.asked_calls import AskedCall
-from fleethook.recordings.hashing import Hasher
+from fleethook.recordings.quoted_values import Hasher
 from fleethook.recordings.redaction import Patch, close_patches, open_patches
 from tests.recordings.builders import answered, encode_one, encoder, from_patch, to_base64, to_bytes, to_patch
 

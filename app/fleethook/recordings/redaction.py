@@ -15,9 +15,8 @@ import msgspec
 
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch.pointer import parse
-from fleethook.recordings.hashing import Hasher
-from fleethook.recordings.quoted_values import QuotedValues, list_public_texts
-from fleethook.recordings.redacted_fields import Field, nest, replace_at, unnest
+from fleethook.recordings.quoted_values import Hasher, QuotedValues, list_public_texts
+from fleethook.recordings.suspicion import Field, nest, replace_at, unnest
 
 _DEPTH_LIMIT: Final = 200
 

@@ -18,7 +18,7 @@ from fleethook.cli.replay.replay_input import (
     read_recordings,
 )
 from fleethook.recordings.format import Record
-from fleethook.recordings.read.reader import Entry, Problem
+from fleethook.recordings.reader import Entry, Problem
 from tests.recordings.recordings import header, line, write
 
 

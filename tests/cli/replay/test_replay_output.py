@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from fleethook.cli.replay.replay_output import MAX_SHOWN, Output, count, list_groups, make_printer, summarize
-from fleethook.recordings.read.reader import Entry, Problem
+from fleethook.recordings.reader import Entry, Problem
 from fleethook.recordings.replay.decision_changes import UNDECIDABLE, Change, Subject
 from fleethook.recordings.replay.outcome import Difference
 from fleethook.recordings.replay.recorded_calls import CallName

@@ -23,9 +23,8 @@ from fleethook.console.reviews.replay_jobs import (
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.reviews.search import Query
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from fleethook.recordings.read.reader import Entry, read_entries
-from fleethook.recordings.replay.decision_changes import Place, make_change
-from fleethook.recordings.replay.describe import describe_change
+from fleethook.recordings.reader import Entry, read_entries
+from fleethook.recordings.replay.decision_changes import Place, describe_change, make_change
 from fleethook.recordings.replay.outcome import Difference
 from fleethook.recordings.replay.replay import Replayed
 from fleethook.recordings.replay.report import Report

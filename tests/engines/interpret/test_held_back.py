@@ -13,7 +13,7 @@ from fleethook.engines.interpret.conventions.health import HealthRule
 from fleethook.engines.interpret.lua.bundle import BundleLayer, load_bundle_rules, read_bundle
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.native import NATIVE
-from fleethook.engines.interpret.review import partial_decode
+from fleethook.engines.interpret.review.codec import decode_partially
 from fleethook.interpret.question import Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
@@ -48,7 +48,7 @@ async def is_healthy(chain: Chain, kind: GroupVersionKind, patch: Any) -> bool |
     answer = (await chain.answer(Question(Operation.HEALTH, kind, document))).answer
     if kind in NATIVE:
         # The server decodes only a part of these objects.
-        partial = partial_decode.decode(msgspec.Raw(json.dumps(document).encode()), Operation.HEALTH)
+        partial = decode_partially(msgspec.Raw(json.dumps(document).encode()), Operation.HEALTH)
         assert partial is not None
         assert (await chain.answer(Question(Operation.HEALTH, kind, partial))).answer == answer
     return answer.healthy

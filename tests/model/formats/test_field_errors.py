@@ -11,8 +11,8 @@ from fleethook.engines.crds.instance.tarball_validation import find_warnings
 from fleethook.engines.dispatch import configuration_validation as configuration
 from fleethook.engines.dispatch.call.admission_review import limit_warnings as warnings_to_client
 from fleethook.engines.dispatch.configuration_validation import resource_problems
-from fleethook.engines.interpret.hooks.hook_configuration_admission import refuse_problems
-from fleethook.engines.interpret.hooks.hook_validation import problems as hook_problems
+from fleethook.engines.interpret.hooks.hook_configuration import problems as hook_problems
+from fleethook.engines.interpret.hooks.hook_configuration import refuse_problems
 from fleethook.engines.interpret.review.answer_validation import validate_answer
 from fleethook.interpret.question import Answer, Question
 from fleethook.model.formats.client_config import MAX_URL, client_config_problems, url_problems

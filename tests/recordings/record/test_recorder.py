@@ -12,11 +12,135 @@ from fleethook.model.asked_calls import AskedCall
 from fleethook.recordings.record import recorder as module
 from fleethook.recordings.record.files import RecordFiles
 from fleethook.recordings.record.lines import Lines
-from fleethook.recordings.record.metrics import RecordMetrics
-from fleethook.recordings.record.recorder import Recorder
+from fleethook.recordings.record.recorder import REASONS, Recorder, RecordMetrics, Throttle, time_thread
 from fleethook.server.reviews.recording import AnsweredReview
 from tests.recordings.builders import answered, encoder, read_lines
 from tests.waiting import wait_for
+
+
+class Core:
+    """A core on which the recorder and the event loop work."""
+
+    def __init__(self) -> None:
+        self.now = self.event_loop = self.recorder = 0.0
+        self.throttle = Throttle(lambda: self.event_loop, recorder=lambda: self.recorder, clock=lambda: self.now)
+
+    def serve(self, seconds: float, *, idle: float = 0.0) -> None:
+        """Have the event loop work, and then wait."""
+        self.event_loop += seconds
+        self.now += seconds + idle
+
+    def record(self, seconds: float = 0.01) -> float:
+        """Have the recorder work, and return the seconds to rest."""
+        self.throttle.begin()
+        self.recorder += seconds
+        self.now += seconds
+        return self.throttle.end()
+
+
+@pytest.mark.parametrize(("idle", "rest"), [(1.0, 0.0), (0.5, 0.0), (0.1, 0.6567), (0.0, 0.6567)])
+def test_the_recorder_rests_while_the_event_loop_is_busy(idle: float, rest: float) -> None:
+    core = Core()
+    for _ in range(3):
+        core.serve(1.0, idle=idle)
+        assert core.record() == pytest.approx(rest, abs=1e-4)
+
+
+def test_the_recorder_does_not_rest_once_the_event_loop_is_idle() -> None:
+    core = Core()
+    core.serve(1.0)
+    assert core.record() > 0.0
+    core.serve(0.0, idle=1.0)
+    assert core.record() == 0.0
+
+
+def test_a_short_time_changes_no_verdict() -> None:
+    core = Core()
+    core.serve(1.0)
+    assert core.record() > 0.0
+    core.serve(0.0, idle=0.01)
+    assert core.record() > 0.0
+
+
+def test_a_rest_is_bounded() -> None:
+    core = Core()
+    core.serve(1.0)
+    assert core.record(5.0) == 1.0
+
+
+def test_the_time_of_another_thread_grows_with_its_work() -> None:
+    """The thread works until it has taken processor time, which needs no certain duration."""
+    found: list[float] = []
+    ready, go_on = threading.Event(), threading.Event()
+
+    def work() -> None:
+        ready.set()
+        while not go_on.is_set():
+            pass
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    ready.wait()
+    assert worker.ident is not None
+    spent = time_thread(worker.ident)
+    found.append(spent())
+    while spent() <= found[0]:
+        pass
+    go_on.set()
+    worker.join()
+
+
+def read(metrics: RecordMetrics) -> dict[str, float]:
+    """Return the samples: for dropped reviews by reason, for others by name."""
+    return {
+        sample.labels.get("reason") or sample.name: sample.value
+        for collector in metrics.collectors()
+        for family in collector.collect()
+        for sample in family.samples
+        if sample.name.endswith("_total")
+    }
+
+
+@pytest.fixture
+def metrics() -> RecordMetrics:
+    return RecordMetrics()
+
+
+def test_all_series_exist_before_the_first_review(metrics: RecordMetrics) -> None:
+    assert read(metrics) == {
+        "fleethook_recorded_reviews_total": 0,
+        "fleethook_record_bytes_total": 0,
+        "fleethook_record_errors_total": 0,
+        **dict.fromkeys(REASONS, 0),
+    }
+
+
+def test_each_event_counts_in_its_own_series(metrics: RecordMetrics) -> None:
+    metrics.add_recorded(3)
+    metrics.add_bytes(700)
+    metrics.add_error()
+    metrics.add_dropped("write", 2)
+    metrics.add_dropped("redaction", 0)
+    assert read(metrics) == {
+        "fleethook_recorded_reviews_total": 3,
+        "fleethook_record_bytes_total": 700,
+        "fleethook_record_errors_total": 1,
+        "overflow": 0,
+        "redaction": 0,
+        "write": 2,
+        "error": 0,
+    }
+
+
+def test_overflows_are_published_once(metrics: RecordMetrics) -> None:
+    metrics.overflowed = 2
+    assert read(metrics)["overflow"] == 0
+    metrics.publish()
+    metrics.publish()
+    assert read(metrics)["overflow"] == 2
+    metrics.overflowed += 3
+    metrics.publish()
+    assert read(metrics)["overflow"] == 5
 
 
 class Counts:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from fleethook.recordings.record.metrics import RecordMetrics
+from fleethook.recordings.record.recorder import RecordMetrics
 from fleethook.recordings.record.setup import make_encoder, make_recorder, record_reviews
 from fleethook.server.reviews.recording import RecordSettingError
 from fleethook.settings import Settings

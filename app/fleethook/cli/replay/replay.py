@@ -34,9 +34,8 @@ from fleethook.cluster.registration.paths import (
 from fleethook.interpret.python_interpreter import LoadError
 from fleethook.lifetime import settle_garbage_collector
 from fleethook.model.json import as_object
-from fleethook.recordings.read.reader import Entry
-from fleethook.recordings.replay.offline import OFFLINE
-from fleethook.recordings.replay.replay import Replayed, Replayer, batch
+from fleethook.recordings.reader import Entry
+from fleethook.recordings.replay.replay import OFFLINE, Replayed, Replayer, batch
 from fleethook.recordings.replay.report import Report
 from fleethook.server.engine_server import Replay
 from fleethook.settings import Settings

@@ -9,8 +9,7 @@ from fleethook.cli.output.ci_output import Case, print_junit
 from fleethook.cli.output.json_output import encode_other
 from fleethook.cli.output.terminal import styled, write_document, write_error, write_styled
 from fleethook.model.formats.text import escape, escape_json
-from fleethook.recordings.replay.decision_changes import Change
-from fleethook.recordings.replay.describe import describe_change, describe_patch
+from fleethook.recordings.replay.decision_changes import Change, describe_change, describe_patch
 from fleethook.recordings.replay.report import Group, Report
 
 MAX_SHOWN: Final = 50

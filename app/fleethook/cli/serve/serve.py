@@ -40,7 +40,7 @@ from fleethook.server.metrics.metrics import certificate_gauge
 from fleethook.server.protocol.capacity import tune_allocator
 from fleethook.server.reviews.recording import RecordSettingError
 from fleethook.settings import Settings
-from fleethook.tracing.setup import TracingError, start_tracing
+from fleethook.tracing.spans import TracingError, start_tracing
 
 
 def serve(
@@ -227,7 +227,7 @@ def _create_app(settings: Settings, lines: LogLines, stack: contextlib.AsyncExit
     if settings.record is None:
         return create_app(settings, log=lines.write, trace=trace)
     # Imported here, because a server that records nothing does not need them.
-    from fleethook.recordings.record.metrics import RecordMetrics  # noqa: PLC0415
+    from fleethook.recordings.record.recorder import RecordMetrics  # noqa: PLC0415
     from fleethook.recordings.record.setup import make_recorder, record_reviews  # noqa: PLC0415
 
     metrics = RecordMetrics()

@@ -12,13 +12,11 @@ from fleethook.model.formats.text import shorten
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, as_object
 from fleethook.patch import PatchError, apply
-from fleethook.recordings.bodies import BodyError, unwrap_body
-from fleethook.recordings.format import Call
-from fleethook.recordings.hashing import Hasher
-from fleethook.recordings.quoted_values import WorkLimitError
-from fleethook.recordings.read.reader import Entry
+from fleethook.recordings.format import BodyError, Call, unwrap_body
+from fleethook.recordings.quoted_values import Hasher, WorkLimitError
+from fleethook.recordings.reader import Entry
 from fleethook.recordings.redaction import RecordValues, RedactionError, Redactor
-from fleethook.recordings.replay.describe import DiffLine, describe_difference
+from fleethook.recordings.replay.decision_changes import DiffLine, describe_difference
 from fleethook.recordings.replay.outcome import Difference
 
 SECRET: Final = GroupKind("", "Secret")

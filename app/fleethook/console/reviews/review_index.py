@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from fleethook.console.reviews.summary import ReviewSummary, summarize
 from fleethook.recordings.format import FILE_SUFFIX
-from fleethook.recordings.read.reader import Entry, Problem, read_entries
+from fleethook.recordings.reader import Entry, Problem, read_entries
 from fleethook.work.worker import Worker
 
 MAX_REVIEWS: Final = 200_000

@@ -5,8 +5,8 @@ from typing import Final
 import msgspec
 
 from fleethook.model.gvk import GroupKind
-from fleethook.recordings.bodies import BodyError, unwrap_body
-from fleethook.recordings.read.reader import Entry
+from fleethook.recordings.format import BodyError, unwrap_body
+from fleethook.recordings.reader import Entry
 from fleethook.recordings.replay.outcome import Outcome, read_outcome
 
 VERDICTS: Final = ("patched", "allowed", "denied", "answered", "failed", "refused")

@@ -1,37 +1,104 @@
-"""The engine of interpreters in a running server: the chain of layers, its checks, and the tasks of the leader."""
+"""The interpreters of a running server: routes, chain of layers, checks, and the tasks of the leader."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client.registry import Collector
 
 from fleethook.cluster.followed_cluster import Followed
-from fleethook.cluster.kubernetes.resources import INTERPRETING, karmada_config
-from fleethook.cluster.registration.paths import INTERPRET
+from fleethook.cluster.kubernetes.resources import DEFINITIONS, INTERPRETING, karmada_config
+from fleethook.cluster.registration.paths import (
+    EXPLORE,
+    EXPLORE_BAR,
+    EXPLORE_FOO,
+    INTERPRET,
+    VALIDATE_CONFIG_MAP,
+    VALIDATE_CUSTOMIZATION,
+    VALIDATE_HOOKS,
+)
 from fleethook.cluster.registration.webhooks import find_reference
-from fleethook.engines.interpret.conventions.layer import make_conventions_layer
-from fleethook.engines.interpret.hooks.recorded_hooks import RecordedHookLayer
-from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
+from fleethook.engines.interpret.chain import Chain, PythonLayer
+from fleethook.engines.interpret.hooks.hook_configuration import validate_configuration
+from fleethook.engines.interpret.hooks.webhook_layer import RecordedHookLayer, WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
-from fleethook.engines.interpret.layers import assemble_chain
-from fleethook.engines.interpret.lua.customizations import Customizations
-from fleethook.engines.interpret.lua.refusal_events import record_refusals
+from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
+from fleethook.engines.interpret.lua.customizations import Customizations, record_refusals, validate_scripts_in_slices
 from fleethook.engines.interpret.lua.runner import Runner
-from fleethook.engines.interpret.lua.script_admission import validate_scripts_in_slices
 from fleethook.engines.interpret.lua.vm import ScriptLimits
-from fleethook.engines.interpret.routes import interpret_routes
+from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
+from fleethook.engines.interpret.samples import bar, foo
 from fleethook.interpret.python_interpreter import load
+from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.fixed_addresses import parse_fixed_addresses
-from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION
+from fleethook.model.gvk import GroupKind
+from fleethook.model.karmada import (
+    CONFIG_MAP,
+    CUSTOMIZATION,
+    EXPLORING_CONFIGURATION,
+    INTERPRETER_CONFIGURATION,
+    InterpretReview,
+)
 from fleethook.outbound.client import HookClient
 from fleethook.server.engine_server import EngineServer, Leadership, Replay, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.metrics.metrics import script_gauges
-from fleethook.server.reviews.admission_endpoint import ReviewRoute
+from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
+from fleethook.server.reviews.endpoint import Endpoint
 from fleethook.settings import Settings
+from fleethook.work.slice_runner import Slices
+from fleethook.work.slices import Sliced
+
+_INTERPRETED_FROM = (
+    EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, CUSTOMIZATION, CONFIG_MAP, DEFINITIONS.group_kind,
+)  # fmt: skip
+
+
+def interpret_routes(
+    everything: Chain, validate: Callable[[AdmissionRequest], Sliced[Response]], *, slices: Slices | None = None
+) -> list[ReviewRoute]:
+    """Return the routes of interpreters.
+
+    Args:
+        everything: The chain of all layers.
+        validate: Answers reviews of objects that have scripts.
+        slices: The turns that long checks take; None for turns of their own.
+    """
+    shared = slices or Slices()
+    chains = (
+        (EXPLORE, "Answer an ExploreReview of any kind and operation", everything),
+        (INTERPRET, "Answer a ResourceInterpreterContext of any kind and operation", everything),
+    )
+    samples = (
+        (EXPLORE_FOO, "Example hook for Foo: retaining, health", Chain([PythonLayer([foo])])),
+        (EXPLORE_BAR, "Example hook for Bar: dependencies, health", Chain([PythonLayer([bar])])),
+    )
+    validation = "Validate a ResourceExploring- or ResourceInterpreterWebhookConfiguration"
+    scripts = "Validate a ResourceInterpreterCustomization and its Lua"
+    return [
+        make_admission_route(VALIDATE_HOOKS, validation, validate_configuration, pure=True),
+        make_admission_route(VALIDATE_CUSTOMIZATION, scripts, validate, needs=(CUSTOMIZATION,), slices=shared),
+        make_admission_route(
+            VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate, slices=shared
+        ),
+        *_make_interpret_routes(chains, needs=_INTERPRETED_FROM),
+        *_make_interpret_routes(samples, needs=()),
+    ]
+
+
+def _make_interpret_routes(
+    chains: Iterable[tuple[str, str, Chain]], *, needs: tuple[GroupKind, ...]
+) -> list[ReviewRoute]:
+    return [
+        ReviewRoute(path, summary, partial(_make_interpret_endpoint, chain=chain), InterpretReview, needs)
+        for path, summary, chain in chains
+    ]
+
+
+def _make_interpret_endpoint(path: str, *, chain: Chain, **rest: Any) -> Endpoint:
+    return InterpretEndpoint(path, chain, **rest)
 
 
 def list_resources(settings: Settings) -> Followed:
@@ -110,7 +177,7 @@ class InterpretServer(EngineServer):
                 tasks.create_task(self._register(leadership), name="interpreters")
 
     async def _register(self, leadership: Leadership) -> None:
-        from fleethook.engines.interpret.hooks.interpreter_registrar import (  # noqa: PLC0415 - only leaders need it
+        from fleethook.engines.interpret.hooks.interpreter_registration import (  # noqa: PLC0415 - only leaders need it
             InterpreterRegistrar,
             encode_ca_bundle,
         )

@@ -10,8 +10,7 @@ import msgspec
 
 from fleethook.model.asked_calls import AskedCall
 from fleethook.model.json import JSON
-from fleethook.recordings.hashing import Hasher
-from fleethook.recordings.quoted_values import WorkLimitError
+from fleethook.recordings.quoted_values import Hasher, WorkLimitError
 from fleethook.recordings.redaction import RecordValues, RedactionError, Redactor
 from fleethook.recordings.suspicion import Suspicion
 from fleethook.server.reviews.recording import AnsweredReview

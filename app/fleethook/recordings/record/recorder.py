@@ -1,19 +1,139 @@
-"""Records answered reviews: the event loop appends them to a bounded queue, and a thread writes them to files."""
+"""Records answered reviews: the event loop appends them to a bounded queue, and a thread writes them to files.
+
+The thread shares the interpreter lock with the event loop, and perhaps its core. While the event loop works for most of
+the time, the thread rests, so that its share of the time stays small. The queue may then overflow.
+"""
 
 import logging
 import threading
 import time
 import zlib
 from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Final
+
+from prometheus_client.registry import Collector
 
 from fleethook.fairness.shares import Shares
 from fleethook.model.asked_calls import AskedCall
 from fleethook.recordings.record.files import RecordFiles
 from fleethook.recordings.record.lines import EncodeLines
-from fleethook.recordings.record.metrics import RecordMetrics
-from fleethook.recordings.record.throttle import Throttle
+from fleethook.server.metrics.worker_metrics import Counts
 from fleethook.server.reviews.recording import AnsweredReview
+
+SHARE: Final = 0.015
+"""The largest share of the time for which the recorder works while the event loop is busy."""
+_BUSY: Final = 0.7
+"""The share of the time from which an event loop counts as busy; the recorder may take a sixth from a saturated one."""
+_WINDOW_SECONDS: Final = 0.1
+_MAX_REST: Final = 1.0
+
+
+def time_thread(ident: int) -> Callable[[], float]:
+    """Return a function that returns the seconds of processor time of a thread, which must not end earlier.
+
+    Where the system does not tell them (macOS), it returns 0.
+    """
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return lambda: 0.0
+    clock = time.pthread_getcpuclockid(ident)
+    return lambda: time.clock_gettime(clock)
+
+
+class Throttle:
+    """Computes the time for which the recorder rests."""
+
+    def __init__(
+        self,
+        event_loop: Callable[[], float],
+        *,
+        recorder: Callable[[], float] = time.thread_time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Initialize the throttle.
+
+        Args:
+            event_loop: Returns the seconds of processor time of the event loop's thread.
+            recorder: Returns those of the calling thread.
+            clock: Returns the time in seconds.
+        """
+        self._event_loop: Final = event_loop
+        self._recorder: Final = recorder
+        self._clock: Final = clock
+        self._since, self._before = clock(), event_loop()
+        self._is_busy = False
+        self._worked = 0.0
+
+    def begin(self) -> None:
+        """Begin some work, on the thread of the recorder."""
+        elapsed = self._clock() - self._since
+        if elapsed >= _WINDOW_SECONDS:
+            spent = self._event_loop()
+            self._is_busy = spent - self._before >= elapsed * _BUSY
+            self._since, self._before = self._since + elapsed, spent
+        self._worked = self._recorder()
+
+    def end(self) -> float:
+        """End the work, and return the seconds to rest."""
+        worked = self._recorder() - self._worked
+        return min(_MAX_REST, worked / SHARE - worked) if self._is_busy else 0.0
+
+
+REASONS: Final = ("overflow", "redaction", "write", "error")
+
+
+class RecordMetrics:
+    """Counts records. Only the recorder's thread calls the methods.
+
+    Attributes:
+        overflowed: The number of reviews that found the queue full; only the event loop changes it.
+    """
+
+    def __init__(self) -> None:
+        """Register all series at once, so that a scrape never sees them change."""
+        self._recorded: Final = Counts("fleethook_recorded_reviews", "Reviews that were written to the recording.", [])
+        self._dropped: Final = Counts(
+            "fleethook_record_dropped_reviews",
+            "Reviews that were not recorded, by reason: the queue was full (overflow), they had too many values to "
+            "redact (redaction), a file could not be written (write), or a defect (error).",
+            ["reason"],
+        )
+        self._bytes: Final = Counts("fleethook_record_bytes", "Compressed bytes written to the recording.", [])
+        self._errors: Final = Counts("fleethook_record_errors", "Failed writes to the recording, and defects.", [])
+        self._published_overflows = 0
+        self.overflowed = 0
+        for counts in (self._recorded, self._bytes, self._errors):
+            counts.add((), 0.0)
+        for reason in REASONS:
+            self._dropped.add((reason,), 0.0)
+
+    def collectors(self) -> Iterator[Collector]:
+        """Yield the collectors for a registry."""
+        yield from (self._recorded, self._dropped, self._bytes, self._errors)
+
+    def add_recorded(self, count: int) -> None:
+        """Count reviews that were written."""
+        self._recorded.add((), count)
+
+    def add_dropped(self, reason: str, count: int) -> None:
+        """Count reviews that were not written."""
+        if count:
+            self._dropped.add((reason,), count)
+
+    def add_bytes(self, count: int) -> None:
+        """Count bytes that were written."""
+        self._bytes.add((), count)
+
+    def add_error(self) -> None:
+        """Count a failed write or a defect."""
+        self._errors.add((), 1.0)
+
+    def publish(self) -> None:
+        """Publish the number of overflows."""
+        new = self.overflowed - self._published_overflows
+        self._published_overflows += new
+        self.add_dropped("overflow", new)
+
 
 _log: Final = logging.getLogger(__name__)
 

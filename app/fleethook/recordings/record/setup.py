@@ -8,15 +8,12 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from fleethook.recordings.hashing import Hasher
+from fleethook.recordings.quoted_values import Hasher
 from fleethook.recordings.record.files import RecordFiles
 from fleethook.recordings.record.lines import LineEncoder
-from fleethook.recordings.record.metrics import RecordMetrics
-from fleethook.recordings.record.recorder import Recorder
-from fleethook.recordings.record.throttle import Throttle, time_thread
-from fleethook.recordings.redacted_fields import parse_field
+from fleethook.recordings.record.recorder import Recorder, RecordMetrics, Throttle, time_thread
 from fleethook.recordings.redaction import Redactor
-from fleethook.recordings.suspicion import Suspicion
+from fleethook.recordings.suspicion import Suspicion, parse_field
 from fleethook.server.reviews.recording import RecordSettingError
 from fleethook.settings import Settings
 
@@ -27,7 +24,7 @@ def make_encoder(redact: list[str]) -> LineEncoder:
     """Return an encoder with a new random key.
 
     Args:
-        redact: The fields to redact beside Secrets, as `fleethook.recordings.redacted_fields.parse_field` reads them.
+        redact: The fields to redact beside Secrets, as `fleethook.recordings.suspicion.parse_field` reads them.
 
     Raises:
         RecordSettingError: A text names no field.

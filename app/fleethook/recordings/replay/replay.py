@@ -9,14 +9,22 @@ import msgspec
 
 from fleethook.model.json import JSON, as_object
 from fleethook.outbound.hops import OUTGOING
-from fleethook.recordings.bodies import BodyError, unwrap_body
-from fleethook.recordings.format import Record
-from fleethook.recordings.read.reader import Entry
+from fleethook.recordings.format import BodyError, Record, unwrap_body
+from fleethook.recordings.reader import Entry
 from fleethook.recordings.replay.decision_changes import DISPATCHING, Change, Place, make_change
 from fleethook.recordings.replay.outcome import Outcome, compare_outcomes, read_outcome
 from fleethook.recordings.replay.recorded_calls import CallName, ReviewCalls, current_calls
 from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.endpoint import Endpoint
+
+OFFLINE: Final[dict[str, Any]] = {
+    "manifests": None, "kubeconfig": None, "context": None, "in_cluster": False, "kcp": False, "cert_secret": None,
+    "registration": "off", "controller": False, "interpreter_registration": False, "workers": 1,
+    "host": "127.0.0.1", "client_ca_file": None, "dispatch_callers": [], "dispatch_open": "loopback",
+    "log_reviews": False, "record": None, "record_routes": [],
+}  # fmt: skip
+"""A replay reads objects itself, follows nothing and writes nothing."""
+
 
 CALLS_AT_ONCE: Final = 16
 """Reviews that are replayed at the same time if webhooks are called."""

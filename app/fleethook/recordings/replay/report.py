@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from fleethook.recordings.read.reader import Problem
+from fleethook.recordings.reader import Problem
 from fleethook.recordings.replay.decision_changes import UNDECIDABLE, Change
 from fleethook.recordings.replay.recorded_calls import CallName
 from fleethook.recordings.replay.replay import Replayed

@@ -1,13 +1,27 @@
 """Tests of parsing and matching hook configurations."""
 
+import json
 from typing import Any
 
 import pytest
 
-from fleethook.engines.interpret.hooks.hook_configuration import Hook, Target, find_target, is_own, matches, parse_hooks
+from fleethook.app import Fleethook, create_app
+from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.engines.interpret.hooks.hook_configuration import (
+    Hook,
+    Target,
+    find_target,
+    is_own,
+    matches,
+    parse_hooks,
+    problems,
+)
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, Operation
+from fleethook.settings import Settings
+from tests.asgi_client import call
+from tests.serving import EXAMPLES
 
 FOO = GroupVersionKind("example.org", "v1", "Foo")
 TARGET = Target(FOO, "foos", namespaced=True)
@@ -121,3 +135,101 @@ def test_a_definition_knows_plural_and_scope() -> None:
     definition = {"spec": {"names": {"plural": "fooz"}, "scope": "Cluster"}}
     found = find_target(FOO, {"metadata": {"namespace": "n"}}, lambda _: definition)
     assert found == Target(FOO, "fooz", namespaced=False)
+
+
+HOOK_RULE = {"apiGroups": ["*"], "apiVersions": ["v1"], "kinds": ["Foo"], "operations": ["InterpretHealth"]}
+HOOK = {"name": "w.example.org", "clientConfig": {"url": "https://h/"}, "interpreterContextVersions": ["v1alpha1"]}
+PROPOSED_HOOK_RULE = {"apiGroups": ["*"], "apiVersions": ["v1"], "resources": ["foos"], "operations": ["*"]}
+PROPOSED_HOOK = {"name": "w.example.org", "clientConfig": {"url": "https://h/"}, "exploreReviewVersions": ["v1alpha1"]}
+
+
+def find(webhook: dict[str, Any], *, proposed: bool = False) -> list[str]:
+    kind = EXPLORING_CONFIGURATION if proposed else INTERPRETER_CONFIGURATION
+    return [one.field for one in problems(kind, {"metadata": {"name": "c"}, "webhooks": [webhook]})]
+
+
+def test_valid_configurations_have_no_problem() -> None:
+    assert find({**HOOK, "rules": [HOOK_RULE], "timeoutSeconds": 30}) == []
+    assert find({**PROPOSED_HOOK, "rules": [PROPOSED_HOOK_RULE], "failurePolicy": "Ignore"}, proposed=True) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"name": "w"}, "name"),
+        ({"timeoutSeconds": 31}, "timeoutSeconds"),
+        ({"clientConfig": {}}, "clientConfig"),
+        ({"interpreterContextVersions": []}, "interpreterContextVersions"),
+        ({"rules": [{**HOOK_RULE, "operations": []}]}, "rules[0].operations"),
+        ({"rules": [HOOK_RULE, {**HOOK_RULE, "operations": ["Retain", "Guess"]}]}, "rules[1].operations[1]"),
+        ({"rules": [{**HOOK_RULE, "operations": ["Prune"]}]}, "rules[0].operations[0]"),
+        ({"rules": [{**HOOK_RULE, "kinds": []}]}, "rules[0].kinds"),
+        ({"rules": [{**HOOK_RULE, "apiVersions": [""]}]}, "rules[0].apiVersions[0]"),
+    ],
+)
+def test_a_wrong_member_is_named(change: dict[str, Any], field: str) -> None:
+    assert find({**HOOK, **change}) == [f"webhooks[0].{field}"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"failurePolicy": "Maybe"}, "failurePolicy"),
+        ({"rules": [{**PROPOSED_HOOK_RULE, "scope": "Everywhere"}]}, "rules[0].scope"),
+        ({"rules": [{**PROPOSED_HOOK_RULE, "resources": []}]}, "rules[0].resources"),
+    ],
+)
+def test_the_proposed_kind_has_policy_resources_and_scope(change: dict[str, Any], field: str) -> None:
+    assert find({**PROPOSED_HOOK, **change}, proposed=True) == [f"webhooks[0].{field}"]
+    assert find({**HOOK, "failurePolicy": "Maybe", "rules": [{**HOOK_RULE, "scope": "Everywhere"}]}) == []
+
+
+ROUTE = "/validate-config-karmada-io-v1alpha1-resourceexploringwebhookconfiguration"
+(EXAMPLE,) = [
+    one.object for one in read_documents((EXAMPLES / "interpreter" / "configuration.yaml").read_text(), source="")
+]
+
+
+@pytest.fixture
+def app() -> Fleethook:
+    return create_app(Settings(), log=None)
+
+
+async def review(app: Fleethook, document: Any, kind: str = EXAMPLE["kind"], **fields: Any) -> dict[str, Any]:
+    request = {
+        "uid": "u", "operation": "CREATE", "object": document,
+        "kind": {"group": "config.karmada.io", "version": "v1alpha1", "kind": kind}, **fields,
+    }  # fmt: skip
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    response: dict[str, Any] = (await call(app, ROUTE, json.dumps(review).encode())).json()["response"]
+    return response
+
+
+def with_webhook(document: Any, **webhook: Any) -> Any:
+    return {**document, "webhooks": [{**document["webhooks"][0], **webhook}]}
+
+
+async def test_example_of_the_proposal_is_admitted(app: Fleethook) -> None:
+    assert await review(app, EXAMPLE) == {"uid": "u", "allowed": True}
+
+
+async def test_message_lists_several_problems_with_causes(app: Fleethook) -> None:
+    one = (await review(app, with_webhook(EXAMPLE, timeoutSeconds=60)))["status"]
+    text = "webhooks[0].timeoutSeconds: Invalid value: 60: the timeout value must be between 1 and 30 seconds"
+    assert (one["code"], one["message"]) == (422, text)
+    two = (await review(app, with_webhook(EXAMPLE, timeoutSeconds=60, name="")))["status"]
+    assert two["message"] == f"[webhooks[0].name: Required value, {text}]"
+    assert [cause["field"] for cause in two["details"]["causes"]] == ["webhooks[0].name", "webhooks[0].timeoutSeconds"]
+
+
+async def test_shipped_configuration_has_its_own_members(app: Fleethook) -> None:
+    response = await review(app, EXAMPLE, kind="ResourceInterpreterWebhookConfiguration")
+    fields = {cause["field"] for cause in response["status"]["details"]["causes"]}
+    assert {"webhooks[0].rules[0].kinds", "webhooks[0].interpreterContextVersions"} <= fields
+
+
+async def test_deletion_is_allowed_and_other_kinds_are_refused(app: Fleethook) -> None:
+    going = {**with_webhook(EXAMPLE, name=""), "metadata": {"name": "x", "deletionTimestamp": "2026-06-01T00:00:00Z"}}
+    assert (await review(app, going))["allowed"]
+    assert (await review(app, None, operation="DELETE"))["allowed"]
+    assert (await review(app, EXAMPLE, kind="Pod"))["status"]["code"] == 400

@@ -5,12 +5,22 @@ import base64
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import msgspec
 import pytest
 from aiohttp import web
 
 from fleethook.app import Fleethook, create_app
+from fleethook.cluster.store import Store
+from fleethook.engines.interpret.chain import IgnoredError
+from fleethook.engines.interpret.hooks.webhook_layer import INDEXES, RecordedHookLayer
+from fleethook.interpret.typed_members import InterpretError
+from fleethook.model.karmada import Operation
+from fleethook.outbound.client import HookClient
+from fleethook.recordings.format import Call
+from fleethook.recordings.replay.recorded_calls import ReviewCalls, current_calls, find_current
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.hook_server import Hook, run_hook
@@ -313,3 +323,45 @@ async def test_calls_are_counted_by_hook_and_outcome(app: Fleethook, hook: Hook)
     for outcome in ("answered", "failed"):
         labels = f'hook="config-foo.example.com/foo.example.com",outcome="{outcome}"'
         assert f"fleethook_hook_call_duration_seconds_count{{{labels}}} 1.0" in text
+
+
+HOOK: Any = SimpleNamespace(uid="hooks/health")
+QUESTION: Any = SimpleNamespace(operation=Operation.HEALTH)
+KEY = f"{Operation.HEALTH.value}/hooks/health"
+
+
+async def ask(**members: Any) -> Any:
+    layer = RecordedHookLayer(Store(INDEXES), HookClient(allow_private=False), observe=lambda *_: None)
+    calls = [Call(kind="webhook", name="health", key=KEY, cluster="", configuration="hooks", **members)]
+    current_calls.set(ReviewCalls(calls if members else ()))
+    return await layer._ask(HOOK, QUESTION)
+
+
+def raw(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(json.dumps(value).encode())
+
+
+async def test_a_webhook_answers_as_recorded() -> None:
+    assert (await ask(answer=raw({"healthy": True}))).healthy is True
+    assert find_current().missing == {}
+
+
+@pytest.mark.parametrize(
+    ("members", "error", "code"),
+    [
+        ({"error": "gone", "failure": {"ignored": True}}, IgnoredError, None),
+        ({"error": "gone", "failure": {"code": 404}}, InterpretError, 404),
+        ({"error": "gone"}, InterpretError, 500),
+    ],
+)
+async def test_a_webhook_fails_as_recorded(members: dict[str, Any], error: type[Exception], code: int | None) -> None:
+    with pytest.raises(error, match="gone") as raised:
+        await ask(**members)
+    assert getattr(raised.value, "code", None) == code
+
+
+@pytest.mark.parametrize("members", [{}, {"answer": raw({"unknown": 1})}])
+async def test_a_call_without_a_usable_answer_is_missing(members: dict[str, Any]) -> None:
+    with pytest.raises(InterpretError, match="was not recorded"):
+        await ask(**members)
+    assert [str(one) for one in cast("ReviewCalls", find_current()).missing] == ["webhook hooks/health"]

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from fleethook.engines.interpret.lua.rules import known_globals
-from fleethook.engines.interpret.lua.syntax.parser import parse_script
+from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.engines.interpret.lua.vm import Machine, Program, ScriptLimits
 from tests.waiting import NET
 

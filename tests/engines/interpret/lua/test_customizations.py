@@ -1,26 +1,30 @@
 """Customizations in the store: changes apply without a restart, and the last valid version stays in use."""
 
+import asyncio
 import base64
+import contextlib
 import json
-from typing import Any
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any, cast
 
 import pytest
 
 from fleethook.app import Fleethook, create_app
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.events import Recorder
+from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.interpret.interpret_server import InterpretServer
+from fleethook.engines.interpret.lua.customizations import REASON, Customizations, record_refusals
 from fleethook.model.json import JSONObject
 from fleethook.settings import Settings
 from tests.asgi_client import call
+from tests.cluster.object_server import ObjectServer
 from tests.engines.interpret.lua.customization_objects import config_map, customization, retention
 
 FOO = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "foo"}, "spec": {"size": 1}}
 OBSERVED = {**FOO, "spec": {"size": 9, "assigned": "node-1"}}
-
-
-@pytest.fixture
-def app() -> Fleethook:
-    return create_app(Settings(lua_seconds=0.2), log=None)
 
 
 async def explore(app: Fleethook, operation: str, **members: Any) -> JSONObject:
@@ -214,3 +218,124 @@ async def test_scripts_are_measured() -> None:
     rule = 'rule="ResourceInterpreterCustomization a"'
     assert f'fleethook_script_duration_seconds_count{{outcome="answered",{rule}}} 1.0' in text
     assert f'fleethook_script_duration_seconds_count{{outcome="instructions",{rule}}} 1.0' in text
+
+
+BAD = customization("foo", healthInterpretation="function InterpretHealth(")
+OTHER = customization("foo", healthInterpretation="function Other() end")
+GOOD = customization("foo", healthInterpretation="function InterpretHealth(o) return true end")
+
+
+def list_events(server: ObjectServer) -> list[tuple[str, str, str]]:
+    return [(one["reason"], one["involvedObject"]["name"], one["message"]) for one in server.objects.values()]
+
+
+async def settle() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+@contextlib.asynccontextmanager
+async def recording(store: Store) -> AsyncIterator[ObjectServer]:
+    events = ObjectServer()
+    customizations = Customizations(store, namespace="karmada-system")
+    now = datetime(2026, 6, 1, tzinfo=UTC)
+    recorder = Recorder(cast("Connection", events), component="fleethook", now=lambda: now)
+    task = asyncio.create_task(record_refusals(customizations, recorder))
+    try:
+        await settle()
+        yield events
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def change(store: Store, document: Any) -> None:
+    store.put(document)
+    await settle()
+
+
+async def test_an_invalid_customization_gets_one_event_for_each_problem() -> None:
+    store = Store()
+    async with recording(store) as events:
+        await change(store, GOOD)
+        assert list_events(events) == []
+        await change(store, BAD)
+        ((reason, name, message),) = list_events(events)
+        assert (reason, name) == (REASON, "foo")
+        assert "its last valid version stays in use" in message
+        await change(store, config_map("{", namespace="karmada-system"))
+        await change(store, OTHER)
+        assert [name for _, name, _ in list_events(events)] == ["foo", "karmada-config", "foo"]
+        assert [method for method, _ in events.requests] == ["POST"] * 3
+
+
+async def test_a_problem_that_comes_back_is_an_event_again() -> None:
+    store = Store()
+    async with recording(store) as events:
+        await change(store, BAD)
+        store.remove(key_of(BAD))
+        await settle()
+        await change(store, BAD)
+        assert [method for method, _ in events.requests] == ["POST", "PATCH"]
+
+
+CUSTOMIZATIONS = "/validate-config-karmada-io-v1alpha1-resourceinterpretercustomization"
+
+
+@pytest.fixture
+def app() -> Fleethook:
+    return create_app(Settings(lua_seconds=0.2), log=None)
+
+
+def make_review(document: JSONObject, operation: str = "CREATE") -> bytes:
+    group, _, version = document["apiVersion"].rpartition("/")
+    kind = {"group": group, "version": version, "kind": document["kind"]}
+    request = {"uid": "u", "kind": kind, "operation": operation, "object": document}
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+
+@pytest.mark.parametrize(
+    ("document", "allowed", "text"),
+    [
+        (config_map(retention("desiredObj.x = 1")), True, ""),
+        (config_map(retention("desiredObj.x =")), False, "Lua script error: line 2"),
+        (config_map(retention("desiredObj.x ="), name="other"), True, ""),
+        (config_map(retention("desiredObj.x ="), namespace="other"), True, ""),
+        (config_map(retention("return {status = obj.status}")), False, "fleethook interpret convert --from argocd FILE"),
+        (customization("a", retention="function Retain(d) return d end"), True, ""),
+        (customization("a", retention="return {status = obj.status}"), False, "interpret convert --from argocd FILE"),
+        (customization("a", retention="function Retain(d) return d"), False, "spec.customizations.retention.luaScript"),
+        (customization("a", retention="error('no') function Retain(d) return d end"), False, "retention:1: no"),
+        (customization("a", retention="while true do end function Retain(d) return d end"), False, "took more than"),
+    ],
+)  # fmt: skip
+async def test_validity_decides_admission(app: Fleethook, document: JSONObject, *, allowed: bool, text: str) -> None:
+    path = "/validate-v1-configmap" if document["kind"] == "ConfigMap" else CUSTOMIZATIONS
+    response = (await call(app, path, make_review(document))).json()["response"]
+    assert response["allowed"] is allowed
+    if not allowed:
+        assert text in response["status"]["message"]
+
+
+async def test_rule_of_another_customization_is_a_conflict(app: Fleethook) -> None:
+    app.store.put(customization("first", retention="function Retain(d) return d end"))
+    second = customization("second", retention="function Retain(d) return d end")
+    response = (await call(app, CUSTOMIZATIONS, make_review(second))).json()["response"]
+    assert (
+        "conflicting with InterpreterOperation(Retain) of existing ResourceInterpreterCustomization first"
+        in (response["status"]["message"])
+    )
+    again = customization("first", retention="function Retain(d) d.x = 1 return d end")
+    assert (await call(app, CUSTOMIZATIONS, make_review(again, "UPDATE"))).json()["response"]["allowed"]
+    other = customization("second", dependencyInterpretation="function GetDependencies() return {} end")
+    assert (await call(app, CUSTOMIZATIONS, make_review(other))).json()["response"]["allowed"]
+
+
+async def test_suspicious_code_is_a_warning(app: Fleethook) -> None:
+    document = customization("a", retention="function Retain(d)\n  kept = d\n  return d\nend")
+    response = (await call(app, CUSTOMIZATIONS, make_review(document))).json()["response"]
+    assert response["allowed"]
+    [warning] = response["warnings"]
+    assert warning.startswith(
+        "spec.customizations.retention.luaScript: line 2: kept is set as a global: declare it `local`"
+    )

@@ -15,7 +15,7 @@ import pytest
 
 from fleethook.engines.interpret.lua.convert import default_to_object
 from fleethook.engines.interpret.lua.runner import Call, Runner
-from fleethook.engines.interpret.lua.syntax.lexer import LuaSyntaxError
+from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
 from fleethook.engines.interpret.lua.vm import LuaError, Machine, Program, ScriptLimits
 from tests.engines.interpret.lua.machines import CountingClock, program
 from tests.waiting import NET

@@ -16,7 +16,7 @@ from fleethook.engines.interpret.pages.playground import (
     number_lines,
     run_form,
 )
-from fleethook.engines.interpret.playground.question import PlaygroundAnswer
+from fleethook.engines.interpret.pages.playground_answer import PlaygroundAnswer
 
 GAME = "apiVersion: games.example.com/v1\nkind: Game\nmetadata: {name: chess}\nspec: {players: 2}\n"
 HEALTHY = "function InterpretHealth(obj)\n  print('asked')\n  return obj.spec.players == 2\nend\n"

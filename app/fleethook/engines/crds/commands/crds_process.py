@@ -28,8 +28,7 @@ from fleethook.lifetime import run_in_background
 from fleethook.server.health import Check, health_routes
 from fleethook.server.logs import configure_logging
 from fleethook.server.metrics.metrics import exposition
-from fleethook.tracing.setup import TracingError, start_tracing
-from fleethook.tracing.spans import StartRoot
+from fleethook.tracing.spans import StartRoot, TracingError, start_tracing
 
 # The Lease of Karmada's operator: a process without it waits.
 _OPERATOR_LEASE: Final = "karmada-operator"
@@ -47,7 +46,7 @@ class ProcessOptions(NamedTuple):
     host: str
     port: int
     otlp_endpoint: str | None = None
-    """The collector of traces, as for `fleethook.tracing.setup.start_tracing`."""
+    """The collector of traces, as for `fleethook.tracing.spans.start_tracing`."""
 
 
 def run_controller(cache: Cache, options: Options, place: ProcessOptions) -> None:

@@ -62,7 +62,7 @@ from fleethook.engines.dispatch.schema_owner import INDEXES, resolve
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.outbound.client import HookClient
-from fleethook.recordings.bodies import BodyError, unwrap_body
+from fleethook.recordings.format import BodyError, unwrap_body
 
 # Requests in flight; the calls of a request follow each other.
 _CONCURRENT: Final = 16

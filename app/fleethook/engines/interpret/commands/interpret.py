@@ -31,18 +31,24 @@ from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.interpret.chain import ChainError, Step
-from fleethook.engines.interpret.commands.interpret_chain import build_chain, explain_error, read_rules
+from fleethook.engines.interpret.commands.interpret_chain import (
+    build_chain,
+    explain_error,
+    has_scripts,
+    read_rules,
+    warn_untested,
+)
 from fleethook.engines.interpret.commands.interpret_check import check
 from fleethook.engines.interpret.commands.interpret_convert import convert
-from fleethook.engines.interpret.commands.interpret_fixtures import find_fixtures, run_fixture
-from fleethook.engines.interpret.commands.interpret_output import (
+from fleethook.engines.interpret.commands.interpret_fixtures import (
     FixtureResult,
     Output,
+    find_fixtures,
     make_error_result,
     print_results,
+    run_fixture,
 )
 from fleethook.engines.interpret.commands.interpret_register import register
-from fleethook.engines.interpret.commands.lua_scripts import has_scripts, warn_untested
 from fleethook.engines.interpret.fixtures import FixtureError, find_operation, make_question, name_results
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS
 from fleethook.engines.interpret.lua.runner import Runner

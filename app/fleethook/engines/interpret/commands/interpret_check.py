@@ -20,10 +20,15 @@ from fleethook.cli.output.terminal import write
 from fleethook.cli.parameters import Option
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 from fleethook.cluster.store.store import key_of
-from fleethook.engines.interpret.commands.interpret_chain import list_python_files, make_load_error, read_rules
-from fleethook.engines.interpret.commands.lua_scripts import ScriptReport, check_scripts, has_scripts
-from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS
-from fleethook.engines.interpret.hooks.hook_validation import problems
+from fleethook.engines.interpret.commands.interpret_chain import (
+    ScriptReport,
+    check_scripts,
+    has_scripts,
+    list_python_files,
+    make_load_error,
+    read_rules,
+)
+from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, problems
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.python_interpreter import LoadError, load
 from fleethook.model.formats.field_errors import Problem

@@ -28,12 +28,14 @@ from fleethook.cluster.registration.paths import INTERPRET
 from fleethook.cluster.registration.webhooks import URLReference, service_of
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.commands.interpret_chain import build_chain
-from fleethook.engines.interpret.hooks.interpreter_registrar import (
+from fleethook.engines.interpret.hooks.interpreter_registration import (
+    PLURAL,
+    Answers,
     InterpreterRegistrar,
+    build_configuration,
     encode_ca_bundle,
     select_from_store,
 )
-from fleethook.engines.interpret.hooks.interpreter_registration import PLURAL, Answers, build_configuration
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.model.json import JSONObject

@@ -1,17 +1,40 @@
-"""Parses and matches hook configurations.
+"""Parses, matches and validates hook configurations.
 
 ResourceExploringWebhookConfiguration is the kind of Karmada's proposal of 2021; Karmada shipped
 ResourceInterpreterWebhookConfiguration instead (karmada v1.16 pkg/util/interpreter).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
-from fleethook.model import karmada
+from fleethook.model import admission, karmada
+from fleethook.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
+from fleethook.model.formats.client_config import client_config_problems
+from fleethook.model.formats.field_errors import (
+    FAILURE_POLICIES,
+    SCOPES,
+    Problem,
+    choice_problems,
+    first_problems,
+    list_problems,
+    name_problems,
+    timeout_problems,
+    version_problems,
+    webhooks_problems,
+)
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.karmada import EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, Operation, operation_named
+from fleethook.model.karmada import (
+    EXPLORING_CONFIGURATION,
+    INTERPRETER_CONFIGURATION,
+    OPERATIONS,
+    VERSION,
+    Operation,
+    operation_named,
+)
 from fleethook.outbound.endpoint import Endpoint
+from fleethook.outbound.tls.ca_bundle import bundle_problems
 
 EVERY: Final = "*"
 DEFAULT_TIMEOUT_SECONDS: Final = 10
@@ -153,3 +176,65 @@ def find_target(kind: GroupVersionKind, document: JSONObject, definition: Defini
     if namespaced and not kind.group.endswith(("k8s.io", "apps", "batch", "policy", "autoscaling")) and kind.group:
         namespaced = bool(as_object(document.get("metadata")).get("namespace"))
     return Target(kind, plural, namespaced)
+
+
+_NAME_SEGMENTS: Final = 2
+
+
+def problems(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Problem]:
+    """Yield the problems of a configuration (karmada v1.16 pkg/webhook/configuration/validating.go)."""
+    proposed = group_kind == EXPLORING_CONFIGURATION
+    yield from webhooks_problems(configuration.get("webhooks"), partial(_webhook_problems, proposed=proposed))
+
+
+def _webhook_problems(webhook: JSONObject, field: str, *, proposed: bool) -> Iterator[Problem]:
+    yield from name_problems(webhook.get("name"), f"{field}.name", segments=_NAME_SEGMENTS)
+    for position, rule in enumerate(list_or_empty(webhook.get("rules"))):
+        yield from _rule_problems(as_object(rule), f"{field}.rules[{position}]", proposed=proposed)
+    yield from timeout_problems(webhook.get("timeoutSeconds"), f"{field}.timeoutSeconds")
+    if proposed:
+        yield from choice_problems(webhook.get("failurePolicy"), f"{field}.failurePolicy", FAILURE_POLICIES)
+    config = webhook.get("clientConfig")
+    yield from client_config_problems(config, f"{field}.clientConfig")
+    yield from bundle_problems(as_object(config).get("caBundle"), f"{field}.clientConfig.caBundle")
+    member = versions_member(proposed=proposed)
+    yield from version_problems(webhook.get(member), f"{field}.{member}", (VERSION,))
+
+
+def _rule_problems(rule: Any, field: str, *, proposed: bool) -> Iterator[Problem]:
+    configurable = [row for row in OPERATIONS if _is_configurable(row.operation, proposed=proposed)]
+    known = sorted({EVERY, *(row.proposed if proposed else row.operation.value for row in configurable)})
+    operations = rule.get("operations")
+    yield from list_problems(operations, f"{field}.operations", "operations", empty_items=True)
+    for index, name in enumerate(list_or_empty(operations)):
+        if isinstance(name, str):
+            yield from choice_problems(name, f"{field}.operations[{index}]", known)
+    yield from list_problems(rule.get("apiGroups"), f"{field}.apiGroups", "API groups", empty_items=True)
+    yield from list_problems(rule.get("apiVersions"), f"{field}.apiVersions", "API versions", empty_items=False)
+    if not proposed:
+        yield from list_problems(rule.get("kinds"), f"{field}.kinds", "kinds", empty_items=False)
+        return
+    yield from list_problems(rule.get("resources"), f"{field}.resources", "resources", empty_items=False)
+    yield from choice_problems(rule.get("scope"), f"{field}.scope", SCOPES)
+
+
+def _is_configurable(operation: Operation, *, proposed: bool) -> bool:
+    # The proposal has a hook for Prune and none for InterpretComponent; Karmada shipped the opposite.
+    return operation is not (Operation.COMPONENT if proposed else Operation.PRUNE)
+
+
+def validate_configuration(request: AdmissionRequest) -> Response:
+    """Answer the review of a hook configuration with all of its problems."""
+    answer = not_for_review(request, CONFIGURATIONS)
+    if answer is not None:
+        return answer
+    return refuse_problems(problems(GroupKind(request.kind.group, request.kind.kind), request.object))
+
+
+def refuse_problems(problems_found: Iterable[Problem], *, warnings: Sequence[str] = ()) -> Response:
+    """Deny an object with the problems that `first_problems` lists; allow it if there are none."""
+    causes = [StatusCause(field, text, "FieldValueInvalid") for field, text in first_problems(problems_found)]
+    if not causes:
+        return admission.allowed(warnings=warnings)
+    texts = [f"{cause.field}: {cause.message}" for cause in causes]
+    return admission.invalid(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]", causes)

@@ -37,6 +37,7 @@ from fleethook.model.karmada import (
 from fleethook.outbound.client import CallError, HookClient
 from fleethook.patch import PatchError, apply
 from fleethook.patch.limits import LIMITS
+from fleethook.recordings.replay.recorded_calls import UNRECORDED, CallName, find_current, read_answer
 from fleethook.tracing.spans import child_span
 from fleethook.work.worker import Worker
 
@@ -263,3 +264,25 @@ def _apply_patch(document: JSONObject, members: JSONObject) -> JSONObject:
             raise InterpretError(f"the patch does not apply: {error}") from None
         raise InterpretError(f"response.patch is not a base64-encoded JSON Patch: {error}") from None
     return patched
+
+
+class RecordedHookLayer(WebhookLayer):
+    """Finds the webhooks of interpreters as a server does, and answers as they did."""
+
+    async def _ask(self, hook: Hook, question: Question) -> Answer:
+        configuration, _, name = hook.uid.partition("/")
+        calls, key = find_current(), f"{question.operation.value}/{hook.uid}"
+        call = calls.take("webhook", name, key, cluster="", configuration=configuration)
+        if call is None:
+            raise InterpretError(UNRECORDED, code=500)
+        if call.error:
+            failure = call.failure or {}
+            if failure.get("ignored") is True:
+                raise IgnoredError(call.error)
+            code = failure.get("code")
+            raise InterpretError(call.error, code=code if isinstance(code, int) else 500)
+        try:
+            return Answer(**as_object(read_answer(call)))
+        except (TypeError, ValueError) as error:
+            calls.note_missing(CallName("webhook", configuration, name), f"its recorded answer cannot be read: {error}")
+            raise InterpretError(UNRECORDED, code=500) from error

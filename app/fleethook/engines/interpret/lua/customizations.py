@@ -1,22 +1,32 @@
-"""Rules of the customizations in the store: the last valid version of each object, and problems of newer versions."""
+"""Customizations: the last valid version of each in the store, events about refused versions, and their admission."""
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fleethook.cluster.store import ObjectKey, Store, Stored
+from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
+from fleethook.cluster.store.store import key_of
+from fleethook.engines.interpret.hooks.hook_configuration import refuse_problems
 from fleethook.engines.interpret.lua.layer import Rules, index_rules
 from fleethook.engines.interpret.lua.rules import (
     ParsedRules,
     Rule,
     RuleProblem,
     describe_object,
+    list_findings,
     read_config_map,
     read_customization,
 )
-from fleethook.model.json import JSONObject
-from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION
+from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.lua.vm import LuaError
+from fleethook.model import admission
+from fleethook.model.admission import AdmissionRequest, Response, not_for_review
+from fleethook.model.formats.field_errors import Problem
+from fleethook.model.gvk import GroupKind, GroupVersionKind
+from fleethook.model.json import JSONObject, as_object
+from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation
+from fleethook.work.slices import Slice, Sliced
 
 _log: Final = logging.getLogger(__name__)
 
@@ -107,3 +117,104 @@ def read_object(key: ObjectKey, document: JSONObject) -> ParsedRules:
     if key.group_kind == CUSTOMIZATION:
         return read_customization(document)
     return read_config_map(document)
+
+
+if TYPE_CHECKING:
+    from fleethook.cluster.events import Recorder, Reference
+
+REASON = "CustomizationRefused"
+
+
+async def record_refusals(customizations: Customizations, recorder: "Recorder") -> None:
+    """Record an Event whenever the problems of a customization change, until cancelled."""
+    recorded: dict[tuple[str, str, str], str] = {}
+    while True:
+        customizations.changed.clear()
+        current: dict[tuple[str, str, str], str] = {}
+        for refused in list(customizations.refused()):
+            about = _make_reference(refused.document)
+            key = about.kind, about.namespace, about.name
+            current[key] = refused.text
+            if recorded.get(key) != refused.text:
+                await recorder.record(about, "Warning", REASON, refused.text)
+        recorded = current
+        await customizations.changed.wait()
+
+
+def _make_reference(document: object) -> "Reference":
+    from fleethook.cluster.events import Reference  # noqa: PLC0415 - see app.kube
+
+    object_ = as_object(document)
+    metadata = as_object(object_.get("metadata"))
+    names = (str(metadata.get(name) or "") for name in ("namespace", "name", "uid"))
+    return Reference(str(object_.get("apiVersion")), str(object_.get("kind")), *names)
+
+
+def validate_scripts_in_slices(
+    request: AdmissionRequest, *, store: StoreView, runner: Runner, namespace: str
+) -> Sliced[Response]:
+    """Answer the review of an object with scripts, with all of its problems.
+
+    Suspicious code is a warning. Every ConfigMap except ``karmada-config`` is admitted without reading it.
+
+    Args:
+        request: The review.
+        store: The other customizations; read in one slice, so the verdict does not depend on later changes.
+        runner: Compiles the scripts.
+        namespace: The namespace of ``karmada-config``.
+    """
+    refusal = _skip_other_objects(request, namespace)
+    if refusal is not None:
+        return refusal
+    document: JSONObject = request.object
+    metadata = document["metadata"]
+    group_kind = GroupKind(request.kind.group, request.kind.kind)
+    completed = {
+        **document,
+        "apiVersion": f"{group_kind.group}/v1alpha1" if group_kind.group else "v1",
+        "kind": group_kind.kind,
+        "metadata": {**metadata, "name": metadata.get("name") or request.name},
+    }
+    found = read_object(key_of(completed), completed)
+    problems = [*found.problems]
+    for rule in found.rules:
+        try:
+            runner.try_at_once(rule.program)
+        except LuaError as error:
+            problems.append(RuleProblem(rule.place, f"Lua script error: {error}"))
+        yield
+    yield Slice.READS_STORE
+    others = list(store.each("", CUSTOMIZATION)) if group_kind == CUSTOMIZATION else []
+    yield Slice.PURE
+    problems += _find_conflicts(completed, found, others)
+    warnings = [f"{rule.place}: {text}" for rule in found.rules for text in list_findings(rule)]
+    return refuse_problems((Problem(*problem) for problem in problems), warnings=warnings)
+
+
+def _skip_other_objects(request: AdmissionRequest, namespace: str) -> Response | None:
+    """Return the answer for an object that has no scripts or cannot be reviewed, None for other objects."""
+    answer = not_for_review(request, (CONFIG_MAP, CUSTOMIZATION))
+    if answer is not None or request.kind.kind != CONFIG_MAP.kind:
+        return answer
+    metadata = request.object["metadata"]
+    place = metadata.get("namespace") or request.namespace, metadata.get("name") or request.name
+    return None if place == (namespace, CONFIG_MAP_NAME) else admission.allowed()
+
+
+def _find_conflicts(document: JSONObject, found: ParsedRules, others: Iterable[JSONObject]) -> Iterator[RuleProblem]:
+    """Yield the rules that another customization also has, except dependencies, because the layer unites these."""
+    key = key_of(document)
+    mine: dict[tuple[GroupVersionKind, Operation], Rule] = {
+        (rule.kind, rule.function.operation): rule
+        for rule in found.rules
+        if rule.function.operation is not Operation.DEPENDENCY
+    }
+    for other in others:
+        if key_of(other) == key:
+            continue
+        for rule in read_object(key_of(other), other).rules:
+            same = mine.get((rule.kind, rule.function.operation))
+            if same is not None:
+                operation, existing = rule.function.operation, describe_object(other)
+                text = f"conflicting with InterpreterOperation({operation}) of existing {existing}"
+                yield RuleProblem(same.place, text)

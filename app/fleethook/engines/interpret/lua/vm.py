@@ -15,7 +15,7 @@ from lupa import lua54
 
 from fleethook.engines.interpret.lua.convert import DocumentExchange, OutputLimitError, default_to_object
 from fleethook.engines.interpret.lua.kube_module import FUNCTIONS
-from fleethook.engines.interpret.lua.syntax.parser import parse_script
+from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON
 
@@ -74,7 +74,7 @@ class Program(NamedTuple):
     name: str
     """Its name in errors, such as ``foo/healthInterpretation``."""
     text: str
-    """Its source, rewritten for Lua 5.4 (fleethook.engines.interpret.lua.syntax.parser)."""
+    """Its source, rewritten for Lua 5.4 (fleethook.engines.interpret.lua.script_parser)."""
     own_globals: bool = False
     """Whether it may assign predefined globals. Then its calls get a copy of all globals."""
 

@@ -43,7 +43,7 @@ def known_requirements(pod_template: JSONObject) -> JSONObject | None:
     """Return the `requirements` of a template, cached by the identity of the template. Callers must not change it.
 
     Templates that were decoded from the same text are the same object
-    (fleethook.engines.interpret.review.partial_decode).
+    (fleethook.engines.interpret.review.codec).
     """
     known = _known.get(id(pod_template))
     # Python may reuse the id of a freed object. The cache keeps the template, so its id stays unique.

@@ -7,10 +7,9 @@ from typing import Final
 from fleethook.cluster.store import Store, StoreView
 from fleethook.console.rendering import take_page
 from fleethook.engines.interpret.chain import Chain
-from fleethook.engines.interpret.conventions.layer import make_conventions_layer
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, parse_hooks
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
-from fleethook.engines.interpret.layers import assemble_chain
+from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
 from fleethook.engines.interpret.lua.customizations import Customizations
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.python_interpreter import Interpreter

@@ -8,9 +8,13 @@ from typing import Final
 
 from fleethook.console.forms import FieldError, FormFieldError, limit_text, read_documents, read_value
 from fleethook.engines.interpret.fixtures import FixtureError, find_operation
-from fleethook.engines.interpret.playground.answering import answer_question
-from fleethook.engines.interpret.playground.export import export_files, write_yaml
-from fleethook.engines.interpret.playground.question import PlaygroundAnswer, PlaygroundQuestion
+from fleethook.engines.interpret.pages.playground_answer import (
+    PlaygroundAnswer,
+    PlaygroundQuestion,
+    answer_question,
+    export_files,
+    write_yaml,
+)
 from fleethook.model.json import JSON
 from fleethook.model.karmada import PATCHING, Operation
 
@@ -22,7 +26,7 @@ MAX_DIFF_LINES: Final = 5_000
 """Lines of a document that is compared: the comparison takes quadratic time."""
 
 Ask = Callable[[PlaygroundQuestion], PlaygroundAnswer]
-"""Runs a script (`fleethook.engines.interpret.playground.answering.answer_question`)."""
+"""Runs a script (`fleethook.engines.interpret.pages.playground_answer.answer_question`)."""
 
 _CHANGED: Final = {
     Operation.RETAIN: "retained", Operation.REVISE_REPLICA: "revised", Operation.AGGREGATE_STATUS: "aggregatedStatus",

@@ -1,14 +1,18 @@
-"""Decodes and encodes interpreter reviews of both shapes: ``ExploreReview`` and ``ResourceInterpreterContext``."""
+"""Decodes and encodes interpreter reviews of both shapes: ``ExploreReview`` and ``ResourceInterpreterContext``.
+
+If only a native interpreter can be asked, it decodes only the members that this one reads, because most of a
+workload's text is its template. A value of an unexpected type is not an error here: the complete object is decoded
+instead, and the interpreter reports the problem.
+"""
 
 import base64
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypedDict, cast
 
 import msgspec
 
 from fleethook.engines.interpret.chain import Step
-from fleethook.engines.interpret.review import partial_decode
 from fleethook.engines.interpret.review.answer_validation import MAX_REPLICAS
 from fleethook.interpret.question import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
@@ -27,6 +31,110 @@ from fleethook.model.karmada import (
     proposed_name,
 )
 from fleethook.patch import diff
+
+
+class _Meta(TypedDict, total=False):
+    name: Any
+    namespace: Any
+    generation: Any
+    labels: Any
+    annotations: Any
+
+
+class _Scalars(TypedDict, total=False):
+    replicas: Any
+    type: Any
+    paused: Any
+    updateStrategy: Any
+
+
+class _Observed(TypedDict, total=False):
+    """The members that health and status interpreters read."""
+
+    apiVersion: str
+    kind: str
+    metadata: _Meta
+    spec: _Scalars
+    status: Any
+
+
+class _Container(TypedDict, total=False):
+    resources: Any
+    restartPolicy: Any
+
+
+class _PodSpec(TypedDict, total=False):
+    containers: list[_Container]
+    initContainers: list[_Container]
+    nodeSelector: Any
+    tolerations: Any
+    affinity: Any
+    overhead: Any
+    resources: Any
+
+
+class _Template(TypedDict, total=False):
+    spec: _PodSpec
+
+
+class _Replicated(_PodSpec, total=False):
+    """The spec of a workload or of a Pod."""
+
+    replicas: Any
+    parallelism: Any
+    completions: Any
+    template: msgspec.Raw
+
+
+class _Declared(TypedDict, total=False):
+    """The members that replica interpreters read."""
+
+    apiVersion: str
+    kind: str
+    metadata: _Meta
+    spec: _Replicated
+
+
+_MAX_TEMPLATES: Final = 512
+
+_decode_template: Final = msgspec.json.Decoder(_Template).decode
+_observed: Final = msgspec.json.Decoder(_Observed)
+_DECODERS: Final[dict[Operation, msgspec.json.Decoder[Any]]] = {
+    Operation.HEALTH: _observed,
+    Operation.STATUS: _observed,
+    Operation.REPLICA: msgspec.json.Decoder(_Declared),
+}
+
+
+def decode_partially(raw: msgspec.Raw, operation: Operation) -> JSONObject | None:
+    """Return the members of an object that an operation needs; None if the operation needs the complete object."""
+    decoder = _DECODERS.get(operation)
+    if decoder is None:
+        return None
+    try:
+        document: JSON = decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    found: JSONObject = document
+    try:
+        return _decode_pod_template(found) if operation is Operation.REPLICA else found
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _decode_pod_template(document: JSONObject) -> JSONObject:
+    spec = document.get("spec")
+    if spec is not None and "template" in spec:
+        spec["template"] = _decode_cached(bytes(spec["template"]))
+    return document
+
+
+# Karmada asks about the same workload many times, and the template is most of its text. Sharing the result is safe:
+# native interpreters do not change their arguments.
+@lru_cache(maxsize=_MAX_TEMPLATES)
+def _decode_cached(text: bytes) -> JSONObject:
+    return dict(_decode_template(text))
+
 
 KINDS: Final = (EXPLORE_REVIEW, INTERPRETER_CONTEXT)
 
@@ -89,7 +197,7 @@ def read_question(asked: DecodedReview, *, built_in: Callable[[GroupVersionKind,
         raise InterpretError(f"request.operation {request.operation!r} is unknown: use one of {known}", code=400)
     said = GroupVersionKind(request.kind.group, request.kind.version, request.kind.kind)
     is_built_in = bool(said.kind) and built_in(said, operation)
-    document = partial_decode.decode(request.object_raw, operation) if is_built_in else None
+    document = decode_partially(request.object_raw, operation) if is_built_in else None
     if document is None:
         document = _decode_object(request.object_raw, "object")
     observed = None

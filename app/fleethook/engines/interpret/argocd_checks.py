@@ -1,0 +1,290 @@
+"""Finds the health checks of Argo CD in objects, and the customizations that have no counterpart in Karmada.
+
+Sources: argo-cd v3.1 util/settings/settings.go (GetResourceOverrides, appendResourceOverridesFromSplitKeys),
+pkg/apis/application/v1alpha1/types.go (rawResourceOverride); argocd-operator v0.14 api/v1beta1/argocd_types.go.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, read_values
+from fleethook.cluster.store.store import key_of
+from fleethook.engines.interpret.lua.rules import (
+    FUNCTIONS,
+    RETENTION_SCRIPTS,
+    describe_object,
+    is_argocd_script,
+    known_globals,
+)
+from fleethook.engines.interpret.lua.script_parser import parse_script
+from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
+from fleethook.model.gvk import GroupKind, GroupVersionKind, parse_api_version
+from fleethook.model.json import JSON, as_object
+from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, RETENTION_KEY
+
+Level = Literal["error", "warning", "note"]
+
+_KEY: Final = "resource.customizations"
+_HEALTH: Final = "health.lua"
+_OPEN_LIBRARIES: Final = "health.lua.useOpenLibs"
+_RETAIN_HINT: Final = "write a Retain script for the fields that member clusters set"
+_WITHOUT_COUNTERPART: Final = {
+    "actions": "actions have no counterpart in Karmada",
+    "ignoreDifferences": f"ignoreDifferences has no counterpart in Karmada: {_RETAIN_HINT}",
+    "ignoreResourceUpdates": "ignoreResourceUpdates has no counterpart in Karmada",
+    "knownTypeFields": "knownTypeFields has no counterpart in Karmada",
+}
+_MEMBERS: Final = {"health": _HEALTH, "useOpenLibs": _OPEN_LIBRARIES} | {name: name for name in _WITHOUT_COUNTERPART}
+"""The members of a customization by the types in keys such as ``resource.customizations.health.apps_Deployment``."""
+_OPERATED: Final = GroupKind("argoproj.io", "ArgoCD")
+_OPERATED_LISTS: Final = (("resourceHealthChecks", "check", _HEALTH), ("resourceActions", "action", "actions"))
+"""Lists in the resource of Argo CD's operator, the member with the script, and the name of that member elsewhere."""
+_SETS_STATUS: Final = re.compile(r"(?i:\bstatus)[\"']?\]?\s*=(?!=)")
+
+
+class Place(NamedTuple):
+    """The position of a script, a test or a member.
+
+    Attributes:
+        source: The file.
+        line: The line, 0 for the whole file.
+        first: The line of the first line of a script, 0 if lines of the script are no lines of the file.
+    """
+
+    source: str
+    line: int
+    first: int = 0
+
+    def at(self, line: int) -> "Place":
+        """Return the place of a line of the script."""
+        return Place(self.source, self.first + line - 1) if self.first else Place(self.source, self.line)
+
+
+class Remark(NamedTuple):
+    """A line of the report.
+
+    Attributes:
+        level: ``error`` for losses, ``warning`` for parts without a counterpart.
+        code: Stable name of the reason.
+        subject: The kind as Argo CD writes it, ``GROUP/KIND``, or an object.
+        text: The message.
+        place: Its position in the input.
+    """
+
+    level: Level
+    code: str
+    subject: str
+    text: str
+    place: Place
+
+
+class HealthCheck(NamedTuple):
+    """A script of Argo CD.
+
+    Attributes:
+        pattern: Its kinds as ``GROUP/KIND``, or ``KIND`` for the core group; may have wildcards.
+        script: The Lua code.
+        place: Its position.
+        kinds: Its kinds with versions, if the source names them.
+    """
+
+    pattern: str
+    script: str
+    place: Place
+    kinds: tuple[GroupVersionKind, ...] = ()
+
+
+class Checks(NamedTuple):
+    """Health checks, and remarks about parts of the input that are none."""
+
+    checks: list[HealthCheck]
+    remarks: list[Remark]
+
+
+class _Member(NamedTuple):
+    """A member of a customization of Argo CD."""
+
+    value: JSON
+    place: Place
+
+
+def read_checks(document: Document, lines: FieldLines) -> Checks:
+    """Return the health checks in an object.
+
+    They are in a ConfigMap with the keys of ``argocd-cm`` or in the resource of Argo CD's operator, or by mistake in a
+    ``karmada-config`` or a ResourceInterpreterCustomization.
+    """
+    key = key_of(document.object)
+    found = Checks([], [])
+    if key.group_kind == CUSTOMIZATION:
+        target = as_object(as_object(document.object.get("spec")).get("target"))
+        _read_misplaced(found, document, target, list(_list_scripts(document, lines)))
+    elif key.group_kind == CONFIG_MAP:
+        data = as_object(document.object.get("data"))
+        customizations = _read_map(found, document, (data.get(_KEY), f"data.{_KEY}"), lines)
+        _read_keys(found, document, customizations, lines)
+        _read_customizations(found, customizations)
+        if key.name == CONFIG_MAP_NAME:
+            _read_retention(found, document, (data.get(RETENTION_KEY), f"data.{RETENTION_KEY}"), lines)
+    elif key.group_kind == _OPERATED:
+        _read_operated(found, document, lines)
+    return found
+
+
+def _read_map(
+    found: Checks, document: Document, text: tuple[JSON, str], lines: FieldLines
+) -> dict[str, dict[str, _Member]]:
+    """Return the customizations in a text, by the names of their kinds and members."""
+    customizations: dict[str, dict[str, _Member]] = {}
+    for part in _read_nested(found, document, text, lines):
+        value: Any = part.object
+        if not isinstance(value, dict):
+            place = Place(part.source, part.line)
+            found.remarks.append(Remark("error", "unreadable", text[1], "must be a mapping", place))
+        for pattern, members in as_object(value).items():
+            if not isinstance(members, dict):
+                place = _find_place(part, pattern, lines)
+                found.remarks.append(Remark("error", "unreadable", pattern, "must be a mapping", place))
+            customizations[pattern] = {
+                name: _Member(member, _find_place(part, f"{pattern}.{name}", lines))
+                for name, member in as_object(members).items()
+            }
+    return customizations
+
+
+def _read_keys(
+    found: Checks, document: Document, customizations: dict[str, dict[str, _Member]], lines: FieldLines
+) -> None:
+    """Add the keys of a ConfigMap for single members; they replace the members of the map."""
+    for key, value in as_object(document.object.get("data")).items():
+        parts = key.split(".", 3)
+        if parts[:2] == _KEY.split(".") and len(parts) == len(("resource", "customizations", "TYPE", "KIND")):
+            _read_key(found, key, _Member(value, _find_place(document, f"data.{key}", lines)), customizations)
+
+
+def _read_key(found: Checks, key: str, member: _Member, customizations: dict[str, dict[str, _Member]]) -> None:
+    """Read a key such as ``resource.customizations.health.apps_Deployment``."""
+    _, _, kind_of_member, kinds = key.split(".", 3)
+    if not kinds or kinds.count("_") > 1:
+        text = "the kind must be GROUP_KIND, or KIND for the core group"
+        found.remarks.append(Remark("error", "invalid-kind", key, text, member.place))
+    elif kind_of_member not in _MEMBERS:
+        text = f"the type {kind_of_member} is unknown: use one of {', '.join(_MEMBERS)}"
+        found.remarks.append(Remark("error", "unknown-member", key, text, member.place))
+    else:
+        pattern = "*/*" if kinds == "all" else kinds.replace("_", "/")
+        customizations.setdefault(pattern, {})[_MEMBERS[kind_of_member]] = member
+
+
+def _read_operated(found: Checks, document: Document, lines: FieldLines) -> None:
+    """Read the resource of the operator of Argo CD, which writes the ``argocd-cm``."""
+    spec = as_object(document.object.get("spec"))
+    text = spec.get("resourceCustomizations"), "spec.resourceCustomizations"
+    customizations = _read_map(found, document, text, lines)
+    for field, member, name in _OPERATED_LISTS:
+        values = spec.get(field)
+        for number, value in enumerate(values if isinstance(values, list) else ()):
+            one, path = as_object(value), f"spec.{field}[{number}]"
+            pattern = f"{one['group']}/{one.get('kind')}" if one.get("group") else str(one.get("kind"))
+            place = _find_place(document, f"{path}.{member}", lines)
+            customizations.setdefault(pattern, {})[name] = _Member(one.get(member), place)
+    if spec.get("resourceIgnoreDifferences"):
+        place = _find_place(document, "spec.resourceIgnoreDifferences", lines)
+        text_of = _WITHOUT_COUNTERPART["ignoreDifferences"]
+        found.remarks.append(Remark("warning", "no-counterpart", describe_object(document.object), text_of, place))
+    _read_customizations(found, customizations)
+
+
+def _read_customizations(found: Checks, customizations: Mapping[str, Mapping[str, _Member]]) -> None:
+    for pattern, members in customizations.items():
+        _read_members(found, pattern, members)
+
+
+def _read_members(found: Checks, pattern: str, members: Mapping[str, _Member]) -> None:
+    """Read the customization for a kind."""
+    for name, (value, place) in members.items():
+        if name == _HEALTH and isinstance(value, str) and value:
+            found.checks.append(HealthCheck(pattern, value, place))
+        elif name == _HEALTH and value not in ("", None):
+            found.remarks.append(Remark("error", "not-text", pattern, f"{name} must be a string", place))
+        elif name in _WITHOUT_COUNTERPART and value:
+            text = _WITHOUT_COUNTERPART[name]
+            found.remarks.append(Remark("warning", "no-counterpart", pattern, text, place))
+        elif name == _OPEN_LIBRARIES and str(value).lower() in ("1", "t", "true"):
+            text = (
+                "useOpenLibs has no counterpart: scripts have string, table, math, os.time and os.date, and no other "
+                "library"
+            )
+            found.remarks.append(Remark("note", "no-counterpart", pattern, text, place))
+        elif name not in (_HEALTH, _OPEN_LIBRARIES, *_WITHOUT_COUNTERPART):
+            text = f"the member {name} is unknown: Argo CD ignores it"
+            found.remarks.append(Remark("warning", "unknown-member", pattern, text, place))
+
+
+def _find_place(document: Document, field: str, lines: FieldLines) -> Place:
+    return Place(document.source, lines.line(document, field), lines.first_line(document, field))
+
+
+def _read_nested(found: Checks, document: Document, text: tuple[JSON, str], lines: FieldLines) -> Iterator[Document]:
+    """Yield the YAML documents in a text with its field, with their lines in the file."""
+    value, field = text
+    if not isinstance(value, str):
+        return
+    place = _find_place(document, field, lines)
+    before = (place.first or place.line) - 1
+    try:
+        for one in read_values(value, source=document.source):
+            part: Any = one.value
+            yield Document(part, document.source, before + one.line, one.text, (one.number,), before + one.first_line)
+    except ManifestError as error:
+        subject, at = describe_object(document.object), Place(document.source, before + error.line)
+        found.remarks.append(Remark("error", "unreadable", subject, f"{field}: {error.reason}", at))
+
+
+def _list_scripts(document: Document, lines: FieldLines) -> Iterator[tuple[str, JSON, Place]]:
+    """Yield the scripts of a ResourceInterpreterCustomization, each with its field and place."""
+    for member, value in as_object(as_object(document.object.get("spec")).get("customizations")).items():
+        field = f"spec.customizations.{member}.luaScript"
+        yield field, as_object(value).get("luaScript"), _find_place(document, field, lines)
+
+
+def _read_retention(found: Checks, document: Document, text: tuple[JSON, str], lines: FieldLines) -> None:
+    for part in _read_nested(found, document, text, lines):
+        values: Any = part.object
+        entries = values if isinstance(values, list) else [values]
+        for number, entry in enumerate(entries):
+            item = f"[{number}]." if isinstance(values, list) else ""
+            scripts = [
+                (f"data[{RETENTION_KEY}][{number}].{name}", value, _find_place(part, f"{item}{name}", lines))
+                for name, value in as_object(entry).items()
+                if name in RETENTION_SCRIPTS
+            ]
+            _read_misplaced(found, document, as_object(entry), scripts)
+
+
+def _read_misplaced(
+    found: Checks, document: Document, target: Mapping[str, Any], scripts: list[tuple[str, JSON, Place]]
+) -> None:
+    """Read the scripts of Argo CD among those for a kind of Karmada."""
+    for field, value, place in scripts:
+        if not isinstance(value, str) or not _is_argocd_script(value):
+            continue
+        kind = GroupVersionKind(*parse_api_version(str(target.get("apiVersion"))), str(target.get("kind")))
+        pattern = f"{kind.group}/{kind.kind}" if kind.group else kind.kind
+        if not _SETS_STATUS.search(value):
+            text = f"{field} sets no status: it is no health check, and an action has no counterpart in Karmada"
+            found.remarks.append(Remark("warning", "no-counterpart", pattern, text, place))
+            continue
+        found.checks.append(HealthCheck(pattern, value, place, (kind,)))
+        text = f"the script is a health check: remove {field} of {describe_object(document.object)}"
+        found.remarks.append(Remark("note", "misplaced", pattern, text, place))
+
+
+def _is_argocd_script(text: str) -> bool:
+    try:
+        parsed = parse_script(text, known=known_globals())
+    except LuaSyntaxError:
+        return False
+    defines_function = any(one.name in parsed.assigned for one in FUNCTIONS)
+    return not defines_function and is_argocd_script(parsed, text)

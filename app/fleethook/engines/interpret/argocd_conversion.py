@@ -1,0 +1,353 @@
+"""Converts health checks of Argo CD to ResourceInterpreterCustomizations with fixtures.
+
+Argo CD selects a script by group and kind: the one of ``argocd-cm`` before the built-in one, and one for the kind
+before one with wildcards. Karmada selects by apiVersion and kind. So each version of a kind gets a customization.
+
+Source: argo-cd v3.1 util/lua/lua.go (GetHealthScript).
+"""
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Final, NamedTuple
+
+from fleethook.engines.interpret.argocd_checks import HealthCheck, Level, Place, Remark
+from fleethook.engines.interpret.lua.bundle import read_bundle
+from fleethook.engines.interpret.lua.portability import Finding
+from fleethook.engines.interpret.lua.rules import FUNCTION_OF, OBJECT, known_globals, read_customization
+from fleethook.engines.interpret.lua.script_parser import Script, parse_script
+from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
+from fleethook.engines.interpret.native import NATIVE
+from fleethook.model.gvk import GroupKind, GroupVersionKind
+from fleethook.model.json import JSONObject
+from fleethook.model.karmada import API_VERSION, CUSTOMIZATION, Operation
+
+HEALTHY: Final = frozenset({"Healthy", "Suspended"})
+"""The statuses that are healthy: Karmada must not move an object to another cluster that a user has suspended."""
+
+_PARAMETERS: Final = "actionParams"
+"""A global of Argo CD that is an empty table for health checks."""
+_PREDEFINED: Final = frozenset({OBJECT, _PARAMETERS})
+_REFUSED: Final = frozenset({
+    "_G", "collectgarbage", "dofile", "getfenv", "getmetatable", "load", "loadfile", "loadstring", "module", "newproxy",
+    "rawequal", "rawget", "rawset", "setfenv", "setmetatable",
+})  # fmt: skip
+"""Globals that Karmada and fleethook refuse; ``_G`` would show the globals of other scripts."""
+# A function of Lua has at most 200 local variables, those of the script included.
+_MAX_LOCALS: Final = 100
+# Argo CD decodes the returned table with encoding/json, which ignores the case of names.
+_STATUS: Final = re.compile(r"\b(status)\b(?=[\"']?\]?\s*=(?!=))", re.IGNORECASE)
+
+_FUNCTION: Final = """\
+function InterpretHealth(observedObj)
+  -- As in Argo CD, the last value counts, and a table whose message is not a string has no status.
+  local health = select(-1, nil, assess(observedObj))
+  if health == nil then
+    return false
+  end
+  assert(type(health) == "table", "the health check must return a table, not a " .. type(health))
+  local status = {status}
+  local has_status = health.message == nil or type(health.message) == "string"
+  return has_status and (status == "Healthy" or status == "Suspended")
+end
+"""
+# An indent would change strings of several lines.
+_LONG_STRING: Final = re.compile(r"\[=*\[|\\\n")
+
+
+class HealthScript(NamedTuple):
+    """A converted health check.
+
+    Attributes:
+        text: The script that defines InterpretHealth.
+        refused: Reasons why it fails in Karmada and in fleethook, with their lines in the health check.
+        warnings: Code that may fail, with its lines in the health check.
+    """
+
+    text: str
+    refused: list[Finding]
+    warnings: list[Finding]
+
+
+def convert_script(source: str) -> HealthScript:
+    """Return a health check as a script that defines InterpretHealth.
+
+    Its lines stay lines, but its globals become local variables: Karmada may keep globals for other scripts.
+
+    Raises:
+        LuaSyntaxError: The health check is not valid Lua 5.1.
+    """
+    source = source.replace("\r\n", "\n").rstrip()
+    parsed = parse_script(source, known=known_globals() | _PREDEFINED)
+    declared = "".join(f"  {line}\n" for line in _declare_globals(parsed))
+    statuses = dict.fromkeys(["status", *_STATUS.findall(source)])
+    function = _FUNCTION.replace("{status}", " or ".join(f"health.{name}" for name in statuses))
+    body = source if _LONG_STRING.search(source) else textwrap.indent(source, "  ")
+    text = f"local function assess({OBJECT})\n{declared}{body}\nend\n\n{function}"
+    refused = [Finding(line, _explain_refusal(name)) for name, line in parsed.reads.items() if name in _REFUSED]
+    undefined = [one for one in parsed.findings if "is undefined" in one.text]
+    return HealthScript(text, sorted(refused), sorted([*undefined, *parsed.portability]))
+
+
+def _explain_refusal(name: str) -> str:
+    if name == "_G":
+        return "_G shows the globals of other scripts in Karmada: name the variables"
+    return f"{name} is not available to scripts of Karmada and fleethook"
+
+
+def _declare_globals(parsed: Script) -> Iterator[str]:
+    """Yield the declarations of local variables for the globals of a script."""
+    names = sorted(parsed.assigned - {OBJECT})
+    if len(names) > _MAX_LOCALS:
+        return
+    known = known_globals()
+    if own := [name for name in names if name not in known]:
+        yield from textwrap.wrap(f"local {', '.join(own)}", width=110, subsequent_indent="  ")
+    yield from (f"local {name} = {name}" for name in names if name in known)
+    if _PARAMETERS in parsed.reads and _PARAMETERS not in parsed.assigned:
+        yield f"local {_PARAMETERS} = {{}}"
+
+
+_WILDCARDS: Final = re.compile(r"[*?\[{]")
+_GROUP: Final = r"(?:[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?/)?"
+_PATTERN: Final = re.compile(rf"{_GROUP}[A-Za-z][A-Za-z0-9]*")
+_KIND: Final = re.compile(rf"{_GROUP}[a-z0-9]+/[A-Za-z][A-Za-z0-9]*")
+_MAPPING: Final = (
+    "InterpretHealth is a boolean: Healthy and Suspended are healthy; Progressing, Degraded, Missing, Unknown and no "
+    "status are not. Messages are dropped"
+)
+
+
+class HealthTest(NamedTuple):
+    """A test of Argo CD: an object, and the status that its health check must return."""
+
+    name: str
+    kind: GroupVersionKind
+    object: JSONObject
+    status: str
+    place: Place
+
+
+class Converted(NamedTuple):
+    """A converted health check.
+
+    Attributes:
+        check: The health check.
+        kind: The kind that it is for.
+        customization: The ResourceInterpreterCustomization.
+        tests: The tests of Argo CD for this kind.
+    """
+
+    check: HealthCheck
+    kind: GroupVersionKind
+    customization: JSONObject
+    tests: list[HealthTest]
+
+    @property
+    def folder(self) -> str:
+        """The path of its files, as in Karmada's directory of customizations."""
+        return f"{self.kind.group or 'core'}/{self.kind.version}/{self.kind.kind}"
+
+    def build_fixtures(self) -> JSONObject:
+        """Return the document with its fixtures."""
+        return {
+            "tests": [
+                {
+                    "name": f"{test.name} is {test.status or 'without status'}",
+                    "operation": Operation.HEALTH.value,
+                    "observedObj": test.object,
+                    "output": {"healthy": test.status in HEALTHY},
+                }
+                for test in self.tests
+            ]
+        }
+
+
+class Conversion(NamedTuple):
+    """The result of a conversion."""
+
+    converted: list[Converted]
+    remarks: list[Remark]
+
+
+def convert_checks(
+    checks: Sequence[HealthCheck], tests: Sequence[HealthTest], kinds: Iterable[GroupVersionKind]
+) -> Conversion:
+    """Convert health checks.
+
+    Args:
+        checks: The health checks; of two for a kind, the earlier one counts.
+        tests: Tests of any of them.
+        kinds: The versions of kinds, of CustomResourceDefinitions, objects and options. Tests add theirs.
+    """
+    selected, duplicates, remarks = _select_checks(checks)
+    # The tests of a script that another one replaces are not about the other one.
+    replaced = {check.pattern for check in duplicates}
+    tests = [test for test in tests if _is_valid(test.kind) and _pattern_of(test.kind.group_kind) not in replaced]
+    found = _Converter(selected, tests, list(filter(_is_valid, dict.fromkeys(kinds))), remarks)
+    converted = [one for check in selected for one in found.convert(check)]
+    found.check_tests()
+    if converted:
+        remarks.append(Remark("note", "mapping", "all kinds", _MAPPING, Place("", 0)))
+    return Conversion(converted, remarks)
+
+
+def _select_checks(checks: Sequence[HealthCheck]) -> tuple[list[HealthCheck], list[HealthCheck], list[Remark]]:
+    """Return the health checks that count, those with wildcards last; those that they replace; and remarks."""
+    used: dict[str, HealthCheck] = {}
+    duplicates: list[HealthCheck] = []
+    remarks: list[Remark] = []
+    for check in checks:
+        name = check.pattern
+        is_pattern = _WILDCARDS.search(name) or _PATTERN.fullmatch(name)
+        if not is_pattern or not all(map(_is_valid, check.kinds)):
+            text = "the name is not GROUP/KIND, or KIND for the core group"
+            remarks.append(Remark("error", "invalid-kind", name, text, check.place))
+        elif name in used:
+            place = used[name].place
+            text = f"not converted: {place.source}:{place.line} has another health check for the same kind"
+            remarks.append(Remark("warning", "duplicate", name, text, check.place))
+            duplicates.append(check)
+        else:
+            used[name] = check
+    ordered = sorted(used.values(), key=lambda check: (bool(_WILDCARDS.search(check.pattern)), check.pattern))
+    return ordered, duplicates, remarks
+
+
+class _Converter:
+    """Converts the health checks of one input."""
+
+    def __init__(
+        self,
+        checks: Sequence[HealthCheck],
+        tests: Sequence[HealthTest],
+        kinds: Sequence[GroupVersionKind],
+        remarks: list[Remark],
+    ) -> None:
+        self._checks: Final = checks
+        self._tests: Final = tests
+        self._kinds: Final = kinds
+        self._remarks: Final = remarks
+        self._known: Final = _index_known()
+
+    def convert(self, check: HealthCheck) -> Iterator[Converted]:
+        """Yield the customizations for the kinds of a health check."""
+        script = self._convert_script(check)
+        kinds = self._find_kinds(check)
+        if script is None or not kinds:
+            return
+        for kind in kinds:
+            tests = [test for test in self._tests if test.kind == kind]
+            customization = _build_customization(kind, script)
+            problems = read_customization(customization).problems
+            if problems:
+                self._add("error", "refused", check, problems[0].text, check.place)
+                return
+            yield Converted(check, kind, customization, tests)
+            if self._known.get(kind):
+                text = f"the customization replaces the health rule that fleethook has for {_name(kind)}"
+                self._add("note", "replaces", check, text, check.place)
+
+    def _convert_script(self, check: HealthCheck) -> HealthScript | None:
+        """Return the converted script, None if it cannot run."""
+        try:
+            script = convert_script(check.script)
+        except LuaSyntaxError as error:
+            text = f"line {error.line} of the script: {error}"
+            self._add("error", "syntax", check, text, check.place.at(error.line))
+            return None
+        for one in script.warnings:
+            text = f"line {one.line} of the script: {one.text}"
+            self._add("warning", "unportable", check, text, check.place.at(one.line))
+        for one in script.refused:
+            text = f"line {one.line} of the script: {one.text}"
+            self._add("error", "refused", check, text, check.place.at(one.line))
+        return None if script.refused else script
+
+    def _find_kinds(self, check: HealthCheck) -> list[GroupVersionKind]:
+        """Return the kinds of a health check in all known versions."""
+        if check.kinds:
+            return list(check.kinds)
+        known = dict.fromkeys([*(test.kind for test in self._tests), *self._kinds])
+        found = [kind for kind in known if self._select(kind) is check]
+        if _WILDCARDS.search(check.pattern):
+            names = ", ".join(sorted(map(_name, found)))
+            text = (
+                f"converted for the kinds in the input: {names}"
+                if found
+                else ("add the CustomResourceDefinitions, or objects of the kinds, to the input")
+            )
+            text = f"wildcards have no counterpart in Karmada: {text}"
+            self._add("warning" if found else "error", "wildcard", check, text, check.place)
+            return found
+        if not found:
+            found = [kind for kind in self._known if _pattern_of(kind.group_kind) == check.pattern]
+        if not found:
+            text = (
+                "Karmada needs a version: add the CustomResourceDefinition or an object to the input, or give "
+                f"--kind {check.pattern.replace('/', '/VERSION/') if '/' in check.pattern else 'v1/' + check.pattern}"
+            )
+            self._add("error", "no-version", check, text, check.place)
+        return found
+
+    def _select(self, kind: GroupVersionKind) -> HealthCheck | None:
+        """Return the health check that Argo CD uses for a kind."""
+        name = _pattern_of(kind.group_kind)
+        for check in self._checks:
+            if kind in check.kinds or check.pattern == name:
+                return check
+            if _WILDCARDS.search(check.pattern) and _matches(check.pattern, name):
+                return check
+        return None
+
+    def check_tests(self) -> None:
+        """Report tests of kinds without a health check."""
+        for test in self._tests:
+            if self._select(test.kind) is None:
+                text = f"{test.name}: no health check of the input is for {_name(test.kind)}"
+                self._remarks.append(
+                    Remark("warning", "other-kind", _pattern_of(test.kind.group_kind), text, test.place)
+                )
+
+    def _add(self, level: Level, code: str, check: HealthCheck, text: str, place: Place) -> None:
+        self._remarks.append(Remark(level, code, check.pattern, text, place))
+
+
+def _build_customization(kind: GroupVersionKind, script: HealthScript) -> JSONObject:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": CUSTOMIZATION.kind,
+        "metadata": {"name": f"{kind.kind}-{kind.version}.{kind.group or 'core'}".lower()},
+        "spec": {
+            "target": {"apiVersion": kind.api_version, "kind": kind.kind},
+            "customizations": {FUNCTION_OF[Operation.HEALTH].member: {"luaScript": script.text}},
+        },
+    }
+
+
+def _index_known() -> dict[GroupVersionKind, bool]:
+    """Return the kinds of the bundle and of the native interpreters, and whether they answer InterpretHealth."""
+    bundled = {kind: Operation.HEALTH in one.operations for one in read_bundle() for kind in sorted(one.kinds)}
+    return bundled | {kind: Operation.HEALTH in functions for kind, functions in NATIVE.items()}
+
+
+def _is_valid(kind: GroupVersionKind) -> bool:
+    """Return whether an apiserver could serve a kind; its names become names of files."""
+    return _KIND.fullmatch(f"{kind.api_version}/{kind.kind}") is not None
+
+
+def _pattern_of(kind: GroupKind) -> str:
+    return f"{kind.group}/{kind.kind}" if kind.group else kind.kind
+
+
+def _name(kind: GroupVersionKind) -> str:
+    return f"{kind.api_version} {kind.kind}"
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Return whether a pattern matches a kind, as in github.com/gobwas/glob without separators."""
+    if (start := pattern.find("{")) >= 0 and (end := pattern.find("}", start)) > 0:
+        parts = pattern[start + 1 : end].split(",")
+        return any(_matches(f"{pattern[:start]}{part}{pattern[end + 1 :]}", name) for part in parts)
+    return fnmatchcase(name, pattern)

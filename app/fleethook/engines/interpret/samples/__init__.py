@@ -1,1 +1,0 @@
-"""The example hooks of Karmada's proposal, written as Python interpreters."""

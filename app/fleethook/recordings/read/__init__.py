@@ -1,1 +1,0 @@
-"""Reads recordings of any size and any state."""

@@ -1,0 +1,253 @@
+import fcntl
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleethook.recordings.reader import Entry, Fault, Line, Problem, read_entries, read_lines
+from tests.recordings.recordings import header, line
+
+ONE = line({"kind": "AdmissionReview"}, {"response": {}})
+
+
+def read(*lines: bytes) -> tuple[list[int], list[Problem]]:
+    found = list(read_entries(io.BytesIO(b"".join(one + b"\n" for one in lines)), "file"))
+    return [one.line for one in found if isinstance(one, Entry)], [one for one in found if isinstance(one, Problem)]
+
+
+def test_records_have_their_place() -> None:
+    assert read(header(), ONE, ONE) == ([2, 3], [])
+
+
+def test_unknown_members_are_ignored() -> None:
+    later = json.dumps({**json.loads(ONE), "signature": {"of": "later"}}).encode()
+    assert read(header(compression="none"), later) == ([2], [])
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"some text", b"{}", b'{"kind":"Event"}', b'{"format":"audit.k8s.io/v1","version":"1","started":""}']
+)  # fmt: skip
+def test_a_foreign_file_is_one_problem(content: bytes) -> None:
+    entries, problems = read(content, ONE)
+    assert not entries
+    assert problems == [Problem("file", 1, "this is no recording of fleethook: the first line is no header")]
+
+
+def test_a_newer_format_is_refused_as_a_whole() -> None:
+    entries, problems = read(header(format="fleethook.io/records/v2", version="9.0"), ONE, b"not even JSON")
+    assert not entries
+    assert [one.line for one in problems] == [1]
+    assert "fleethook.io/records/v2" in problems[0].reason
+    assert "9.0" in problems[0].reason
+
+
+def test_files_may_follow_each_other_and_a_newer_one_between_them_is_left_out() -> None:
+    newer = header(format="fleethook.io/records/v2")
+    entries, problems = read(header(), ONE, newer, b"unknown", ONE, header(), ONE)
+    assert entries == [2, 7]
+    assert [one.line for one in problems] == [3]
+
+
+@pytest.mark.parametrize(
+    ("damaged", "reason"),
+    [
+        (ONE[:-10], "the line is not JSON"),
+        (b"", "the line is not JSON"),
+        (b"\0" * 20, "the line is not JSON"),
+        (ONE.replace(b"AdmissionReview", b"\0"), "the line is not JSON"),
+        (ONE.replace(b'"time":"2026', b'"time":"\xff'), "the line is not JSON"),
+        (b"{}", "the line is no record"),
+        (b"[1]", "the line is no record"),
+        (ONE.replace(b'"route":"/mutate', b'"route":5,"was":"/'), "the line is no record"),
+        (ONE.replace(b'{"kind":', b'{"a":' * 100_000 + b'{"kind":'), "the line is"),
+    ],
+)
+def test_a_damaged_line_is_reported_and_the_next_one_is_read(damaged: bytes, reason: str) -> None:
+    entries, problems = read(header(), ONE, damaged, ONE)
+    assert entries == [2, 4]
+    assert [one.place for one in problems] == ["file:3"]
+    assert problems[0].reason.startswith(reason)
+
+
+def test_a_cut_file_has_the_records_before_the_cut() -> None:
+    compressed = gzip.compress(b"\n".join([header(), *[ONE] * 500, b""]))
+    found = list(read_entries(io.BytesIO(compressed[:-40]), "file"))
+    assert sum(isinstance(one, Entry) for one in found) > 400
+    assert isinstance(found[-1], Problem)
+
+
+LINES = [b'{"number":%d,"text":"%s"}' % (number, b"x" * (number % 50)) for number in range(5_000)]
+TEXT = b"\n".join(LINES) + b"\n"
+
+
+def read_all_lines(content: bytes, **limits: int) -> tuple[list[bytes], list[Fault]]:
+    found = list(read_lines(io.BytesIO(content), **limits))
+    return [one.text for one in found if isinstance(one, Line)], [one for one in found if isinstance(one, Fault)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [TEXT, gzip.compress(TEXT), gzip.compress(TEXT[:1000]) + gzip.compress(TEXT[1000:]), gzip.compress(TEXT) + b"\0" * 70_000],
+    ids=["plain", "gzip", "two members", "filled with zeros"],
+)  # fmt: skip
+def test_lines_of_any_form_are_read(content: bytes) -> None:
+    assert read_all_lines(content) == (LINES, [])
+
+
+@pytest.mark.parametrize(
+    ("is_locked", "faults"), [(True, []), (False, [Fault(5_001, "the gzip data is cut off here")])]
+)
+def test_the_end_of_a_file_may_be_missing_while_a_server_writes_it(
+    tmp_path: Path, *, is_locked: bool, faults: list[Fault]
+) -> None:
+    compressor = zlib.compressobj(wbits=31)
+    path = tmp_path / "reviews.jsonl.gz"
+    path.write_bytes(compressor.compress(TEXT) + compressor.flush(zlib.Z_SYNC_FLUSH))
+    with path.open("rb+") as writer, path.open("rb") as stream:
+        if is_locked:
+            fcntl.flock(writer, fcntl.LOCK_EX)
+        found = list(read_lines(stream))
+    assert [one for one in found if isinstance(one, Fault)] == faults
+    assert len(found) == len(LINES) + len(faults)
+
+
+def test_lines_are_counted_from_one() -> None:
+    assert [one.number for one in read_lines(io.BytesIO(b"a\n\nb\n"))] == [1, 2, 3]
+
+
+def test_a_last_line_without_line_feed_is_read() -> None:
+    assert read_all_lines(TEXT[:-1]) == (LINES, [])
+
+
+def test_nothing_is_read_of_nothing() -> None:
+    assert read_all_lines(b"") == ([], [])
+
+
+def test_the_lines_before_a_cut_are_read() -> None:
+    compressed = gzip.compress(TEXT)
+    lines, faults = read_all_lines(compressed[: len(compressed) // 2])
+    assert lines == LINES[: len(lines)]
+    assert len(lines) > 2_000
+    assert faults == [Fault(len(lines) + 1, "the gzip data is cut off here")]
+
+
+def test_a_file_that_was_cut_within_the_checksum_has_all_its_lines() -> None:
+    assert read_all_lines(gzip.compress(TEXT)[:-3]) == (LINES, [Fault(5_001, "the gzip data is cut off here")])
+
+
+@pytest.mark.parametrize("left_out", [8, 12, 20])
+def test_everything_is_read_that_the_bytes_before_a_cut_mean(left_out: int) -> None:
+    content = (b"x" * 999 + b"\n") * 3_000
+    compressed = gzip.compress(content)[:-left_out]
+    expected = zlib.decompressobj(wbits=31).decompress(compressed)
+    assert len(read_all_lines(compressed)[0]) == expected.count(b"\n")
+
+
+def test_a_wrong_checksum_is_reported_after_all_lines() -> None:
+    compressed = gzip.compress(TEXT)
+    content = compressed[:-8] + zlib.crc32(b"another").to_bytes(4, "little") + compressed[-4:]
+    assert read_all_lines(content) == (LINES, [Fault(5_001, "the gzip data is damaged: incorrect data check")])
+
+
+def test_the_lines_before_damaged_data_are_read() -> None:
+    # A stored block, because a changed byte of compressed text may still be compressed text.
+    compressor = zlib.compressobj(0, wbits=31)
+    first = compressor.compress(TEXT[:50_000]) + compressor.flush(zlib.Z_FULL_FLUSH)
+    lines, faults = read_all_lines(first + b"\xff" * 100)
+    assert lines == LINES[: len(lines)]
+    assert len(b"\n".join(lines)) > 49_000
+    assert [one.number for one in faults] == [len(lines) + 1]
+    assert "damaged" in faults[0].reason
+
+
+def test_bytes_after_the_gzip_data_are_reported() -> None:
+    lines, faults = read_all_lines(gzip.compress(TEXT) + b"more")
+    assert lines == LINES
+    assert "after the end" in faults[0].reason
+
+
+def test_a_long_line_is_skipped_and_the_next_one_is_read() -> None:
+    content = b"first\n" + b"x" * 100_000_000 + b"\nlast\n"
+    lines, faults = read_all_lines(gzip.compress(content, 1))
+    assert lines == [b"first", b"last"]
+    assert faults == [Fault(2, "the line has 100000000 bytes, more than the 67108864 that are read")]
+
+
+def zeros(count: int) -> Iterator[bytes]:
+    compressor = zlib.compressobj(9, wbits=31)
+    for _ in range(count):
+        yield compressor.compress(b"\0" * 1_000_000)
+    yield compressor.flush()
+
+
+def test_a_decompression_bomb_is_given_up() -> None:
+    content = gzip.compress(b"first\n") + b"".join(zeros(40))
+    lines, faults = read_all_lines(content, max_line=1_000, max_skipped=10_000_000)
+    assert lines == [b"first"]
+    assert faults == [Fault(2, "the line has more than 10000000 bytes; the rest is not read")]
+
+
+class Counting(io.BytesIO):
+    """Counts the bytes that were read."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        found = super().read(size)
+        self.taken = getattr(self, "taken", 0) + len(found)
+        return found
+
+
+def test_a_bomb_is_not_read_to_its_end() -> None:
+    stream = Counting(b"x" * 50_000_000)
+    assert len(list(read_lines(stream, max_line=1_000, max_skipped=1_000_000))) == 1
+    assert stream.taken < 2_000_000
+
+
+class Broken(io.BytesIO):
+    def read(self, size: int | None = -1) -> bytes:
+        if self.tell():
+            raise OSError(5, "Input/output error")
+        return super().read(min(size or 10, 10))
+
+
+def test_an_error_of_the_disk_is_a_fault() -> None:
+    found = list(read_lines(Broken(b"one\ntwo\nthree\n")))
+    assert [one.text for one in found if isinstance(one, Line)] == [b"one", b"two"]
+    assert [one.reason for one in found if isinstance(one, Fault)] == ["it cannot be read: Input/output error"]
+
+
+@given(st.binary(max_size=300), st.integers(0, 400), st.binary(max_size=20))
+def test_damage_never_ends_with_an_exception(text: bytes, at: int, damage: bytes) -> None:
+    content = gzip.compress(text)
+    found = list(read_lines(io.BytesIO(content[:at] + damage + content[at + len(damage) :])))
+    numbers = [one.number for one in found]
+    assert numbers == sorted(numbers)
+
+
+class Pipe(io.BytesIO):
+    """A stream that cannot be read again."""
+
+    def seekable(self) -> bool:
+        return False
+
+
+@given(st.integers(0, len(TEXT) // 4), st.binary(max_size=20), st.integers(0, 3_000))
+def test_a_damaged_file_has_the_lines_of_a_damaged_pipe(at: int, damage: bytes, left_out: int) -> None:
+    content = gzip.compress(TEXT[:90_000], 1) + gzip.compress(TEXT[90_000:], 1)
+    at %= len(content)
+    content = content[:at] + damage + content[at + len(damage) : len(content) - left_out]
+    file = io.BytesIO(b"before" + content)
+    file.seek(6)
+    assert list(read_lines(file)) == list(read_lines(Pipe(content)))
+
+
+@given(st.lists(st.binary(max_size=200).map(lambda one: one.replace(b"\n", b""))), st.booleans())
+def test_every_line_of_a_sound_file_is_read(lines: list[bytes], is_compressed: bool) -> None:
+    text = b"".join(one + b"\n" for one in lines)
+    if is_compressed or not text.startswith(b"\x1f\x8b"):
+        assert read_all_lines(gzip.compress(text) if is_compressed else text) == (lines, [])
