@@ -287,11 +287,9 @@ class Dispatcher:
             claimed = read_claimed_cluster(request)
             if claimed not in ("", cluster):
                 warnings.append(f"kcp.io/cluster of the object names {claimed}; webhooks get {cluster}, where it is")
-            if target.exempt:
-                return DispatchResult(Response(allowed=True, warnings=limit_warnings(warnings)), target)
-            if target.ownership.cluster is None:
+            if target.ownership.cluster is None and not target.exempt:
                 raise forbidden(attributes.resource_name, attributes.name, target.ownership.problem)
-            if is_undecoded:
+            if target.exempt or is_undecoded:
                 return DispatchResult(Response(allowed=True, warnings=limit_warnings(warnings)), target)
             context = yield self.build_context(target, deadline, audit, warnings, trace=trace)
             if phase == "mutating":
