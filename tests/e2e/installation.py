@@ -5,8 +5,15 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from fleethook.cluster.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
-from fleethook.cluster.registration.match_conditions import Selection, SubjectName, find_conditions, read_conditions
+from fleethook.cluster.registration.match_conditions import (
+    ANNOUNCED_ANNOTATION,
+    Announcement,
+    Selection,
+    SubjectName,
+    find_conditions,
+    read_announcements,
+    read_conditions,
+)
 from tests.e2e.cluster import Api, ControlPlane, free_port
 from tests.e2e.fleet import ACCOUNT, BY_WEBHOOK, NAMESPACE, RBAC, RULES, WEBHOOKS, is_ready, is_trusted, service_account
 from tests.serving import Server, serving

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.registration.announcements import Announcement
-from fleethook.cluster.registration.match_conditions import Selection, SubjectName
+from fleethook.cluster.registration.match_conditions import Announcement, Selection, SubjectName
 from fleethook.cluster.registration.webhooks import SELECTED, URLReference, select_workloads, webhook_configurations
 from tests.builders import entry, overrider
 from tests.e2e.chart import CHART, Release

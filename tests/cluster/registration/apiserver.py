@@ -6,11 +6,18 @@ from typing import Any
 
 import msgspec
 
-from fleethook.cluster.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
 from fleethook.cluster.registration.announcer import Announcer
 from fleethook.cluster.registration.condition_client import ConditionClient
 from fleethook.cluster.registration.condition_writer import ConditionWriter
-from fleethook.cluster.registration.match_conditions import Selection, SubjectName, find_conditions, read_conditions
+from fleethook.cluster.registration.match_conditions import (
+    ANNOUNCED_ANNOTATION,
+    Announcement,
+    Selection,
+    SubjectName,
+    find_conditions,
+    read_announcements,
+    read_conditions,
+)
 from fleethook.cluster.registration.webhooks import SELECTED, ServiceReference, select_workloads, webhook_configurations
 from fleethook.patch import apply
 from tests.apiserver_rules import conflict, not_found, parse_path

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.registration.announcements import Announcement
-from fleethook.cluster.registration.match_conditions import Selection, SubjectName
+from fleethook.cluster.registration.match_conditions import Announcement, Selection, SubjectName
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode

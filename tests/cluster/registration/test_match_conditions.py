@@ -1,21 +1,28 @@
 """The expressions that select workloads; in tests/e2e/test_selection.py, a real apiserver evaluates them."""
 
+from typing import Any
+
 import pytest
 
 from fleethook.cluster.registration.match_conditions import (
     BOUND_CONDITION,
     EVERY_NAMESPACE,
+    MAX_ANNOTATION_BYTES,
     MAX_CONDITIONS,
     OWNED,
+    Announcement,
     Failing,
     Selection,
     SubjectName,
     find_conditions,
+    read_announcements,
     read_conditions,
+    write_announcements,
     write_conditions,
 )
 from fleethook.engines.overrider.render import undo
 from fleethook.model.openyurt import RENDERED_ANNOTATION
+from tests.cluster.registration.apiserver import NEW
 
 A, B, C = (SubjectName("a", "YurtAppSet", name) for name in ("x", "y.z", "z"))
 OTHER = SubjectName("b", "YurtAppDaemon", "x")
@@ -175,3 +182,17 @@ def test_a_subject_is_in_one_set() -> None:
     assert made.move(B, fails_open=True) == Selection(frozenset({A}), frozenset({B}))
     assert made.move(B, fails_open=False) == closed(A, B)
     assert made.move(A, fails_open=True) == Selection(frozenset(), frozenset({A}), frozenset({B}))
+
+
+@pytest.mark.parametrize("text", [None, 7, "", "{", '["a"]', '[["a","b"]]', "[[[1,2,3],4]]"])
+def test_an_annotation_in_another_format_has_no_announcements(text: Any) -> None:
+    assert read_announcements(text) == ()
+
+
+def test_the_oldest_announcements_are_dropped_at_the_size_limit() -> None:
+    many = [Announcement(SubjectName("n" * 63, "YurtAppSet", f"app-{number}"), "u" * 36) for number in range(2_000)]
+    text = write_announcements(many)
+    kept = read_announcements(text)
+    assert MAX_ANNOTATION_BYTES - 200 < len(text) <= MAX_ANNOTATION_BYTES
+    assert list(kept) == many[-len(kept) :]
+    assert read_announcements(write_announcements([NEW])) == (NEW,)

@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.connection import Connection
-from fleethook.cluster.registration.announcements import (
+from fleethook.cluster.registration.match_conditions import (
     ANNOUNCED_ANNOTATION,
     Announcement,
+    Selection,
+    find_conditions,
     read_announcements,
+    read_conditions,
     write_announcements,
 )
-from fleethook.cluster.registration.match_conditions import Selection, find_conditions, read_conditions
 from fleethook.cluster.registration.server_side_apply import get_object, owns_fields, patch_object, release_fields
 from fleethook.cluster.registration.webhooks import MUTATING, SELECTED, configuration_path, select_workloads
 from fleethook.model.json import JSONObject

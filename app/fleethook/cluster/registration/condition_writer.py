@@ -10,9 +10,8 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.registration.announcements import Announcement
 from fleethook.cluster.registration.condition_client import ConditionClient, Registered
-from fleethook.cluster.registration.match_conditions import BOUND_CONDITION, Selection, SubjectName
+from fleethook.cluster.registration.match_conditions import BOUND_CONDITION, Announcement, Selection, SubjectName
 
 _log: Final = logging.getLogger(__name__)
 

@@ -8,8 +8,12 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
-from fleethook.cluster.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, write_announcements
-from fleethook.cluster.registration.match_conditions import SubjectName
+from fleethook.cluster.registration.match_conditions import (
+    ANNOUNCED_ANNOTATION,
+    Announcement,
+    SubjectName,
+    write_announcements,
+)
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.subject_state import SubjectState

@@ -5,8 +5,13 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, write_announcements
-from fleethook.cluster.registration.match_conditions import Selection, SubjectName
+from fleethook.cluster.registration.match_conditions import (
+    ANNOUNCED_ANNOTATION,
+    Announcement,
+    Selection,
+    SubjectName,
+    write_announcements,
+)
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode

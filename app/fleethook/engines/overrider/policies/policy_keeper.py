@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.conditions import Condition
-from fleethook.cluster.registration.announcements import Announcement
-from fleethook.cluster.registration.match_conditions import SubjectName
+from fleethook.cluster.registration.match_conditions import Announcement, SubjectName
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.subject_state import SubjectState
 from fleethook.engines.overrider.policies.compilation import Compilation

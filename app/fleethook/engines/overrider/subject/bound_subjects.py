@@ -6,8 +6,13 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
-from fleethook.cluster.registration.match_conditions import Selection, SubjectName
+from fleethook.cluster.registration.match_conditions import (
+    ANNOUNCED_ANNOTATION,
+    Announcement,
+    Selection,
+    SubjectName,
+    read_announcements,
+)
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode, read_mode
