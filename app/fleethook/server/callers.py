@@ -1,4 +1,4 @@
-"""Callers that settings name by their client certificate.
+"""Callers that settings name by their client certificate, and the quota of a caller's requests.
 
 TLS refuses a certificate that no authority of ``client_ca_file`` issued, so such an authority vouches for every name
 here.

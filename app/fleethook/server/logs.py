@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object per line on standard error, of limited length and without control characters."""
+"""Structured logs and the lines of reviews: one JSON object per line, of limited length, without control characters."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""The metrics of the limits at the HTTP edge: connections, and memory of request bodies."""
+"""The metrics of limits: connections and memory of request bodies at the HTTP edge, and calls of webhooks."""
 
 from collections.abc import Callable, Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""Decodes and encodes AdmissionReviews."""
+"""Decodes AdmissionReviews and the deadlines of their callers, and encodes the answers."""
 
 import re
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Event handlers: they queue the subjects that a changed object affects."""
+"""Event handlers: they queue the subjects that a changed object affects, once their input kinds are known."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final

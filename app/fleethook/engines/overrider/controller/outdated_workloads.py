@@ -1,4 +1,4 @@
-"""Makes OpenYurt's controller reconcile a subject again, by an annotation: a nudge.
+"""Finds workloads that OpenYurt's controller left outdated, and makes it reconcile them by an annotation: a nudge.
 
 OpenYurt 1.4 logs a refused write and does not retry it. If a subject was edited or created while fleethook was
 unavailable, its workloads stay outdated until the subject changes. So the leader changes an annotation of the subject.

@@ -1,4 +1,4 @@
-"""Detects whether a controller of OpenYurt creates the workloads of a kind of subject in a cluster."""
+"""OpenYurt's controllers: which of them run in a cluster, how far they are with a subject, and waits for them."""
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet

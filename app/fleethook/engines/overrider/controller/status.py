@@ -1,4 +1,4 @@
-"""Writes the statuses of overriders, and events for changed conditions."""
+"""The statuses of overriders: computes their conditions, and writes them with events for changed conditions."""
 
 import logging
 from collections import OrderedDict

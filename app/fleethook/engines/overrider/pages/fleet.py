@@ -1,4 +1,4 @@
-"""Lists the subjects, their node pools and their workloads, for pages that show a part of them.
+"""Lists the subjects, their node pools and their workloads, and computes the state of one of these cells.
 
 The lists are cheap: nothing is rendered. The pages render the shown part only.
 """

@@ -1,4 +1,4 @@
-"""Predicts the effect of edited overriders, subjects and NodePools on running workloads.
+"""Predicts the effect of edited overriders, subjects and NodePools on running workloads, and sums it up.
 
 The prediction for a workload is the object that OpenYurt's controller writes, if it writes one, rendered by the
 function that admission and fleethook's controller use. Changes that are due without the edit, too, do not count.
