@@ -12,6 +12,8 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.engines.dispatch.call.call_trace import decode_failure, decode_response
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
+from fleethook.engines.dispatch.dispatch_server import DispatchServer
+from fleethook.engines.interpret.interpret_server import InterpretServer
 from fleethook.server.reviews.recording import RecordSettingError, choose_routes
 from fleethook.settings import Settings
 from tests.asgi_client import call
@@ -177,7 +179,7 @@ def test_another_answer_is_none_of_a_webhook(members: dict[str, Any]) -> None:
 
 async def test_a_request_beyond_the_quota_says_so(records: KeptReviews) -> None:
     made = make_app(records, dispatch_workspace_requests=1)
-    with made.requests.hold("ws1"):
+    with made.find_engine(DispatchServer).requests.hold("ws1"):
         await call(made, CLUSTER_MUTATE, json.dumps(dispatched()).encode())
     ((refused,),) = [record.calls for record in records]
     assert refused[:2] == ("read", "RequestQuota")
@@ -234,8 +236,7 @@ async def test_answers_of_interpreter_webhooks_are_recorded(app: Fleethook, hook
 
 async def test_calls_are_not_collected_without_a_recorder() -> None:
     made = create_app(Settings(), log=None)
-    assert made.chain is not None
-    assert not made.chain._traces
+    assert not made.find_engine(InterpretServer).chain._traces
 
 
 def test_all_routes_are_recorded_unless_some_are_chosen() -> None:

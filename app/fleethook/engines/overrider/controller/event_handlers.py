@@ -1,4 +1,4 @@
-"""Event handlers: they queue the subjects that a changed object affects, once their input kinds are known."""
+"""Event handlers: they queue the subjects that a changed object affects, and know the kinds that were read."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""OpenYurt's controllers: which of them run in a cluster, how far they are with a subject, and waits for them."""
+"""Finds OpenYurt's controllers in a cluster, follows their progress with a subject, and waits for them."""
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
