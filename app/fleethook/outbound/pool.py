@@ -20,8 +20,9 @@ from aiohttp.http_parser import RawResponseMessage
 
 from fleethook.fairness.cache import FairCache
 from fleethook.model.formats.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
-from fleethook.outbound.addresses import SharedResolver, public_socket
+from fleethook.outbound.addresses import public_socket
 from fleethook.outbound.endpoint import Credential
+from fleethook.outbound.resolver import SharedResolver
 from fleethook.outbound.tls.trust import CallContext, HeavyError, UntrustedError, load_roots
 
 MAX_POOLS: Final = 1_000

@@ -7,7 +7,6 @@ subject or a node pool, but files have no order. So two warnings of admission ar
 - an entry that names a node pool which its subject in the files does not have.
 """
 
-import asyncio
 import logging
 import re
 from collections.abc import Iterator, Sequence
@@ -226,6 +225,8 @@ class ManifestReport:
         Args:
             documents: The objects in the store, with their files.
         """
+        import asyncio  # noqa: PLC0415 - commands about files start faster without it
+
         found: list[ManifestFinding] = []
         for of_document in check_each(documents, self._store):
             found += of_document
