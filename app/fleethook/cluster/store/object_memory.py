@@ -46,6 +46,4 @@ def free_in_slices(objects: list[Stored]) -> None:
 
     del objects[-_SLICE:]
     if objects:
-        import asyncio  # noqa: PLC0415 - commands that read files start faster without it
-
         asyncio.get_running_loop().call_soon(free_in_slices, objects)
