@@ -15,6 +15,16 @@ def test_the_engines_are_those_of_the_entry_points_in_their_order() -> None:
     assert set(names) == {one.name for one in entry_points(group=GROUP)}
 
 
+def test_without_metadata_the_engines_are_those_of_the_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    installed_engines.cache_clear()
+    try:
+        found = list(installed_engines())
+    finally:
+        installed_engines.cache_clear()
+    assert found == ["overrider", "dispatch", "interpret", "crds"]
+
+
 def test_enabled_engines_keep_their_order() -> None:
     assert [one.name for one in enabled_engines({"crds", "overrider"})] == ["overrider", "crds"]
 

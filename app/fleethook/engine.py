@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 GROUP: Final = "fleethook.engines"
 """The group of entry points that name the records of engines."""
+_PACKAGE: Final = "fleethook.engines."
 
 
 class EngineStartError(Exception):
@@ -66,13 +67,27 @@ def load_reference(reference: str) -> Any:
 @functools.cache
 def installed_engines() -> Mapping[str, Engine]:
     """Return the records of the installed engines by name, in their order."""
-    found: list[Engine] = [load_reference(reference) for reference in dict(_read_entry_points()).values()]
+    references = dict(_read_entry_points())
+    if not any(one.startswith(_PACKAGE) for one in references.values()):
+        references |= _list_folders()
+    found: list[Engine] = [load_reference(reference) for reference in references.values()]
     return {one.name: one for one in sorted(found, key=lambda one: (one.order, one.name))}
 
 
 def enabled_engines(names: Collection[str]) -> list[Engine]:
     """Return the records of the engines that the setting ``engines`` names, in their order."""
     return [engine for name, engine in installed_engines().items() if name in names]
+
+
+def _list_folders() -> Iterator[tuple[str, str]]:
+    """Yield the names and references of the engines of this package, by their folders.
+
+    Metadata may be missing if the source is on PYTHONPATH, and an editable installation may have older metadata.
+    """
+    folder = os.path.join(os.path.dirname(__file__), "engines")  # noqa: PTH118, PTH120 - pathlib is slow to import
+    for name in os.listdir(folder):  # noqa: PTH208 - as above
+        if os.path.isfile(os.path.join(folder, name, "engine.py")):  # noqa: PTH113, PTH118 - as above
+            yield name, f"{_PACKAGE}{name}.engine:ENGINE"
 
 
 def _read_entry_points() -> Iterator[tuple[str, str]]:
