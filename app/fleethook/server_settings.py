@@ -48,7 +48,8 @@ def _check_addresses(entries: list[str]) -> list[str]:
 def _check_engines(names: frozenset[str]) -> frozenset[str]:
     unknown = sorted(names - installed_engines().keys())
     if unknown:
-        raise ValueError(f"there is no engine {unknown[0]!r}; give some of {', '.join(sorted(installed_engines()))}")
+        listed = ", ".join(repr(one) for one in unknown)
+        raise ValueError(f"there is no engine {listed}; give some of {', '.join(sorted(installed_engines()))}")
     return names
 
 
