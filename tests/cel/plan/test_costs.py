@@ -1,4 +1,4 @@
-"""tests/conformance/test_cel_costs.py compares costs with kube-apiserver's; this module tests the rules by themselves."""
+"""tests/conformance/test_cel.py compares costs with kube-apiserver's; this module tests the rules by themselves."""
 
 import pytest
 

@@ -39,7 +39,7 @@ async def lead(app: Fleethook, bundle: Callable[[], bytes]) -> None:
         app: The application. No client may be sent here before it listens.
         bundle: Returns the CAs of this server's certificate, as PEM.
     """
-    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
     from fleethook.cluster.leader_election import (  # noqa: PLC0415 - as above
         LeaderElector,
         LeaseName,
@@ -78,7 +78,7 @@ async def _lead_once(app: Fleethook, connection: "Connection", *, bundle: Callab
 
 
 def _make_registrar(app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]) -> "Registrar":
-    from fleethook.cluster.registration.registrar import Registrar  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.registration.registrar import Registrar  # noqa: PLC0415 - see fleethook.cluster
 
     assert app.cluster is not None
     source = app.cluster.source

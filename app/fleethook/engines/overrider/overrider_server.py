@@ -159,8 +159,8 @@ def _make_conclude(store: Store, cluster: Cluster, mode: Mode) -> Conclude:
 
 async def _wait_until_seen(cluster: Cluster, group_kind: GroupKind, resource_version: str) -> None:
     """Wait until the watch of a kind reaches a resourceVersion, at most as long as a working watch needs."""
-    from fleethook.cluster.kubernetes.list_watch_decoding import as_number  # noqa: PLC0415 - as above
-    from fleethook.engines.overrider.admission.read_your_writes import CATCH_UP_SECONDS  # noqa: PLC0415 - as above
+    from fleethook.cluster.kubernetes.list_watch_decoding import as_number  # noqa: PLC0415 - as for `_make_conclude`
+    from fleethook.engines.overrider.admission.read_your_writes import CATCH_UP_SECONDS  # noqa: PLC0415 - as for `_make_conclude`
 
     source = cluster.source
     if source.missing([group_kind]) or source.informer(group_kind).state().failing:
@@ -169,7 +169,7 @@ async def _wait_until_seen(cluster: Cluster, group_kind: GroupKind, resource_ver
 
 
 def _make_dry_runs(cluster: Cluster, *, limit: int) -> "ServerDryRun":
-    from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun  # noqa: PLC0415 - as above
+    from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun  # noqa: PLC0415 - as for `_make_conclude`
 
     async def send(logical_cluster: str, path: str, workload: JSONObject) -> None:
         connection, scope = cluster.connection, cluster.source.scope(logical_cluster)

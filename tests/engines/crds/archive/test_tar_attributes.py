@@ -1,4 +1,4 @@
-"""Tests of headers that carry attributes of the next entry. test_against_go.py compares the reader with Go's."""
+"""Tests of headers that carry attributes of the next entry. tests/tools/test_go_tar.py compares the reader with Go's."""
 
 import pytest
 

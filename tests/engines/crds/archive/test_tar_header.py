@@ -1,4 +1,4 @@
-"""Tests of header blocks. test_against_go.py compares the reader with Go's."""
+"""Tests of header blocks. tests/tools/test_go_tar.py compares the reader with Go's."""
 
 import tarfile
 from typing import Any

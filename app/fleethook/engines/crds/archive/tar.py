@@ -4,7 +4,7 @@
 after a readable one, needs no end-of-archive mark, and holds pax bodies of any size. This module needs only names,
 sizes and bodies of regular files, and refuses all other entries. Karmada's operator reads the same bytes with Go's
 archive/tar: an entry that Go would name, type or size differently is an error
-(`tests/engines/crds/archive/test_against_go.py`).
+(`tests/tools/test_go_tar.py`).
 
 Readers disagree on fields that deviate from the formats: a prefix after GNU's magic, the shorter prefix of star,
 numbers with other characters. Such a header is refused, so that no reader finds another name or size in it. Readers

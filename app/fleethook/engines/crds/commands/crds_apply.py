@@ -175,7 +175,7 @@ def _read_directory(directory: Path) -> Tree:
 
 
 async def _compare_with_server(target: Target, tree: Tree, patches: list[Patch]) -> list[CRDChange]:
-    from fleethook.engines.crds.apply.crd_apply import plan  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.crds.apply.crd_apply import plan  # noqa: PLC0415 - see fleethook.cluster
 
     async with contextlib.AsyncExitStack() as stack:
         return await plan(await connect(stack, target), tree.crds, patches)

@@ -114,7 +114,7 @@ def apply_to_instances(
 
 
 async def _read_all(cluster: HostCluster, names: list[str], ca_pem: bytes | None) -> list[Instance]:
-    from fleethook.engines.crds.apply.instance_server import list_instances  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.crds.apply.instance_server import list_instances  # noqa: PLC0415 - see fleethook.cluster
 
     slots = asyncio.Semaphore(AT_ONCE)
     async with contextlib.AsyncExitStack() as stack:
@@ -129,7 +129,7 @@ async def _read_all(cluster: HostCluster, names: list[str], ca_pem: bytes | None
 
 
 async def _find(host: "Connection", name: str) -> Instance:
-    from fleethook.engines.crds.apply.instance_server import find_instance  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.crds.apply.instance_server import find_instance  # noqa: PLC0415 - see fleethook.cluster
 
     try:
         return Instance(name, await find_instance(host, *name.split("/")))
@@ -138,7 +138,7 @@ async def _find(host: "Connection", name: str) -> Instance:
 
 
 async def _read_secrets(host: "Connection", one: Instance, ca_pem: bytes | None, slots: asyncio.Semaphore) -> Instance:
-    from fleethook.engines.crds.apply.instance_server import read_target  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.crds.apply.instance_server import read_target  # noqa: PLC0415 - see fleethook.cluster
 
     if one.failure is not None or one.skipped:
         return one
@@ -192,7 +192,7 @@ async def _apply_all(instances: Sequence[Instance], options: ApplyOptions) -> li
 
 
 async def _apply_one(one: Instance, options: ApplyOptions, slots: asyncio.Semaphore) -> _Outcome:
-    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
     from fleethook.engines.crds.apply.crd_apply import summarize  # noqa: PLC0415 - as above
 
     if one.skipped:
@@ -232,7 +232,7 @@ async def apply_release(
     Raises:
         CRDsError: NETWORK or HTTP; ARCHIVE if the release drops a stored version, and the options do not force that.
     """
-    from fleethook.engines.crds.apply.crd_apply import (  # noqa: PLC0415 - see app.kube
+    from fleethook.engines.crds.apply.crd_apply import (  # noqa: PLC0415 - see fleethook.cluster
         apply,
         check_lost_versions,
         plan,

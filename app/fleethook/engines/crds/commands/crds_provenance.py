@@ -15,7 +15,7 @@ from fleethook.engines.crds.provenance.trust_root import read_trust_root
 
 
 class ProvenanceOptions(NamedTuple):
-    """Options of commands (`fleethook.cli.option_groups.expand`)."""
+    """Options of commands (`fleethook.cli.parameters`)."""
 
     provenance: option.Provenance = None
     trust_root: option.TrustRoot = None

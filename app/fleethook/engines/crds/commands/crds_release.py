@@ -39,7 +39,7 @@ def format_changes(changes: Sequence[CRDChange]) -> list[str]:
 
 async def connect(stack: contextlib.AsyncExitStack, target: Target) -> "Connection":
     """Return a connection that ``stack`` closes; raises CRDsError USAGE for unusable credentials."""
-    from fleethook.cluster.api_errors import UnreachableError  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.api_errors import UnreachableError  # noqa: PLC0415 - see fleethook.cluster
 
     try:
         return await stack.enter_async_context(target.connect())
@@ -67,7 +67,7 @@ CAFileOption = Annotated[Path | None, Option(help="PEM certificates of the insta
 
 
 class ReleaseOptions(NamedTuple):
-    """Options of commands about a tarball, its download, and its instance (`fleethook.cli.option_groups.expand`)."""
+    """Options of commands about a tarball, its download, and its instance (`fleethook.cli.parameters`)."""
 
     data_dir: option.DataDir = None
     url: option.URL = None

@@ -113,7 +113,7 @@ def _encode_json(value: JSON) -> bytes:
 
 def _answer_and_exit(message: bytes, writing: int) -> NoReturn:
     try:
-        # Only the parent may hold its output: `Child.stop` waits until the end of the parent closes it.
+        # Only the parent may hold its output: `ChildProcess.stop` waits until the end of the parent closes it.
         os.closerange(0, sys.stderr.fileno())
         os.closerange(sys.stderr.fileno() + 1, writing)
         os.closerange(writing + 1, _MAX_FILES)

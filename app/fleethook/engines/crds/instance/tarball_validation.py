@@ -134,7 +134,7 @@ def _find_config_map_problems(source: JSON, field: str, *, namespace: JSON) -> I
 # Each suggestion compares the name with every known one. A request may have 100,000 names.
 _MAX_FINDINGS: Final = 16
 _MAX_NAME: Final = 64
-# `reference_problems` admits a namespace if it is the instance's own.
+# `find_reference_problems` admits a namespace if it is the instance's own.
 _ALSO_KNOWN: Final[Mapping[type, tuple[str, ...]]] = {SecretReference: ("namespace",), ConfigMapSource: ("namespace",)}
 
 Members = Mapping[str, "Members | None"]

@@ -105,7 +105,7 @@ def register(
     if target is None:
         _print(_make_configuration(load(given), client_config), output or YamlOutput.YAML)
         return
-    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see fleethook.cluster
 
     async def register_in_cluster() -> None:
         async with target.connect() as connection:

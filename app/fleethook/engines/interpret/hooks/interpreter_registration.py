@@ -204,7 +204,7 @@ class InterpreterRegistrar:
 
     async def write(self) -> bool:
         """Apply the configuration if it differs; return whether it differed. Raises APIError, UnreachableError."""
-        from fleethook.cluster.connection import APPLY_PATCH  # noqa: PLC0415 - see app.kube
+        from fleethook.cluster.connection import APPLY_PATCH  # noqa: PLC0415 - see fleethook.cluster
 
         found = select_from_store(self._store, self._answers())
         if found.left_out != self._left_out:

@@ -142,7 +142,7 @@ async def record_refusals(customizations: Customizations, recorder: "Recorder") 
 
 
 def _make_reference(document: object) -> "Reference":
-    from fleethook.cluster.events import Reference  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.events import Reference  # noqa: PLC0415 - see fleethook.cluster
 
     object_ = as_object(document)
     metadata = as_object(object_.get("metadata"))

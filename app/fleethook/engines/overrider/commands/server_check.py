@@ -70,8 +70,8 @@ def check_on_server(
 async def _send_all(
     options: SourceOptions, sent: Sequence[tuple[Document, Subject, Trials]]
 ) -> list[tuple[Document, list[Finding]]]:
-    from fleethook.cluster.api_errors import UnreachableError  # noqa: PLC0415 - as above
-    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see app.kube
+    from fleethook.cluster.api_errors import UnreachableError  # noqa: PLC0415 - see fleethook.cluster
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - as above
 
     async def send(cluster: str, path: str, workload: JSONObject) -> None:
         prefix = f"/clusters/{cluster}" if options.kcp and cluster else ""
