@@ -1,4 +1,4 @@
-"""Quotas of calls: limits and fair shares."""
+"""Limits of calls: quotas, fair shares, and circuit breakers."""
 
 import asyncio
 from collections import Counter

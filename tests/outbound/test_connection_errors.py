@@ -1,4 +1,7 @@
-"""Descriptions of connection errors; tests/faults/test_webhook_locations.py and test_webhook_transport.py cause real ones."""
+"""Descriptions and log lines of connection errors.
+
+tests/faults/test_webhook_locations.py and test_webhook_transport.py cause real ones.
+"""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""The logs are valid by the schema of SARIF, whose origin is in tests/conformance/sarif/README.md."""
+"""Results for CI systems. SARIF is valid by its schema, whose origin is in tests/conformance/sarif/README.md."""
 
 import gzip
 import json

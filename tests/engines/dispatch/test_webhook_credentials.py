@@ -1,4 +1,4 @@
-"""Users of a kubeconfig are found by host."""
+"""Credentials for webhooks: users of kubeconfigs by host, their errors, and changed files."""
 
 import base64
 import json

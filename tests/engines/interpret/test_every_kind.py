@@ -1,4 +1,4 @@
-"""Dependencies that the annotation ``fleethook.io/dependencies`` lists."""
+"""The annotation ``fleethook.io/dependencies``, and the label that retains replicas."""
 
 from typing import Any
 

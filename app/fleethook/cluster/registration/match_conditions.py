@@ -1,4 +1,6 @@
-"""The match conditions (CEL) of the webhooks for workloads: they decide which workloads kube-apiserver sends.
+"""The match conditions (CEL) of the webhooks for workloads, and the announcements of subjects that they will list.
+
+They decide which workloads kube-apiserver sends.
 
 Without a response, kube-apiserver refuses the workloads that it sends to the webhooks with ``failurePolicy: Fail``, and
 admits those that it sends to the optional webhooks: docs/failure-policy.md.

@@ -1,4 +1,4 @@
-"""Apply the CustomResourceDefinitions and the webhook configurations of this server."""
+"""Apply the CustomResourceDefinitions and webhook configurations of this server, and keep their ``caBundle``."""
 
 import asyncio
 import base64

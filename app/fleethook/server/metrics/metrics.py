@@ -1,4 +1,4 @@
-"""Prometheus metrics of the review edge and the store."""
+"""Prometheus metrics of reviews, and the gauges of the store, the certificate, compiled plans and scripts."""
 
 import os
 import time

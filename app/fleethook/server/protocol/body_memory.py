@@ -1,7 +1,7 @@
-"""The memory of request bodies (setting body_memory): charged while they are read, released after the answer.
+"""Reads request bodies within the limit of one body and the memory of all, which is released after the answer.
 
-A body counts to the address of its client; a review of a logical cluster counts to the cluster as soon as the caller is
-authorized (`fleethook.server.callers`).
+The setting ``body_memory`` limits the memory of all. A body counts to the address of its client; a review of a logical
+cluster counts to the cluster as soon as the caller is authorized (`fleethook.server.callers`).
 """
 
 import asyncio

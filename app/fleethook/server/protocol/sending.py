@@ -1,4 +1,4 @@
-"""Sends large answers in pieces, so that a client that does not read them holds a known and limited memory.
+"""Sends answers, large ones in pieces, so that a client that does not read them holds a known and limited memory.
 
 The event loop buffers all bytes of an answer that the client does not read. If it gets a piece, it signals when it can
 take the next one. So the answer stays with its request, which is charged for it.

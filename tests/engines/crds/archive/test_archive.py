@@ -1,4 +1,4 @@
-"""Tarballs that we can use and Karmada's own operator cannot."""
+"""Verifying and unpacking tarballs: gzip, limits, written files, and the rules of Karmada's operator."""
 
 import gzip
 import hashlib

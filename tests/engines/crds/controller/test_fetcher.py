@@ -1,4 +1,4 @@
-"""Spans of fetches."""
+"""Fetches on threads: callers that share one, errors, cancellation, and spans."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""The warnings of webhooks are limited as an apiserver limits them."""
+"""Responses of webhooks: validation, patches, and warnings within the limits of an apiserver."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""APIBindings without a known owner are reported once."""
+"""Findings about all configurations and APIBindings of a cluster, each with its remedy."""
 
 import base64
 import copy

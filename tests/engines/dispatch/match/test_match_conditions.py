@@ -1,4 +1,4 @@
-"""Long expressions compile in a thread, with the same result."""
+"""matchConditions in order: results, errors, access checks, limits, and compilation in a thread."""
 
 import pytest
 

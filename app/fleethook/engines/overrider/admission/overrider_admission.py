@@ -1,4 +1,4 @@
-"""Admission of YurtAppOverriders: defaults and validation.
+"""Admission of YurtAppOverriders: defaults, validation, and the dry runs at kube-apiserver that follow it.
 
 Source: OpenYurt, pkg/yurtmanager/webhook/yurtappoverrider/v1alpha1 (v1.4.4).
 """
