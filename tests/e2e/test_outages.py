@@ -98,7 +98,7 @@ def images_of(demo: Scenario, name: str) -> set[str]:
 def refusals(demo: Scenario, name: str) -> list[str]:
     """Return the refused writes of a subject's controller; conflicts are none of them."""
     writes = [one for one in demo.controller.writes if one.subject == name and one.code >= 400 and one.code != 409]
-    return [f"{one.verb} {one.pool}: {one.message}" for one in writes]
+    return [f"{one.verb} {one.pool}: {one.code} {one.message}" for one in writes]
 
 
 def expected(demo: Scenario, claim: str) -> dict[str, JSONObject]:
