@@ -112,9 +112,10 @@ def _with(document: Any, path: tuple[Any, ...], change: Callable[[Any, Any], Non
 
 def _flip(text: str, index: int) -> str:
     found = text[index]
+    # The last character of base64 may have bits that no decoder reads: these characters differ in the others.
     return (
         text[:index]
-        + ("w" if found == "A" else "1" if found == "0" else "0" if found.isdigit() else "A")
+        + ("w" if found == "A" else "8" if found == "0" else "0" if found.isdigit() else "A")
         + text[index + 1 :]
     )
 
