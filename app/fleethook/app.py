@@ -17,8 +17,7 @@ from fleethook.cluster.followed_cluster import Cluster, Followed
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.paths import split_cluster_path
 from fleethook.cluster.store import Store
-from fleethook.cluster.store.source_state import PartState, Source
-from fleethook.cluster.store.store import Index
+from fleethook.cluster.store.store import Index, PartState, Source
 from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.lifetime import follow_cluster, follow_manifests, run_in_background, settle_garbage_collector
 from fleethook.outbound.connection_errors import log_loop_error

@@ -10,7 +10,7 @@ from fleethook.engines.crds.apply.crd_patches import build_patches, build_values
 from fleethook.engines.crds.archive.archive_limits import YAMLBudget
 from fleethook.engines.crds.archive.crd_content import Tree, read_object
 from fleethook.engines.crds.crds_errors import CRDsError
-from fleethook.engines.crds.instance.karmada_release import webhook_name
+from fleethook.engines.crds.instance.karmada_instance import webhook_name
 
 CASES = yaml.safe_load((Path(__file__).parent / "crds_apply.yaml").read_text())
 

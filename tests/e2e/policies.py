@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
-from fleethook.engines.overrider.policies.compilation import Compilation
 from fleethook.engines.overrider.policies.compiler import compile_overrider
 from fleethook.engines.overrider.policies.documents import FailurePolicy
+from fleethook.engines.overrider.policies.mode import Compilation
 from fleethook.engines.overrider.render.render import render_with
 from fleethook.engines.overrider.subject.subject_parts import workload_kinds
 from fleethook.engines.overrider.template.pool_template import SubjectError

@@ -13,7 +13,7 @@ import pytest
 from fleethook.cli.doctor.doctor_probes import list_rights
 from fleethook.cluster.registration.webhooks import ServiceReference, URLReference, webhook_configurations
 from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME
-from fleethook.engines.overrider.policies.compilation import COMPILED_LABEL, OVERRIDER_ANNOTATION
+from fleethook.engines.overrider.policies.mode import COMPILED_LABEL, OVERRIDER_ANNOTATION
 from tests.cli.commands import invoke
 from tests.cli.doctor.test_doctor_probes import allows
 from tests.e2e.chart import template

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.store.applied_manifest import LAST_APPLIED, apply_manifest
+from fleethook.patch.three_way_merge import LAST_APPLIED, apply_manifest
 from tests.builders import entry, image, overrider
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl, manifest

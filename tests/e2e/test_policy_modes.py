@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.registration.match_conditions import SubjectName
-from fleethook.engines.overrider.policies.compilation import COMPILED_LABEL
-from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION
+from fleethook.engines.overrider.policies.mode import COMPILED_LABEL, MODE_ANNOTATION
 from tests.builders import entry
 from tests.e2e.cluster import Api, ControlPlane, control_plane
 from tests.e2e.conftest import install_crds, new_namespace

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from fleethook.engines.overrider.policies.compilation import Compilation
+from fleethook.engines.overrider.policies.mode import Compilation
 from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION
 from fleethook.model.openyurt import PARTIAL_SUFFIX, RENDERED_ANNOTATION
 from tests.builders import NEW_IMAGE, yurt_app_set

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from fleethook.patch import PatchError, apply
-from fleethook.patch.draft import Draft
 from fleethook.patch.json_patch_kubernetes import (
     OperationPath,
     delete,
@@ -17,6 +16,7 @@ from fleethook.patch.json_patch_kubernetes import (
     resolve_index,
 )
 from fleethook.patch.limits import MoveCounter, OperationError
+from fleethook.patch.pointer import Draft
 
 NO_LIMIT = MoveCounter(None)
 

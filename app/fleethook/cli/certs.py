@@ -14,8 +14,13 @@ from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import write
 from fleethook.cli.parameters import Option
 from fleethook.cluster.certificates.certificate_authority import find_renewal_time, list_names
-from fleethook.cluster.certificates.certificate_files import CertificateError, ensure_certificates
-from fleethook.cluster.certificates.certificate_inspection import Inspected, InspectionError, inspect_directory
+from fleethook.cluster.certificates.certificate_files import (
+    CertificateError,
+    Inspected,
+    InspectionError,
+    ensure_certificates,
+    inspect_directory,
+)
 
 _Directory = Annotated[Path, Option("--cert-dir", help="Directory of tls.crt, tls.key and ca.crt.")]
 

@@ -30,6 +30,7 @@ from fleethook.cluster.proxies import choose_proxy
 from fleethook.model.json import JSON, JSONObject
 from fleethook.tracing.spans import child_span
 
+# kubernetes-asyncio's value. A watch event of a large object exceeds aiohttp's default.
 _READ_BYTES: Final = 2**21
 # kube-apiserver accepts objects up to 3 MiB, and etcd up to 1.5 MiB by default. A list of all CRDs may be larger.
 MAX_RESPONSE_BYTES: Final = 32 * 1024 * 1024
@@ -94,9 +95,6 @@ _log: Final = logging.getLogger(__name__)
 _REQUEST_SECONDS: Final = 30.0
 _CONNECT_SECONDS: Final = 5.0
 _RELOAD_SECONDS: Final = 5.0
-
-# kubernetes-asyncio's value. A watch event of a large object exceeds aiohttp's default.
-
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"

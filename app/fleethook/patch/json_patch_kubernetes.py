@@ -21,9 +21,8 @@ from typing import Final
 
 from fleethook.model.json import JSON
 from fleethook.patch.diff import identical
-from fleethook.patch.draft import Draft
 from fleethook.patch.limits import MoveCounter, OperationError
-from fleethook.patch.pointer import Tokens
+from fleethook.patch.pointer import Draft, Tokens
 
 MISSING: Final = "missing value"
 

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from fleethook.cluster.followed_cluster import Cluster
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import Store
-from fleethook.cluster.store.source_state import Source
+from fleethook.cluster.store.store import Source
 from fleethook.server.health import Check
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.protocol.capacity import Capacity

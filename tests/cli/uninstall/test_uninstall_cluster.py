@@ -9,7 +9,7 @@ import pytest
 from fleethook.cli.uninstall.uninstall_cluster import Action, LeaderError, Uninstaller
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
-from fleethook.engines.overrider.policies.compilation import COMPILED_LABEL
+from fleethook.engines.overrider.policies.mode import COMPILED_LABEL
 from tests.apiserver_rules import parse_path
 from tests.builders import entry, image, overrider, rendered, workload, yurt_app_set
 from tests.cluster.object_server import ObjectServer

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.cluster.store.source_state import PartState
+from fleethook.cluster.store.store import PartState
 from fleethook.engines.dispatch.dispatch_server import DispatchServer, list_resources
 from fleethook.settings import Settings
 

@@ -31,7 +31,7 @@ from fleethook.model.formats.field_errors import (
     version_problems,
     webhooks_problems,
 )
-from fleethook.model.formats.names import label_key_problems, label_value_problems
+from fleethook.model.formats.labels import label_key_problems, label_value_problems
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import EXPLORING_CONFIGURATION, Operation

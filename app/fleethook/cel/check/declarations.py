@@ -42,13 +42,15 @@ class Overload(NamedTuple):
 @cache
 def read_functions() -> Mapping[str, tuple[Overload, ...]]:
     """Return the overloads of each function; ``declarations.txt`` has them."""
-    text = (resources.files(__package__) / "declarations.txt").read_text(encoding="utf-8")
     found: dict[str, list[Overload]] = {}
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            function, overload = _read_overload(line)
-            found.setdefault(function, []).append(overload)
+    for function, overload in map(_read_overload, _read_rows("declarations.txt")):
+        found.setdefault(function, []).append(overload)
     return {function: tuple(overloads) for function, overloads in found.items()}
+
+
+def _read_rows(name: str) -> list[str]:
+    text = (resources.files(__package__) / name).read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if not line.startswith("#")]
 
 
 def _read_overload(line: str) -> tuple[str, Overload]:
@@ -61,66 +63,16 @@ def _read_overload(line: str) -> tuple[str, Overload]:
     return function.removeprefix(".") if overload.member else function, overload
 
 
-def _struct(name: str) -> Type:
-    return Type("struct", name)
+def _read_message(line: str) -> tuple[str, Mapping[str, Type]]:
+    name, *fields = line.split()
+    return name, {field: parse_type(text) for field, _, text in (one.partition(":") for one in fields)}
 
 
-_REQUEST: Final = _struct("kubernetes.AdmissionRequest")
-_USER: Final = _struct("kubernetes.UserInfo")
-_KIND: Final = _struct("kubernetes.GroupVersionKind")
-_RESOURCE: Final = _struct("kubernetes.GroupVersionResource")
-_NAMESPACE: Final = _struct("kubernetes.Namespace")
-_NAMESPACE_METADATA: Final = _struct("kubernetes.NamespaceMetadata")
-_NAMESPACE_SPEC: Final = _struct("kubernetes.NamespaceSpec")
-_NAMESPACE_STATUS: Final = _struct("kubernetes.NamespaceStatus")
-_NAMESPACE_CONDITION: Final = _struct("kubernetes.NamespaceCondition")
-_TEXTS: Final = make_map(STRING, STRING)
-
-# k8s.io/apiserver/pkg/admission/plugin/cel/compile.go: BuildRequestType, BuildNamespaceType.
-FIELDS: Final[Mapping[str, Mapping[str, Type]]] = {
-    _KIND.name: dict.fromkeys(("group", "version", "kind"), STRING),
-    _RESOURCE.name: dict.fromkeys(("group", "version", "resource"), STRING),
-    _USER.name: {
-        "username": STRING, "uid": STRING, "groups": make_list(STRING), "extra": make_map(STRING, make_list(STRING)),
-    },
-    _REQUEST.name: {
-        "kind": _KIND, "resource": _RESOURCE, "subResource": STRING, "requestKind": _KIND,
-        "requestResource": _RESOURCE, "requestSubResource": STRING, "name": STRING, "namespace": STRING,
-        "operation": STRING, "userInfo": _USER, "dryRun": BOOL, "options": DYN,
-    },
-    _NAMESPACE.name: {"metadata": _NAMESPACE_METADATA, "spec": _NAMESPACE_SPEC, "status": _NAMESPACE_STATUS},
-    _NAMESPACE_SPEC.name: {"finalizers": make_list(STRING)},
-    _NAMESPACE_STATUS.name: {"conditions": make_list(_NAMESPACE_CONDITION), "phase": STRING},
-    _NAMESPACE_CONDITION.name: {
-        "status": STRING, "type": STRING, "lastTransitionTime": TIMESTAMP, "message": STRING, "reason": STRING,
-    },
-    _NAMESPACE_METADATA.name: {
-        "name": STRING, "generateName": STRING, "namespace": STRING, "labels": _TEXTS, "annotations": _TEXTS,
-        "UID": STRING, "creationTimestamp": TIMESTAMP, "deletionGracePeriodSeconds": INT,
-        "deletionTimestamp": TIMESTAMP, "generation": INT, "resourceVersion": STRING, "finalizers": make_list(STRING),
-    },
-    "google.protobuf.Timestamp": {"seconds": INT, "nanos": INT},
-    "google.protobuf.Duration": {"seconds": INT, "nanos": INT},
-    "google.protobuf.Struct": {"fields": make_map(STRING, DYN)},
-    "google.protobuf.ListValue": {"values": make_list(DYN)},
-    "google.protobuf.Value": {
-        "null_value": INT, "number_value": DOUBLE, "string_value": STRING, "bool_value": BOOL,
-        "struct_value": make_map(STRING, DYN), "list_value": make_list(DYN),
-    },
-    "google.protobuf.Any": {"type_url": STRING, "value": BYTES},
-    "google.protobuf.Empty": {},
-    **{
-        f"google.protobuf.{name}Value": {"value": type_}
-        for name, type_ in (
-            ("Bool", BOOL), ("Bytes", BYTES), ("Double", DOUBLE), ("Float", DOUBLE), ("Int32", INT), ("Int64", INT),
-            ("String", STRING), ("UInt32", UINT), ("UInt64", UINT),
-        )
-    },
-}  # fmt: skip
-"""The fields of messages, by the message's name."""
+FIELDS: Final[Mapping[str, Mapping[str, Type]]] = dict(map(_read_message, _read_rows("messages.txt")))
+"""The fields of messages, by the message's name; ``messages.txt`` has them."""
 
 _MESSAGES: Final = {
-    **{name: _struct(name) for name in FIELDS},
+    **{name: Type("struct", name) for name in FIELDS},
     **{
         name: make_wrapper(fields["value"])
         for name, fields in FIELDS.items()
@@ -156,8 +108,8 @@ IDENTS: Final[Mapping[str, Type]] = {
     "google.protobuf.NullValue.NULL_VALUE": INT,
     "object": DYN,
     "oldObject": DYN,
-    "namespaceObject": _NAMESPACE,
-    "request": _REQUEST,
+    "namespaceObject": _MESSAGES["kubernetes.Namespace"],
+    "request": _MESSAGES["kubernetes.AdmissionRequest"],
     "authorizer": Type("opaque", _AUTHORIZER),
     "authorizer.requestResource": Type("opaque", "kubernetes.authorization.ResourceCheck"),
 }

@@ -68,7 +68,7 @@ def make_wrapper(value: Type) -> Type:
 
 
 def parse_type(text: str) -> Type:
-    """Return the type that declarations write as ``map(string, list(A))``."""
+    """Return the type that declarations write as ``map(string, list(A))`` or ``struct(kubernetes.UserInfo)``."""
     (found,) = parse_types(text)
     return found
 
@@ -98,6 +98,8 @@ def _read_types(tokens: deque[str]) -> tuple[Type, ...]:
 def _build(name: str, parameters: tuple[Type, ...]) -> Type:
     if name in {"list", "map", "type"}:
         return Type(name, name, parameters)
+    if name == "struct":
+        return Type(name, parameters[0].name)
     if len(name) == 1:
         return Type("param", name)
     return _NAMED.get(name) or Type("opaque", name, parameters)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 from fleethook.cel.functions import Function, can_parse
 from fleethook.cel.library.network import find_parse_error
 from fleethook.cel.values.values import NONE, Foreign, Optional
-from fleethook.model.formats.names import label_key_problems, label_value_problems
+from fleethook.model.formats.labels import label_key_problems, label_value_problems
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def _charge_by_first(arguments: Sequence[Any]) -> int:
 
 
 def _charge_by_first_twice(arguments: Sequence[Any]) -> int:
-    return math.ceil(measure_size(arguments[0]) * 2 * _TRAVERSAL_FACTOR)
+    return _charge_traversal(2 * measure_size(arguments[0]))
 
 
 def _charge_by_second_size(arguments: Sequence[Any]) -> int:
@@ -115,12 +115,8 @@ def _compute_traversal_cost(value: Any) -> int:
     return cost
 
 
-def _charge_by_address(arguments: Sequence[Any]) -> int:
-    return _charge_traversal(2 * measure_size(arguments[0]))
-
-
 def _charge_by_network(arguments: Sequence[Any]) -> int:
-    return _charge_by_address(arguments) + _charge_traversal(measure_size(arguments[0])) + 1
+    return _charge_by_first_twice(arguments) + _charge_traversal(measure_size(arguments[0])) + 1
 
 
 def _add_parsing(cost: CostOfArguments) -> CostOfArguments:
@@ -201,14 +197,14 @@ _BY_NAME: Final[dict[str, CallCost]] = {
     **_assign_cost("find findAll", CallCost(by_arguments=_charge_by_regex)),
     # ip(string) parses a string. The method ip() of a CIDR returns a stored value.
     "ip": CallCost(by_arguments=lambda arguments: _charge_by_first(arguments) if isinstance(arguments[0], str) else 1),
-    "containsIP": CallCost(by_arguments=_charge_by_address),
+    "containsIP": CallCost(by_arguments=_charge_by_first_twice),
     "containsCIDR": CallCost(by_arguments=_charge_by_network),
     "validate": CallCost(by_arguments=_charge_by_format),
 }
 # cel-go's costs, by the overload.
 _BY_OVERLOAD: Final[dict[str, CallCost]] = {
     # An argument of dynamic type leaves two overloads, and then parsing it costs nothing.
-    "cidr_contains_ip_string": CallCost(by_arguments=_add_parsing(_charge_by_address)),
+    "cidr_contains_ip_string": CallCost(by_arguments=_add_parsing(_charge_by_first_twice)),
     "cidr_contains_cidr_string": CallCost(by_arguments=_add_parsing(_charge_by_network)),
     **_assign_cost(
         "starts_with_string ends_with_string string_to_bytes bytes_to_string strings_quote string_format",

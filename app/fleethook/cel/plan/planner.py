@@ -41,9 +41,15 @@ from fleethook.cel.plan.calls import (
     compile_not_strictly_false,
     compile_optional_or,
 )
-from fleethook.cel.plan.comprehensions import Loop, compile_accumulator, compile_loop
 from fleethook.cel.plan.costs import CallCost, find_call_cost
-from fleethook.cel.plan.literals import compile_list, compile_map, compile_message
+from fleethook.cel.plan.literals import (
+    Loop,
+    compile_accumulator,
+    compile_list,
+    compile_loop,
+    compile_map,
+    compile_message,
+)
 from fleethook.cel.values.operators import OPERATORS, is_equal
 from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, CelType, Uint
 

@@ -17,9 +17,9 @@ from fleethook.engines.overrider.controller.openyurt_conflicts import (
     find_dropped_members,
     find_render_webhooks,
 )
+from fleethook.model.formats.labels import compile_selector
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSONObject, as_object
-from fleethook.model.selectors import compile_selector
 from fleethook.outbound.tls.ca_bundle import MIN_REMAINING, BundleError, find_end, read_bundle
 
 Level = Literal["ok", "note", "warning", "error"]

@@ -10,11 +10,11 @@ from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.sources import NAMESPACED
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, key_of
-from fleethook.cluster.store.applied_manifest import apply_manifest
 from fleethook.model.gvk import GroupKind, guess_plural
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.patch import StrategicMergeError
+from fleethook.patch.three_way_merge import apply_manifest
 
 
 class ObjectName(NamedTuple):
@@ -99,7 +99,7 @@ def overlay(documents: Sequence[Document], changes: Overlay) -> Changed:
     """Return the objects with the changes. Exits with a message if a change does not fit.
 
     A manifest changes the object with its cluster, group, kind, namespace and name, or adds it
-    (`fleethook.cluster.store.applied_manifest`). Removals name objects as they are before the changes.
+    (`fleethook.patch.three_way_merge`). Removals name objects as they are before the changes.
 
     Args:
         documents: The objects. Of two with the same key, the later one counts.

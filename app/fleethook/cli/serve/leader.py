@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.registry import Collector
 
 from fleethook.app import Fleethook
-from fleethook.cluster.leader_election import NAME, find_namespace
-from fleethook.cluster.leader_metrics import LeaderMetrics, LeaderState
+from fleethook.cluster.leader_election import NAME, LeaderMetrics, LeaderState, find_namespace
 from fleethook.cluster.registration.webhooks import find_exempt_namespaces, find_reference
 from fleethook.server.engine_server import Leadership
 

@@ -45,7 +45,7 @@ from fleethook.cluster.kubernetes.resources import (
 from fleethook.cluster.leader_election import NAME as LEASE_NAME
 from fleethook.cluster.leader_election import LeaseName, compute_patience, find_leader, get_holder
 from fleethook.cluster.store import ObjectKey, key_of
-from fleethook.engines.overrider.policies.compilation import OVERRIDER_ANNOTATION
+from fleethook.engines.overrider.policies.mode import OVERRIDER_ANNOTATION
 from fleethook.engines.overrider.render.restoration import Restorer, has_traces, list_nudged
 from fleethook.model.crd import RESOURCES as DEFINED
 from fleethook.model.json import JSON, JSONObject, as_object

@@ -6,7 +6,7 @@ from typing import Final
 
 from fleethook.cluster.kubernetes.resources import WatchedResource, decode_metadata, decode_object
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME, LABELS
-from fleethook.engines.overrider.policies.compilation import COMPILED_LABEL
+from fleethook.engines.overrider.policies.mode import COMPILED_LABEL
 from fleethook.model.json import JSONObject, as_object
 
 _RBAC: Final = "rbac.authorization.k8s.io"

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fleethook.model.formats.names import is_dns1123_subdomain
+from fleethook.model.formats.labels import is_dns1123_subdomain
 
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)
 SERVING_LIFETIME: Final = timedelta(days=90)

@@ -22,19 +22,28 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.kcp_identity import is_required
 from fleethook.cluster.kubernetes.list_reader import (
     GONE,
+    NOT_FOUND,
+    DiscoveryPauses,
     Lister,
     NotServedError,
     Pause,
     Reader,
     RelistError,
+    ServedVersions,
     identified,
+    unknown_versions,
 )
-from fleethook.cluster.kubernetes.list_watch_decoding import as_number, decode_event, failure_of, name_of, version_of
+from fleethook.cluster.kubernetes.list_watch_decoding import (
+    Progress,
+    as_number,
+    decode_event,
+    failure_of,
+    name_of,
+    version_of,
+)
 from fleethook.cluster.kubernetes.resources import WatchedResource
-from fleethook.cluster.kubernetes.served_versions import NOT_FOUND, DiscoveryPauses, ServedVersions, unknown_versions
-from fleethook.cluster.kubernetes.watch_progress import Progress
 from fleethook.cluster.store import ObjectKey, Store, key_of
-from fleethook.cluster.store.source_state import PartState
+from fleethook.cluster.store.store import PartState
 from fleethook.model.json import JSONObject
 
 _log: Final = logging.getLogger(__name__)

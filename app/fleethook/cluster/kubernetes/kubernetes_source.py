@@ -14,12 +14,11 @@ from typing import Final
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.kcp_identity import EVERY_CLUSTER, EVERY_SHARD
-from fleethook.cluster.kubernetes.list_reader import Pause, Reader
+from fleethook.cluster.kubernetes.list_reader import NOT_FOUND, Pause, Reader, versions_served
 from fleethook.cluster.kubernetes.list_watch_decoding import as_number, decode_page
 from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, FieldSelection, WatchedResource
-from fleethook.cluster.kubernetes.served_versions import NOT_FOUND, versions_served
 from fleethook.cluster.store import ObjectKey, Store, Stored, key_of
-from fleethook.cluster.store.source_state import PartState
+from fleethook.cluster.store.store import PartState
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 

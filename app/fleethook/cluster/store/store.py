@@ -1,8 +1,8 @@
-"""One indexed in-memory store for the objects of all clusters.
+"""One indexed in-memory store for the objects of all clusters, and the interface of the sources that feed it.
 
 The cluster is part of every key, not a filter after a look-up: a request for one kcp logical cluster cannot read the
-objects of another. Objects are replaced, never changed in place. A reader may therefore keep an object, and compare
-its identity to find out whether it is still current.
+objects of another. Objects are replaced, never changed in place. A reader may therefore keep an object, and compare its
+identity to find out whether it is still current.
 
 Of kinds that engines only look up or count, the store has partial copies. A decoded Deployment takes about 30 KiB as
 dictionaries and 1.1 KiB as such a struct, and a fleet has tens of thousands of workloads.
@@ -331,3 +331,36 @@ class Store:
 def _reuse_members(document: JSONObject, before: JSONObject) -> JSONObject:
     """Return ``document`` with equal members replaced by those of the former object."""
     return {name: before[name] if before.get(name) == value else value for name, value in document.items()}
+
+
+class PartState(NamedTuple):
+    """The state of one part of a source: a directory or a resource."""
+
+    name: str
+    synced: bool
+    """Whether the store has held all objects of this part, or the server is known not to serve it."""
+    detail: str
+    """The current problem or peculiarity, ``""`` if there is none."""
+    age: float | None
+    """Seconds since the store was last known to equal this part, None before the first time."""
+    failing: bool
+    """Whether reading fails at the moment; the store then holds the last good state."""
+    refused: bool = False
+    """Whether it was never read because the server failed each time: other replicas could not read it either."""
+    needed: bool = True
+    """Whether any response depends on it."""
+
+
+class Source(Protocol):
+    """Keeps a store equal to an outside system."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether every part has been read once."""
+
+    def parts(self) -> Iterator[PartState]:
+        """Yield the state of every part."""
+
+
+class StaleError(Exception):
+    """The objects that the answer depends on cannot be read now, so the caller has to retry."""

@@ -26,7 +26,7 @@ from fleethook.model.formats.field_errors import (
     version_problems,
     webhooks_problems,
 )
-from fleethook.model.formats.names import label_key_problems, labels_problems, selector_problems
+from fleethook.model.formats.labels import label_key_problems, labels_problems, selector_problems
 from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes
 
 _MAX_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values (apimachinery: TotalAnnotationSizeLimitB)

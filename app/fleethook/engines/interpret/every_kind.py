@@ -12,10 +12,10 @@ import msgspec
 from fleethook.cluster.manifests.yaml_reader import ManifestError, read_values
 from fleethook.engines.interpret.hooks.hook_configuration import find_target
 from fleethook.interpret.typed_members import InterpretError, json_type, text
+from fleethook.model.formats.labels import validate_selector
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import RETAIN_REPLICAS_LABEL
-from fleethook.model.selectors import validate_selector
 from fleethook.patch.pointer import format_tokens
 
 DEPENDENCIES_ANNOTATION: Final = "fleethook.io/dependencies"

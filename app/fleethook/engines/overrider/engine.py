@@ -30,7 +30,7 @@ ENGINE: Final = Engine(
             "Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.",
         ),
         "policies": EngineCommand(
-            f"{_FOLDER}.commands.policies:policies",
+            f"{_FOLDER}.commands.compile:policies",
             "Manage the MutatingAdmissionPolicies of overriders in a cluster.",
         ),
     },

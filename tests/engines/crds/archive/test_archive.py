@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.archive import FileDigest, GzipReader, Manifest, unpack, verify, verify_tree
+from fleethook.engines.crds.archive.archive import FileDigest, GzipReader, Manifest, unpack, verify
 from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits
+from fleethook.engines.crds.archive.unpacked_tree import verify_tree
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, dotted, member, members, pack, patch, release, small, tar
 

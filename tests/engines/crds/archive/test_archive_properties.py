@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.crds.archive.archive import Manifest, unpack, verify, verify_tree
+from fleethook.engines.crds.archive.archive import Manifest, unpack, verify
 from fleethook.engines.crds.archive.archive_limits import ArchiveLimits
+from fleethook.engines.crds.archive.unpacked_tree import verify_tree
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, member, pack, small, tar
 from tests.hypothesis_profiles import examples

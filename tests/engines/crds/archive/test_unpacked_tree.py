@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.archive.unpacked_tree import FileDigest, Written, find_differences, write_tree
+from fleethook.engines.crds.archive.unpacked_tree import FileDigest, Manifest, Written, verify_tree, write_tree
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import FILE_MODE, open_directory_at
 
@@ -21,7 +21,7 @@ def write(into: Path | int) -> None:
 
 
 def differences(directory: Path, *required: str) -> list[str]:
-    return find_differences(directory, DIGESTS, top="crds", required=required)
+    return verify_tree(directory, Manifest("", 0, DIGESTS), required=required)
 
 
 def test_a_written_tree_has_no_differences(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.cluster.certificates.certificate_authority import new_authority
-from fleethook.engines.crds.apply.crd_diff import CRDChange
+from fleethook.engines.crds.apply.crd_apply import CRDChange
 from fleethook.engines.crds.commands.crds_release import connect, format_changes
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.apply.apiserver import kubeconfig, serving

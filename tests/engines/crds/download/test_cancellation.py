@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download import dial, http_connection, socks
+from fleethook.engines.crds.download import dial, http_connection
 from fleethook.engines.crds.download.cancellation import Cancellation, Deadline
 from fleethook.engines.crds.download.download import download
 from fleethook.engines.crds.tarball_source import Source
@@ -25,7 +25,7 @@ from tests.waiting import NET
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other end comes before that of the test."""
-    for module in (dial, socks, http_connection):
+    for module in (dial, http_connection):
         monkeypatch.setattr(module, "CONNECT_SECONDS", 250.0)
     monkeypatch.setattr(http_connection, "IDLE_SECONDS", 250.0)
 

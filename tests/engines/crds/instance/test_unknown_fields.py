@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.crds.instance.karmada_admission import validate_karmada
+from fleethook.engines.crds.crds_server import validate_karmada
 from fleethook.engines.crds.instance.source_selection import select_source
 from fleethook.engines.crds.instance.tarball_validation import find_problems, find_unknown_fields
 from tests.cli.commands import invoke
-from tests.engines.crds.instance.test_karmada_admission import karmada, review
+from tests.engines.crds.test_crds_server import karmada, review_of
 
 URL = "https://h/crds.tar.gz"
 
@@ -79,11 +79,11 @@ def test_names_that_no_member_has_are_refused_and_those_of_the_spec_are_not(name
 def test_admission_refuses_it_and_an_update_of_something_else_keeps_it() -> None:
 
     stored = karmada({"httpSource": {"url": URL, "sha265": "a"}})
-    refused = validate_karmada(review(stored))
+    refused = validate_karmada(review_of(stored))
     assert not refused.allowed
     assert "spec.crdTarball.httpSource.sha265: Forbidden: unknown field; did you mean sha256?" in refused.message
     changed = {**stored, "spec": {**stored["spec"], "suspend": True}}
-    assert validate_karmada(review(changed, old=stored)).allowed
+    assert validate_karmada(review_of(changed, old=stored)).allowed
 
 
 def test_spec_outside_the_tarball_is_karmadas() -> None:

@@ -13,14 +13,55 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.provenance.attestation import MAX_BYTES, parse_attestation
-from fleethook.engines.crds.provenance.provenance_checks import Provenance, verify_attestation
-from fleethook.engines.crds.provenance.signer_identity import Expected
-from fleethook.engines.crds.provenance.trust_root import TrustRoot, read_trust_root
+from fleethook.engines.crds.provenance import provenance_checks
+from fleethook.engines.crds.provenance.attestation import MAX_BYTES, Expected, parse_attestation
+from fleethook.engines.crds.provenance.provenance_checks import (
+    Provenance,
+    TrustRoot,
+    read_trust_root,
+    verify_attestation,
+)
 from tests.engines.crds.provenance.signing import BUILDER, ISSUED, REF, SOURCE, Identity, Log, Sigstore, b64, statement
 
-SHA256 = "ab" * 32
 SIGSTORE = Sigstore()
+
+
+def test_pem_has_authorities_and_no_logs(tmp_path: Path) -> None:
+    found = read_trust_root(tmp_path / "fulcio.pem", SIGSTORE.pem)
+    assert len(found.authorities) == 2
+    assert found.logs is None
+
+
+def test_a_trusted_root_has_both(tmp_path: Path) -> None:
+    path = tmp_path / "trusted_root.json"
+    path.write_text("\n " + json.dumps(SIGSTORE.trusted_root()))
+    found = read_trust_root(path, path.read_bytes())
+    assert {one.subject for one in found.authorities} == {
+        one.subject for one in read_trust_root(path, SIGSTORE.pem).authorities
+    }
+    assert found.logs is not None
+
+
+@pytest.mark.parametrize("data", [b"", b"text", b"[]", SIGSTORE.pem.replace(b"MII", b"AAA")])
+def test_any_other_file_is_a_usage_error_that_names_it(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "root"
+    with pytest.raises(CRDsError, match=f"--trust-root {path}: neither PEM certificates nor a Sigstore") as raised:
+        read_trust_root(path, data)
+    assert raised.value.exit is Exit.USAGE
+
+
+def test_without_the_library_its_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_nothing(name: str) -> object:
+        raise ModuleNotFoundError(f"No module named 'sigstore' ({name})", name="sigstore")
+
+    monkeypatch.setattr(provenance_checks.importlib, "import_module", find_nothing)
+    with pytest.raises(CRDsError, match=r"install fleethook\[provenance\], or give the certificates") as raised:
+        read_trust_root(tmp_path / "root.json", b"{}")
+    assert raised.value.exit is Exit.USAGE
+
+
+SHA256 = "ab" * 32
+
 LOGS = "certificate transparency", "transparency log", "signing time"
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.provenance.attestation import Identity
 from fleethook.engines.crds.provenance.provenance_checks import Subject, read_subject
-from fleethook.engines.crds.provenance.signer_identity import Identity
 from tests.engines.crds.provenance.signing import BUILDER, COMMIT, IN_TOTO, REF, SOURCE, statement
 
 SHA256 = "ab" * 32

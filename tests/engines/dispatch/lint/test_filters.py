@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.lint.filters import error_findings, find_contradictions
-from fleethook.model.selectors import compile_selector
+from fleethook.model.formats.labels import compile_selector
 from tests.engines.dispatch.builders import WIDGETS, configuration, webhook
 from tests.engines.dispatch.lint.builders import WIDGET, list_codes, selecting, validating
 

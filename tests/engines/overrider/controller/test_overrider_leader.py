@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from fleethook.app import create_app
-from fleethook.cluster.leader_metrics import ControllerCounts
+from fleethook.cluster.leader_election import ControllerCounts
 from fleethook.engines.overrider.controller.overrider_leader import OverriderLeader
 from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.server.engine_server import Leadership

@@ -15,7 +15,7 @@ from fleethook.engines.overrider.convert.conversion import Converted, convert
 from fleethook.engines.overrider.convert.remarks import CODES, Remark
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.settle import settle
+from fleethook.engines.overrider.render.overlay import settle
 from fleethook.engines.overrider.rollout.preview import cells, preview
 from fleethook.patch import format_pointer
 from tests.builders import node_pool, overrider, store_of, yurt_app_daemon

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from fleethook.engines.overrider.convert.losses import find_losses
 from fleethook.engines.overrider.convert.pool_conversion import (
     Part,
     PoolConversion,
@@ -12,6 +11,7 @@ from fleethook.engines.overrider.convert.pool_conversion import (
     workload_of,
 )
 from fleethook.engines.overrider.convert.subject_conversion import with_tweaks
+from fleethook.engines.overrider.convert.workload_diff import find_losses
 from tests.builders import container, entry, image, images, patch, pod_template
 from tests.engines.overrider.convert.sources import source_of
 

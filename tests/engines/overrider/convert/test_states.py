@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.convert.operations import WrittenPatch
 from fleethook.engines.overrider.convert.states import (
     State,
     as_v1beta1,
@@ -14,6 +13,7 @@ from fleethook.engines.overrider.convert.states import (
     place_by_selector,
     states_of,
 )
+from fleethook.engines.overrider.convert.workload_diff import WrittenPatch
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.entries.value_marks import POOL_MARK
 from tests.builders import entry, image, images, owner, patch, pod_spec, workload

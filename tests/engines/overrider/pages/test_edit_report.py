@@ -9,7 +9,6 @@ import yaml
 
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.store import ObjectKey, key_of
-from fleethook.cluster.store.applied_manifest import LAST_APPLIED
 from fleethook.engines.overrider.commands.render import describe_change
 from fleethook.engines.overrider.pages import edit_report
 from fleethook.engines.overrider.pages.edit_report import (
@@ -32,6 +31,7 @@ from fleethook.engines.overrider.rollout.preview import cells
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT, overriders_of
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
+from fleethook.patch.three_way_merge import LAST_APPLIED
 from fleethook.work.slices import run_at_once
 from tests.builders import API, NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke

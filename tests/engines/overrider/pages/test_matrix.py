@@ -1,20 +1,34 @@
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.pages.fleet import CellState, State, SubjectRow
+from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.pages import matrix
+from fleethook.engines.overrider.pages.fleet import CellState, State, SubjectRow, find_cell
 from fleethook.engines.overrider.pages.matrix import (
     CELLS_ON_A_PAGE,
     COLUMNS_ON_A_PAGE,
     ROWS_ON_A_PAGE,
+    PoolDiff,
     Query,
     Selection,
     States,
+    compare_with_template,
     count_states,
+    prepare_diff,
     select,
 )
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.rollout.preview import cells, without_bookkeeping
+from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_SET
+from tests.builders import NEW_IMAGE, container, entry, image, overrider, patch, yurt_app_set
+from tests.engines.overrider.pages.fleet_stores import cell_key, make_store
 
 
 def row(name: str, *pools: str, kinds: Sequence[str] = ("Deployment",), overrider: str = "") -> SubjectRow:
@@ -136,3 +150,105 @@ def test_only_a_filter_or_order_by_state_needs_the_states() -> None:
     assert not Query(sort="state").needs_states
     assert Query(layout="list", sort="state").needs_states
     assert Query(state="error").needs_states
+
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+
+
+def compare(*objects: dict[str, Any], context: int = 3) -> PoolDiff:
+    store = make_store(*objects)
+    cell = find_cell(store, cell_key())
+    assert cell is not None
+    return compare_with_template(prepare_diff(cell, store=store, plans=PlanCache()), context=context)
+
+
+def changed(found: PoolDiff) -> list[tuple[str, str, str]]:
+    return [
+        ((one.left or "").strip(), (one.right or "").strip(), one.source)
+        for one in found.lines
+        if one.kind == "changed"
+    ]
+
+
+def test_a_changed_line_names_its_entry() -> None:
+    assert changed(compare(yurt_app_set(), NEW_IMAGE)) == [
+        ("image: nginx:1.0", "image: nginx:2.0", "entries[0].items[0]")
+    ]
+
+
+def test_the_last_entry_that_set_a_line_is_named() -> None:
+    both = overrider(entry("*", items=[image("nginx", "a:1")]), entry("hangzhou", items=[image("nginx", "b:1")]))
+    assert changed(compare(yurt_app_set(), both)) == [("image: nginx:1.0", "image: b:1", "entries[1].items[0]")]
+
+
+def test_an_added_object_names_its_entry_in_each_line() -> None:
+    volume = {"name": "logs", "hostPath": {"path": "/data"}}
+    one = overrider(
+        entry("*", items=[{"replicas": 2}], patches=[patch("add", "/spec/template/spec/volumes/-", volume)])
+    )
+    found = changed(compare(yurt_app_set(), one))
+    assert {source for _, _, source in found} == {"entries[0].patches[0]"}
+    assert ("", "- name: logs", "entries[0].patches[0]") in found
+
+
+def test_a_removed_line_names_its_entry() -> None:
+    subject = yurt_app_set()
+    template = subject["spec"]["workloadTemplate"]["deploymentTemplate"]["spec"]["template"]
+    template["spec"]["containers"] = [container("first"), container("second")]
+    one = overrider(entry("*", patches=[patch("remove", "/spec/template/spec/containers/1")]))
+    found = changed(compare(subject, one))
+    assert [(left, source) for left, right, source in found if not right] == [
+        ("- name: second", "entries[0].patches[0]"),
+        ("image: nginx:1.0", "entries[0].patches[0]"),
+    ]
+
+
+def test_a_pool_without_changes_has_no_lines() -> None:
+    assert compare(yurt_app_set()).lines == []
+
+
+def test_unchanged_lines_far_from_changes_are_left_out_and_counted() -> None:
+    everything = compare(yurt_app_set(), NEW_IMAGE, context=-1)
+    shown = compare(yurt_app_set(), NEW_IMAGE, context=1)
+    assert {one.kind for one in everything.lines} == {"same", "changed"}
+    assert [one.kind for one in shown.lines] == ["gap", "same", "changed", "same", "gap"]
+    assert sum(one.skipped for one in shown.lines) + 3 == len(everything.lines)
+
+
+def test_both_sides_are_the_template_and_the_rendered_workload() -> None:
+    found = compare(yurt_app_set(), NEW_IMAGE, context=-1)
+    right = "\n".join(one.right for one in found.lines if one.right is not None)
+    assert yaml.safe_load(right) == without_bookkeeping(found.preview.workload)
+    left = yaml.safe_load("\n".join(one.left for one in found.lines if one.left is not None))
+    assert left["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.0"
+    numbers = [one.right_number for one in found.lines if one.right_number]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_text_that_is_too_long_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "MAX_LINES", 10)
+    found = compare(yurt_app_set(), NEW_IMAGE)
+    assert (found.is_too_long, found.lines) == (True, ())
+    assert found.preview.changes
+
+
+def test_an_overrider_that_does_not_fit_is_an_error() -> None:
+    with pytest.raises(RenderError):
+        compare(yurt_app_set(), overrider(entry("*", patches=[patch("remove", "/spec/nothing")])))
+
+
+def read_example(directory: Path) -> list[JSONObject]:
+    files = [*sorted(directory.glob("*.yaml")), EXAMPLES / "nodepools.yaml"]
+    return [one.object for file in files for one in read_documents(file.read_text(), source=file.name)]
+
+
+@pytest.mark.parametrize("story", sorted((EXAMPLES / "yurtappoverrider").iterdir()), ids=lambda path: path.name)
+def test_each_changed_line_of_the_examples_names_an_entry_of_the_preview(story: Path) -> None:
+    store = make_store(*read_example(story))
+    found = [compare_with_template(prepare_diff(cell, store=store, plans=PlanCache())) for cell in cells(store, [""])]
+    assert found
+    for one in found:
+        sources = {line.source for line in one.lines if line.kind == "changed"}
+        assert "" not in sources
+        assert sources <= {change.source for change in one.preview.changes}
+        assert bool(sources) == bool(one.preview.changes)

@@ -4,8 +4,8 @@ from typing import Any
 
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
-from fleethook.engines.overrider.policies.compilation import Compilation
 from fleethook.engines.overrider.policies.compiler import compile_overrider
+from fleethook.engines.overrider.policies.mode import Compilation
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import overrider, yurt_app_set
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.policies.cel_expressions import MAX_LENGTH
-from fleethook.engines.overrider.policies.compilation import Compilation
 from fleethook.engines.overrider.policies.compiler import compile_all, compile_stored
 from fleethook.engines.overrider.policies.documents import longest_expression, most_variables
+from fleethook.engines.overrider.policies.mode import Compilation
 from tests.builders import (
     container,
     entry,

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.policies.compilation import Refusal
 from fleethook.engines.overrider.policies.mode import (
     MODE_ANNOTATION,
     Budget,
+    Compilation,
     Mode,
+    Refusal,
     decide,
     describe,
     read_mode,
@@ -19,6 +20,12 @@ from fleethook.engines.overrider.policies.mode import (
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, overrider
+
+
+def test_a_refusal_means_that_the_overrider_does_not_compile() -> None:
+    assert Compilation((), "", ()).compiles
+    assert not Compilation((), "", (Refusal("entries[0]", "", "a reason"),)).compiles
+
 
 REFUSAL = Refusal("entries[0].patches[1]", "/spec/replicas", "a reason")
 NAMES = ["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"]

@@ -18,11 +18,9 @@ from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.subject_state import SubjectState
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
-from fleethook.engines.overrider.policies.compilation import COMPILED_LABEL, PLACES_ANNOTATION
-from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode
-from fleethook.engines.overrider.policies.policy_client import PolicyClient
+from fleethook.engines.overrider.policies.mode import COMPILED_LABEL, MODE_ANNOTATION, PLACES_ANNOTATION, Mode
+from fleethook.engines.overrider.policies.policy_client import PolicyClient, PolicyWatch
 from fleethook.engines.overrider.policies.policy_keeper import PolicyKeeper
-from fleethook.engines.overrider.policies.policy_watch import PolicyWatch
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.lifetime import run_in_background
 from fleethook.model.openyurt import YURT_APP_SET

@@ -7,6 +7,7 @@ import pytest
 from fleethook.engines.overrider.schema.go_structs import (
     DecodeError,
     decode_into,
+    find_field,
     load_structs,
     print_workload,
     root_name,
@@ -140,3 +141,20 @@ def test_a_wrong_type_is_named_with_its_path(text: Any, message: str) -> None:
 def test_a_workload_that_is_no_object_is_named() -> None:
     with pytest.raises(DecodeError, match="the workload must be an object"):
         decode_into(workload(), [], "Deployment")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "type_"),
+    [
+        ("spec replicas", "*int32"),
+        ("spec template spec containers 0 image", "string"),
+        ("spec template spec containers * resources limits", "ResourceList"),
+        ("spec template spec containers 0", None),
+        ("spec template spec nodeSelector disk", None),
+        ("spec unknown", None),
+        ("spec unknown image", None),
+    ],
+)
+def test_a_path_leads_to_the_member_of_a_struct(tokens: str, type_: str | None) -> None:
+    field = find_field(tokens.split(), root_name("Deployment"))
+    assert (None if field is None else field.type) == type_

@@ -1,4 +1,4 @@
-"""Plans, applies and awaits CRDs and their patches on the API server of an instance.
+"""Compares, plans, applies and awaits CRDs and their patches on the API server of an instance.
 
 Upstream: ``applyCrds`` and ``patchCrds`` in operator/pkg/tasks/init/karmadaresource.go (v1.17.1).
 """
@@ -7,15 +7,118 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from fleethook.cluster.connection import Connection
-from fleethook.engines.crds.apply import crd_client
-from fleethook.engines.crds.apply.crd_diff import CRDChange, compare, find_lost_versions
-from fleethook.engines.crds.apply.crd_patches import Patch, check_patches, render_crds, render_one
+from fleethook.engines.crds.apply import instance_server
+from fleethook.engines.crds.apply.crd_patches import Patch, check_patches, render_crds, render_one, render_tree
+from fleethook.engines.crds.archive.crd_content import Tree
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.model.json import JSON, JSONObject, as_object
+
+Change = Literal["added", "changed", "removed"]
+
+_VERSIONS: Final = "versions"
+
+
+class VersionChange(NamedTuple):
+    """The change of a version of a CRD."""
+
+    name: str
+    change: Change
+    fields: tuple[str, ...] = ()
+    """The differing fields of the version, if both states have it."""
+
+
+class CRDChange(NamedTuple):
+    """The change of a CRD."""
+
+    name: str
+    change: Change
+    versions: tuple[VersionChange, ...] = ()
+    fields: tuple[str, ...] = ()
+    """The differing fields of ``spec``, without ``versions``."""
+    lost: tuple[str, ...] = ()
+    """Removed versions that objects may be stored in (``status.storedVersions``)."""
+
+    def format_lines(self) -> Iterator[str]:
+        """Yield lines of text: one for the CRD, then one for each changed part."""
+        yield f"{self.change:<8} {self.name}"
+        for version in self.versions:
+            differs = f": {', '.join(version.fields)}" if version.fields else ""
+            yield f"  version {version.name} {version.change}{differs}"
+        if self.fields:
+            yield f"  spec changed: {', '.join(self.fields)}"
+        if self.lost:
+            yield f"  objects may be stored in {', '.join(self.lost)}, which would be lost"
+
+
+State = Mapping[str, Mapping[str, JSON]]
+"""CRDs by name."""
+
+
+def compare(before: State, after: State) -> list[CRDChange]:
+    """Return the changes between two states, sorted by name; status and metadata are not compared.
+
+    Args:
+        before: For example the CRDs of a server, with their stored versions.
+        after: The desired state.
+    """
+    found = (_compare_crd(name, before.get(name), after.get(name)) for name in sorted({*before, *after}))
+    return [change for change in found if change is not None]
+
+
+def find_lost_versions(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> tuple[str, ...]:
+    """Return the stored versions of a CRD (``status.storedVersions``) that its new state does not have."""
+    stored = as_object(before.get("status")).get("storedVersions")
+    versions = _list_versions(after)
+    return tuple(str(name) for name in (stored if isinstance(stored, list) else ()) if name not in versions)
+
+
+def _compare_crd(name: str, before: Mapping[str, JSON] | None, after: Mapping[str, JSON] | None) -> CRDChange | None:
+    if after is None:
+        return CRDChange(name, "removed")
+    if before is None:
+        return CRDChange(name, "added", tuple(VersionChange(one, "added") for one in _list_versions(after)))
+    versions = tuple(_compare_versions(_list_versions(before), _list_versions(after)))
+    fields = _list_differing_fields(as_object(before.get("spec")), as_object(after.get("spec")), leave_out=(_VERSIONS,))
+    lost = find_lost_versions(before, after)
+    return CRDChange(name, "changed", versions, fields, lost) if versions or fields or lost else None
+
+
+def _compare_versions(
+    before: Mapping[str, Mapping[str, JSON]], after: Mapping[str, Mapping[str, JSON]]
+) -> Iterator[VersionChange]:
+    for name in dict.fromkeys((*before, *after)):
+        if name not in after:
+            yield VersionChange(name, "removed")
+        elif name not in before:
+            yield VersionChange(name, "added")
+        elif fields := _list_differing_fields(before[name], after[name]):
+            yield VersionChange(name, "changed", fields)
+
+
+def _list_versions(crd: Mapping[str, JSON]) -> dict[str, Mapping[str, JSON]]:
+    listed = as_object(crd.get("spec")).get(_VERSIONS)
+    return {str(as_object(one).get("name")): as_object(one) for one in (listed if isinstance(listed, list) else ())}
+
+
+def _list_differing_fields(
+    before: Mapping[str, JSON], after: Mapping[str, JSON], *, leave_out: Sequence[str] = ()
+) -> tuple[str, ...]:
+    names = sorted({*before, *after} - set(leave_out))
+    return tuple(name for name in names if before.get(name) != after.get(name))
+
+
+def compare_releases(before: Tree, after: Tree) -> list[CRDChange]:
+    """Return the changes between two releases, patched for the same imaginary instance.
+
+    Raises:
+        CRDsError: ARCHIVE if a patch cannot be merged.
+    """
+    return compare(render_tree(before), render_tree(after))
+
 
 Result = Literal["created", "configured", "unchanged"]
 
@@ -67,11 +170,13 @@ async def apply(
     done: dict[str, _CRDState] = {}
     try:
         for name in crds:
-            before = await crd_client.find(connection, name)
+            before = await instance_server.find(connection, name)
             # A dry run stores no new CRD that the patches could be sent to.
             tried = render_one(name, crds, patches) if dry_run and before is None else crds[name]
             known = None if before is None else _digest_crd(before)
-            done[name] = _CRDState(known, _digest_crd(await crd_client.apply(connection, name, tried, dry_run=dry_run)))
+            done[name] = _CRDState(
+                known, _digest_crd(await instance_server.apply(connection, name, tried, dry_run=dry_run))
+            )
     except CRDsError as error:
         raise _explain_stop(_APPLYING, error, done, crds) from None
     for patch in patches:
@@ -91,11 +196,11 @@ def summarize(crds: Sequence[Applied]) -> str:
 
 async def _apply_patch(connection: Connection, patch: Patch, written: _CRDState, *, dry_run: bool) -> _CRDState:
     if not dry_run:
-        after = await crd_client.patch(connection, patch, dry_run=False)
+        after = await instance_server.patch(connection, patch, dry_run=False)
         return written._replace(after=_digest_crd(after), patched=True)
     if written.before is None:
         return written._replace(patched=True)
-    tried = _digest_crd(await crd_client.patch(connection, patch, dry_run=True))
+    tried = _digest_crd(await instance_server.patch(connection, patch, dry_run=True))
     # The dry run patches the stored CRD, not the applied one: a change by either step counts.
     return written._replace(after=written.after if tried == written.before else tried, patched=True)
 
@@ -176,7 +281,7 @@ async def _poll(connection: Connection, pending: dict[str, str]) -> None:
 async def _read_conditions(connection: Connection, name: str, pending: dict[str, str]) -> dict[str, JSON] | None:
     """Return the conditions by type; without a response, record the reason in ``pending`` and return None."""
     try:
-        found = await crd_client.find(connection, name)
+        found = await instance_server.find(connection, name)
     except CRDsError as error:
         # A server that restarts answers with various errors.
         pending[name] = str(error).removeprefix(f"{name}: ")
@@ -211,11 +316,13 @@ async def plan(connection: Connection, crds: Mapping[str, JSONObject], patches: 
     it.
 
     Raises:
-        CRDsError: ARCHIVE if a patch cannot be merged; NETWORK, HTTP as `fleethook.engines.crds.apply.crd_client`.
+        CRDsError: ARCHIVE if a patch cannot be merged; NETWORK, HTTP as `fleethook.engines.crds.apply.instance_server`.
     """
     wanted = render_crds(crds, patches)
     groups = {_read_group(crd) for crd in crds.values()}
-    listed = {str(as_object(one.get("metadata")).get("name")): one for one in await crd_client.find_all(connection)}
+    listed = {
+        str(as_object(one.get("metadata")).get("name")): one for one in await instance_server.find_all(connection)
+    }
     before = {
         name: crd
         for name, crd in listed.items()
@@ -226,7 +333,7 @@ async def plan(connection: Connection, crds: Mapping[str, JSONObject], patches: 
         stored = before.get(name)
         # The server refuses to drop a stored version, even in a dry run.
         known = stored is not None and not find_lost_versions(stored, crd)
-        after[name] = await crd_client.apply(connection, name, crd, dry_run=True) if known else crd
+        after[name] = await instance_server.apply(connection, name, crd, dry_run=True) if known else crd
     return compare(before, after)
 
 
@@ -255,12 +362,12 @@ async def check_stored_versions(
 
     Raises:
         StoredVersionsError: The release drops a version that objects may be stored in.
-        CRDsError: ARCHIVE if a patch cannot be merged; NETWORK, HTTP as `fleethook.engines.crds.apply.crd_client`.
+        CRDsError: ARCHIVE if a patch cannot be merged; NETWORK, HTTP as `fleethook.engines.crds.apply.instance_server`.
     """
     lost: dict[str, Sequence[str]] = {}
     check_patches(crds, patches)
     for name in crds:
-        stored = await crd_client.find(connection, name)
+        stored = await instance_server.find(connection, name)
         if stored is not None and (versions := find_lost_versions(stored, render_one(name, crds, patches))):
             lost[name] = versions
     if lost:

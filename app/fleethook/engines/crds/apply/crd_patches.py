@@ -13,8 +13,8 @@ from cryptography import x509
 from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits, YAMLBudget
 from fleethook.engines.crds.archive.crd_content import Tree, name_patched_crd, read_object
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.instance.karmada_release import webhook_name
-from fleethook.model.formats.names import is_dns1123_label
+from fleethook.engines.crds.instance.karmada_instance import webhook_name
+from fleethook.model.formats.labels import is_dns1123_label
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema
 from fleethook.patch.limits import StrategicMergeError

@@ -18,9 +18,9 @@ from typing import Final
 
 from fleethook.engines.crds.archive import tar
 from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits
-from fleethook.engines.crds.archive.crd_content import REQUIRED, Content, Tree
-from fleethook.engines.crds.archive.entry_names import TOP, MisplacedError, Names, advise
-from fleethook.engines.crds.archive.unpacked_tree import FileDigest, Manifest, Written, find_differences, write_tree
+from fleethook.engines.crds.archive.crd_content import Content, Tree
+from fleethook.engines.crds.archive.entry_names import MisplacedError, Names, advise
+from fleethook.engines.crds.archive.unpacked_tree import FileDigest, Manifest, Written, write_tree
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import Directory, read_regular
 
@@ -138,7 +138,7 @@ class OperatorRules:
         return ""
 
 
-__all__ = ["FileDigest", "Manifest", "list_files", "load", "read_tree", "unpack", "verify", "verify_tree"]
+__all__ = ["FileDigest", "Manifest", "list_files", "load", "read_tree", "unpack", "verify"]
 
 Tarball = bytes | Path
 """A tarball in memory, or a regular file."""
@@ -221,15 +221,6 @@ def read_tree(
 def list_files(tarball: bytes, *, limits: ArchiveLimits = LIMITS, normalize_dot: bool = False) -> Manifest:
     """Return the manifest of a tarball that has been verified before: as ``verify``, without parsing the YAML."""
     return _verify_entries(tarball, limits, Names(normalize_dot=normalize_dot), content=None, strict=False)
-
-
-def verify_tree(directory: Directory, manifest: Manifest) -> list[str]:
-    """Return the differences of ``crds/`` in a directory from the manifest, one line each.
-
-    Raises:
-        CRDsError: DISK if a file cannot be read.
-    """
-    return find_differences(directory, manifest.files, top=TOP, required=REQUIRED)
 
 
 def _read_bytes(tarball: Tarball, limits: ArchiveLimits) -> bytes:

@@ -17,7 +17,7 @@ import yaml
 from fleethook.cluster.manifests.yaml_reader import ManifestError, read_values
 from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits, YAMLBudget
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.model.formats.names import is_dns1123_subdomain
+from fleethook.model.formats.labels import is_dns1123_subdomain
 from fleethook.model.json import JSON, JSONObject, as_object
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -7,6 +7,8 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from fleethook.engines.crds.archive.crd_content import REQUIRED
+from fleethook.engines.crds.archive.entry_names import TOP
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import (
     DIRECTORY,
@@ -79,24 +81,17 @@ def write_tree(into: Directory, directories: Collection[str], files: Iterable[Wr
         raise CRDsError(Exit.DISK, f"cannot unpack into {where}: {error.strerror or error}") from error
 
 
-def find_differences(
-    directory: Directory, files: Mapping[str, FileDigest], *, top: str, required: Collection[str] = ()
-) -> list[str]:
-    """Return the differences between ``directory/top`` and the digests, one line each, sorted by path.
-
-    Args:
-        directory: The directory.
-        files: Digests of the required files, by path.
-        top: The only name in the directory that is compared.
-        required: Required directories.
+def verify_tree(directory: Directory, manifest: Manifest, *, required: Collection[str] = REQUIRED) -> list[str]:
+    """Return the differences of ``crds/`` in a directory from the manifest, one line each, sorted by path.
 
     Raises:
         CRDsError: DISK if a file cannot be read.
     """
+    files = manifest.files
     try:
         with open_directory_at(directory) as root:
             missing = [f"{path} is missing" for path in required if not _is_directory(root, path)]
-            found = set(_walk(root, top))
+            found = set(_walk(root, TOP))
             lines = {path: "is missing" for path in files if path not in found}
             lines |= {path: "does not belong there" for path in found if path not in files}
             for path in found & files.keys():

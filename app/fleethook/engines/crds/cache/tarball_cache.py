@@ -19,24 +19,22 @@ import msgspec
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits
 from fleethook.engines.crds.cache.cache_layout import LOCK_SECONDS, Layout, Staged
-from fleethook.engines.crds.cache.entry_directory import (
+from fleethook.engines.crds.cache.entry_state import (
     TARBALL,
     TREE,
-    Record,
-    has_tarball,
-    read_record,
-    replace_record,
-    translate_os_errors,
-    write_record,
-)
-from fleethook.engines.crds.cache.entry_state import (
     Listed,
+    Record,
     State,
     check_entry,
     find_tree_problems,
+    has_tarball,
     measure_size,
+    read_record,
     read_tarball,
+    replace_record,
     select_removable,
+    translate_os_errors,
+    write_record,
 )
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import EXISTING, FILE_MODE, open_at, write_new

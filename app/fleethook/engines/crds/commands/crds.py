@@ -12,8 +12,16 @@ from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.entry_names import describe
 from fleethook.engines.crds.archive.unpacked_tree import Manifest
 from fleethook.engines.crds.commands import crds_options as option
-from fleethook.engines.crds.commands.crds_options import fetch_chosen, open_cache, read_file, select_sources
-from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show, warn
+from fleethook.engines.crds.commands.crds_options import (
+    Output,
+    exit_on_error,
+    fetch_chosen,
+    open_cache,
+    read_file,
+    select_sources,
+    show,
+    warn,
+)
 from fleethook.engines.crds.commands.crds_provenance import (
     ProvenanceOptions,
     document_provenance,

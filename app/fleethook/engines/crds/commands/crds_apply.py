@@ -13,13 +13,13 @@ from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import write_document
 from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
-from fleethook.engines.crds.apply.crd_diff import CRDChange, compare_releases
+from fleethook.engines.crds.apply.crd_apply import CRDChange, compare_releases
 from fleethook.engines.crds.apply.crd_patches import Patch, render_crds
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_content import Content, Tree
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_instances import ApplyOptions, apply_release, apply_to_instances, check_names
-from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show
+from fleethook.engines.crds.commands.crds_options import Output, exit_on_error, show
 from fleethook.engines.crds.commands.crds_release import (
     ReleaseOptions,
     connect,

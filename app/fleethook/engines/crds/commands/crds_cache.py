@@ -7,12 +7,10 @@ from typing import Annotated, Final
 
 from fleethook.cli.command_line import Group
 from fleethook.cli.parameters import Argument, Option
-from fleethook.engines.crds.cache.entry_directory import is_key
-from fleethook.engines.crds.cache.entry_state import Listed
+from fleethook.engines.crds.cache.entry_state import Listed, is_key
 from fleethook.engines.crds.cache.tarball_cache import Cache, Origin
 from fleethook.engines.crds.commands import crds_options as option
-from fleethook.engines.crds.commands.crds_options import open_cache
-from fleethook.engines.crds.commands.crds_output import Output, exit_on_error, show, warn
+from fleethook.engines.crds.commands.crds_options import Output, exit_on_error, open_cache, show, warn
 from fleethook.engines.crds.commands.crds_provenance import (
     ProvenanceOptions,
     document_provenance,

@@ -8,10 +8,10 @@ from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.parameters import Option
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.commands import crds_options as option
-from fleethook.engines.crds.commands.crds_output import exit_on_error
+from fleethook.engines.crds.commands.crds_options import exit_on_error
 from fleethook.engines.crds.controller.controller_options import Options, Reach
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.instance.karmada_release import parse_release
+from fleethook.engines.crds.instance.karmada_instance import parse_release
 
 DATA_DIR: Final = Path("/var/lib/karmada")
 """The data directory of Karmada's operator, which has no flag for it."""

@@ -10,8 +10,7 @@ from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import write, write_error
 from fleethook.engines.crds.apply.crd_patches import Patch, build_values
 from fleethook.engines.crds.archive.crd_content import Tree
-from fleethook.engines.crds.commands.crds_options import read_file
-from fleethook.engines.crds.commands.crds_output import Output
+from fleethook.engines.crds.commands.crds_options import Output, read_file
 from fleethook.engines.crds.commands.crds_release import (
     ReleaseOptions,
     build_instance_patches,
@@ -19,8 +18,8 @@ from fleethook.engines.crds.commands.crds_release import (
     format_changes,
     read_instance_tree,
 )
-from fleethook.engines.crds.controller.lifecycle import is_being_deleted, is_suspended
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.instance.karmada_instance import is_being_deleted, is_suspended
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.operator import KARMADA
 

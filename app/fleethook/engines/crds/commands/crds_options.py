@@ -1,24 +1,63 @@
-"""Options that several commands of ``fleethook crds`` have, and the sources and fetches that they ask for."""
+"""Options, output and exit codes that several commands of ``fleethook crds`` have, and the fetches they ask for."""
 
+import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+from fleethook.cli.exit_codes import raise_at_interrupt
 from fleethook.cli.inputs.manifests import read_objects
-from fleethook.cli.output.terminal import Style, show_download
+from fleethook.cli.output.json_output import write_json
+from fleethook.cli.output.terminal import Style, show_download, write, write_error
 from fleethook.cli.parameters import Argument, Option, read_parameter
 from fleethook.engines.crds.cache.cache_layout import find_data_directory
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.commands.crds_output import Output, warn
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched, fetch
-from fleethook.engines.crds.instance.karmada_release import build_release_url, is_release, parse_release
+from fleethook.engines.crds.instance.karmada_instance import build_release_url, is_release, parse_release
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
-from fleethook.engines.crds.provenance.signer_identity import SOURCE
+from fleethook.engines.crds.provenance.attestation import SOURCE
 from fleethook.engines.crds.tarball_source import Policy, Source, redact
 from fleethook.model.json import JSON
 from fleethook.model.operator import KARMADA, SHA256_FORM
+
+
+class Output(StrEnum):
+    """Output format of a result."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@contextlib.contextmanager
+def exit_on_error(interrupted: str = "the cache is unchanged") -> Iterator[None]:
+    """Print a CRDsError of the block and exit with its code; at Ctrl-C print ``interrupted`` and exit 130."""
+    raise_at_interrupt()
+    try:
+        yield
+    except CRDsError as error:
+        write_error(f"fleethook: {error}")
+        raise SystemExit(error.exit) from None
+    except KeyboardInterrupt:
+        write_error(f"fleethook: interrupted; {interrupted}")
+        raise SystemExit(Exit.INTERRUPTED) from None
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Print warnings to standard error."""
+    for warning in warnings:
+        write_error(f"warning: {warning}")
+
+
+def show(output: Output, lines: Iterable[str], document: Any) -> None:
+    """Print a result to standard output, as lines of text or as JSON."""
+    if output is Output.JSON:
+        write_json(document, indent=None)
+    else:
+        write(*lines)
+
 
 DataDir = Annotated[
     Path | None,

@@ -17,11 +17,17 @@ from fleethook.cli.output.terminal import flush, write
 from fleethook.cli.serve.server import find_port
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
-from fleethook.cluster.leader_election import LeaderElector, LeaseName, LeaseTiming, create_identity
-from fleethook.cluster.leader_metrics import LeaderMetrics, LeaderState
+from fleethook.cluster.leader_election import (
+    LeaderElector,
+    LeaderMetrics,
+    LeaderState,
+    LeaseName,
+    LeaseTiming,
+    create_identity,
+)
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.controller_options import Options
-from fleethook.engines.crds.controller.fetch_metrics import FetchMetrics
+from fleethook.engines.crds.controller.fetcher import FetchMetrics
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.lifetime import run_in_background

@@ -8,10 +8,8 @@ from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import check_sha256
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import read_regular
-from fleethook.engines.crds.provenance.attestation import MAX_BYTES, parse_attestation
-from fleethook.engines.crds.provenance.provenance_checks import Provenance, verify_attestation
-from fleethook.engines.crds.provenance.signer_identity import BUILDER, SOURCE, Expected
-from fleethook.engines.crds.provenance.trust_root import read_trust_root
+from fleethook.engines.crds.provenance.attestation import BUILDER, MAX_BYTES, SOURCE, Expected, parse_attestation
+from fleethook.engines.crds.provenance.provenance_checks import Provenance, read_trust_root, verify_attestation
 
 
 class ProvenanceOptions(NamedTuple):

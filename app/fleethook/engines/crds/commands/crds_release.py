@@ -9,7 +9,7 @@ from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.cli.inputs.manifests import read_objects
 from fleethook.cli.output.terminal import Style
 from fleethook.cli.parameters import Option
-from fleethook.engines.crds.apply.crd_diff import CRDChange
+from fleethook.engines.crds.apply.crd_apply import CRDChange
 from fleethook.engines.crds.apply.crd_patches import Patch, build_patches, build_values, find_foreign_webhooks
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_content import Tree
@@ -21,8 +21,8 @@ from fleethook.engines.crds.commands.crds_options import (
     open_cache,
     read_file,
     select_sources,
+    warn,
 )
-from fleethook.engines.crds.commands.crds_output import warn
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
 from fleethook.model.json import JSONObject, as_object

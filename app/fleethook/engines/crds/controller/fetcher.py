@@ -1,4 +1,4 @@
-"""Fetches the tarballs of instances into the cache, on threads, for the controller.
+"""Fetches the tarballs of instances into the cache, on threads, for the controller, with metrics of both.
 
 Concurrent callers share a fetch, as in Go's golang.org/x/sync/singleflight. The threads are daemon threads. The end of
 the process would wait for those of the loop's executor, and need not: an entry of the cache is complete at any moment.
@@ -12,13 +12,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, Final, Generic, TypeVar
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.crds.apply.crd_client import read_namespaced
+from fleethook.engines.crds.apply.instance_server import read_namespaced
 from fleethook.engines.crds.archive.unpacked_tree import Manifest
+from fleethook.engines.crds.cache.entry_state import measure_size
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.controller_options import Options
-from fleethook.engines.crds.controller.fetch_metrics import FetchMetrics
 from fleethook.engines.crds.controller.origins import Namespace, build_downloader
 from fleethook.engines.crds.controller.verifier import Load, Verifier
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
@@ -28,6 +30,60 @@ from fleethook.engines.crds.instance.source_selection import SelectedSource
 from fleethook.fairness.slots import Limits, Slots
 from fleethook.model.json import JSONObject
 from fleethook.tracing.spans import StartRoot, enter_span
+
+_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+
+
+class FetchMetrics:
+    """Metrics of fetches and of the cache."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Register the metrics."""
+        self._fetches: Final = Counter(
+            "fleethook_crds_fetches",
+            "Fetches of CRD tarballs, by result: downloaded, revalidated, cached, adopted, stale, or kind of error.",
+            ["result"],
+            registry=registry,
+        )
+        self._bytes: Final = Counter(
+            "fleethook_crds_downloaded_bytes", "Bytes of downloaded tarballs.", registry=registry
+        )
+        self._seconds: Final = Histogram(
+            "fleethook_crds_fetch_duration_seconds",
+            "Duration of a fetch, including the wait for locks.",
+            ["result"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._waited: Final = Histogram(
+            "fleethook_crds_lock_wait_seconds",
+            "Duration of a fetch's wait for another process that downloads the same entry.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._entries: Final = Gauge("fleethook_crds_cache_entries", "Number of cache entries.", registry=registry)
+        self._disk: Final = Gauge("fleethook_crds_cache_bytes", "Bytes of cache entries on disk.", registry=registry)
+
+    def fetched(self, fetched: Fetched) -> None:
+        """Count a successful fetch."""
+        self._fetches.labels(fetched.result).inc()
+        self._seconds.labels(fetched.result).observe(fetched.seconds)
+        self._waited.observe(fetched.waited)
+        if fetched.result == "downloaded":
+            self._bytes.inc(fetched.size)
+
+    def failed(self, error: CRDsError, seconds: float) -> None:
+        """Count a failed fetch."""
+        result = error.exit.name.lower()
+        self._fetches.labels(result).inc()
+        self._seconds.labels(result).observe(seconds)
+
+    def measure(self, cache: Cache) -> None:
+        """Measure the number and size of the cache's entries; raises CRDsError DISK."""
+        sizes = list(map(measure_size, map(cache.path, cache.keys())))
+        self._entries.set(len(sizes))
+        self._disk.set(sum(sizes))
+
 
 T = TypeVar("T")
 R = TypeVar("R")

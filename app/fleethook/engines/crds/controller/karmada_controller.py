@@ -18,17 +18,15 @@ from typing import Final, NamedTuple, NoReturn
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.conditions import Condition, find_condition, read_condition
 from fleethook.cluster.connection import MERGE_PATCH, Connection
-from fleethook.cluster.events import Recorder, Reference
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import KARMADAS
+from fleethook.cluster.object_reports import Condition, Recorder, Reference, find_condition, read_condition
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.applier import Applier
 from fleethook.engines.crds.controller.controller_options import Options
-from fleethook.engines.crds.controller.fetch_metrics import FetchMetrics
-from fleethook.engines.crds.controller.fetcher import Fetcher, SharedCall
+from fleethook.engines.crds.controller.fetcher import Fetcher, FetchMetrics, SharedCall
 from fleethook.engines.crds.controller.instance_outcomes import (
     PREPARED,
     READY,
@@ -45,7 +43,9 @@ from fleethook.engines.crds.controller.instance_outcomes import (
     report_prepared,
     status_patch,
 )
-from fleethook.engines.crds.controller.lifecycle import (
+from fleethook.engines.crds.controller.verifier import Verifier
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.instance.karmada_instance import (
     build_ownership_patch,
     build_release_patch,
     cascades_deletion,
@@ -54,8 +54,6 @@ from fleethook.engines.crds.controller.lifecycle import (
     is_suspended,
     needs_reconcile,
 )
-from fleethook.engines.crds.controller.verifier import Verifier
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import select_source
 from fleethook.engines.crds.tarball_source import redact
 from fleethook.fairness.slots import Limits

@@ -16,7 +16,7 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.attempt_errors import AttemptError
 from fleethook.engines.crds.download.cancellation import Cancellation
 from fleethook.engines.crds.download.download import Downloaded, Progress, Validators, download
-from fleethook.engines.crds.download.partial_file import Partial
+from fleethook.engines.crds.download.transfer import Partial
 from fleethook.engines.crds.fetch import Downloader
 from fleethook.engines.crds.instance.source_selection import SelectedSource
 from fleethook.engines.crds.tarball_source import Credentials, Source

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.instance.karmada_release import build_release_url, parse_release, read_instance_release
+from fleethook.engines.crds.instance.karmada_instance import build_release_url, parse_release, read_instance_release
 from fleethook.engines.crds.instance.tarball_validation import (
     aggregate_problems,
     find_problems,

@@ -1,7 +1,13 @@
-"""Verifies an attestation offline: signature, certificate, signer and statement; reports which parts are verified."""
+"""Verifies an attestation offline against a trust root: signature, certificate, signer and statement.
 
+The result reports which parts are verified. A trust root is a file of Fulcio's certificates, or a Sigstore
+``trusted_root.json`` with the keys of logs.
+"""
+
+import importlib
 import re
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 from cryptography import x509
@@ -12,10 +18,85 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.verification import Criticality, ExtensionPolicy, PolicyBuilder, Store, VerificationError
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.provenance.attestation import Attestation, Form
-from fleethook.engines.crds.provenance.signer_identity import Expected, Identity, check_identity, read_identity
-from fleethook.engines.crds.provenance.trust_root import TrustRoot
+from fleethook.engines.crds.provenance.attestation import (
+    Attestation,
+    Expected,
+    Form,
+    Identity,
+    check_identity,
+    read_identity,
+)
 from fleethook.model.operator import SHA256_FORM
+
+
+class Logged(NamedTuple):
+    """The parts of a bundle that were verified together with its entry in the transparency log."""
+
+    payload_type: str
+    payload: bytes
+    certificate: x509.Certificate
+
+
+class Logs(Protocol):
+    """The keys of the certificate transparency log and of the transparency log."""
+
+    def verify_issued(self, certificate: x509.Certificate, issuers: list[x509.Certificate]) -> None:
+        """Verify that the certificate transparency log has promised to list a certificate.
+
+        Args:
+            certificate: The certificate, with the signed timestamp of the log.
+            issuers: Issuers of the certificate, nearest first.
+
+        Raises:
+            CRDsError: INTEGRITY.
+        """
+
+    def verify_bundle(self, text: bytes) -> Logged:
+        """Verify a Sigstore bundle: signature, certificate, inclusion in the log, and the time of signing.
+
+        Raises:
+            CRDsError: INTEGRITY.
+        """
+
+
+class TrustRoot(NamedTuple):
+    """Authorities, and the keys of logs if the file has them."""
+
+    authorities: tuple[x509.Certificate, ...]
+    logs: Logs | None
+
+
+def read_trust_root(path: Path, data: bytes) -> TrustRoot:
+    """Return the trust root in a file.
+
+    Args:
+        path: Path of the file, for messages and for the library that reads ``trusted_root.json``.
+        data: Content of the file; PEM has authorities only.
+
+    Raises:
+        CRDsError: USAGE if it is neither, or if the library for ``trusted_root.json`` is missing.
+    """
+    if data.lstrip().startswith(b"{"):
+        return _read_trusted_root(path)
+    try:
+        return TrustRoot(tuple(x509.load_pem_x509_certificates(data)), None)
+    except (ValueError, x509.InvalidVersion) as error:
+        text = f"--trust-root {path}: neither PEM certificates nor a Sigstore trusted_root.json: {error}"
+        raise CRDsError(Exit.USAGE, text) from None
+
+
+def _read_trusted_root(path: Path) -> TrustRoot:
+    try:
+        library = importlib.import_module("fleethook.engines.crds.provenance.sigstore_logs")
+    except ImportError as error:
+        text = (
+            f"--trust-root {path}: a trusted_root.json takes the package sigstore ({error}): install "
+            "fleethook[provenance], or give the certificates of Fulcio as PEM, which leaves the logs unverified"
+        )
+        raise CRDsError(Exit.USAGE, text) from None
+    authorities, logs = library.read_trusted_root(path)
+    return TrustRoot(authorities, logs)
+
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 PREDICATE_TYPE: Final = "https://slsa.dev/provenance/v0.2"

@@ -17,7 +17,7 @@ from sigstore.models import Bundle, TrustedRoot
 from sigstore.verify import Verifier
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.provenance.trust_root import Logged
+from fleethook.engines.crds.provenance.provenance_checks import Logged
 
 # Its messages repeat parts of the file, without a limit of length.
 logging.getLogger("sigstore").setLevel(logging.CRITICAL)
@@ -58,7 +58,7 @@ def read_trusted_root(path: Path) -> tuple[tuple[x509.Certificate, ...], Sigstor
 
 
 class _AnyIdentity:
-    """A policy of sigstore-python's that leaves identities to `fleethook.engines.crds.provenance.signer_identity`."""
+    """A policy of sigstore-python's that leaves identities to `fleethook.engines.crds.provenance.attestation`."""
 
     def verify(self, cert: x509.Certificate) -> None:
         """Accept all: the caller compares the identity, for both forms in the same way."""

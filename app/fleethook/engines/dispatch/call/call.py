@@ -19,7 +19,7 @@ from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.match.attributes import Attributes
-from fleethook.model.formats.names import is_dns1123_subdomain, label_key_problem
+from fleethook.model.formats.labels import is_dns1123_subdomain, label_key_problem
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.outbound.call_errors import CallError, NotCalledError, OverloadedError

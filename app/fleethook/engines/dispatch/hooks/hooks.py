@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
 from fleethook.engines.dispatch.match.match_conditions import Condition
+from fleethook.model.formats.labels import Selects, compile_selector, validate_selector
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.selectors import Selects, compile_selector, validate_selector
 from fleethook.outbound.endpoint import Endpoint
 
 GROUP: Final = "admissionregistration.k8s.io"

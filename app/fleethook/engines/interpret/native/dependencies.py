@@ -7,7 +7,7 @@ from typing import Final
 
 from fleethook.engines.interpret.native import pod_templates
 from fleethook.interpret.typed_members import InterpretError, objects, text
-from fleethook.model.formats.names import label_value_problem
+from fleethook.model.formats.labels import label_value_problem
 from fleethook.model.json import JSONObject
 
 

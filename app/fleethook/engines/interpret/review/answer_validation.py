@@ -11,10 +11,10 @@ import msgspec
 
 from fleethook.interpret.question import Answer, Question
 from fleethook.interpret.typed_members import InterpretError, json_type
+from fleethook.model.formats.labels import validate_selector
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import PATCHING, Operation
-from fleethook.model.selectors import validate_selector
 
 Check = Callable[[JSON], str]
 """Returns the path below the value and the problem, ``""`` if there is none."""

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import StoreView
-from fleethook.cluster.store.source_state import StaleError
+from fleethook.cluster.store.store import StaleError
 from fleethook.engines.overrider.admission.workload_admission import (
     KINDS,
     UNKNOWN_CHANGE,

@@ -22,7 +22,7 @@ from fleethook.engines.overrider.rollout.guard import OFF, GuardLimits, guard_ed
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.validation import check_overrider_in_slices, pools_to_check
 from fleethook.engines.overrider.subject.binding import overriders_of
-from fleethook.engines.overrider.subject.pools import NodePools
+from fleethook.engines.overrider.subject.subject_parts import NodePools
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause
 from fleethook.model.gvk import GroupKind

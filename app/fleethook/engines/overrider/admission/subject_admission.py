@@ -10,7 +10,7 @@ from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.pool_rules import SubjectPools
 from fleethook.engines.overrider.rules.validation import check_fit, check_rules, pools_to_check
 from fleethook.engines.overrider.subject.binding import overriders_of
-from fleethook.engines.overrider.subject.pools import NodePools
+from fleethook.engines.overrider.subject.subject_parts import NodePools
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause
 from fleethook.model.gvk import GroupKind

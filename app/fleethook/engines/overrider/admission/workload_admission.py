@@ -16,7 +16,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.policies.probe import is_probe
 from fleethook.engines.overrider.render.delta import MISSING, Leaf, address_of, leaves, value_at
 from fleethook.engines.overrider.render.member_differences import ABSENT, find_differences, find_value, is_empty
-from fleethook.engines.overrider.render.overlay import covers
+from fleethook.engines.overrider.render.overlay import PULL_POLICIES, covers, find_pull_policy
 from fleethook.engines.overrider.render.render import (
     NEVER_RENDERED,
     NOTHING_TO_RENDER,
@@ -26,7 +26,6 @@ from fleethook.engines.overrider.render.render import (
     render_selected,
     select_plan_in_slices,
 )
-from fleethook.engines.overrider.render.settle import PULL_POLICIES, find_pull_policy
 from fleethook.engines.overrider.render.undo import RESERVED_PREFIX, Memory, remembered
 from fleethook.engines.overrider.schema.defaults import find_default
 from fleethook.engines.overrider.subject.binding import Owner, find_owner

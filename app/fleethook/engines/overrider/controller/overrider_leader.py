@@ -5,7 +5,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from fleethook.cluster.leader_metrics import ControllerCounts, ControllerMetrics
+from fleethook.cluster.leader_election import ControllerCounts, ControllerMetrics
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
 from fleethook.engines.overrider.controller.openyurt_conflicts import OpenYurtConflicts
 from fleethook.engines.overrider.controller.selection import runs_selection, write_selection
@@ -91,9 +91,11 @@ class OverriderLeader:
 
     def _make_policy_keeper(self, leadership: Leadership, changed: asyncio.Event) -> "PolicyKeeper":
         # Imported here for the same reason.
-        from fleethook.engines.overrider.policies.policy_client import PolicyClient  # noqa: PLC0415
+        from fleethook.engines.overrider.policies.policy_client import (  # noqa: PLC0415 - as above
+            PolicyClient,
+            PolicyWatch,
+        )
         from fleethook.engines.overrider.policies.policy_keeper import PolicyKeeper  # noqa: PLC0415
-        from fleethook.engines.overrider.policies.policy_watch import PolicyWatch  # noqa: PLC0415
 
         settings, cluster = self._settings, self._context.cluster
         assert cluster is not None

@@ -31,12 +31,13 @@ from fleethook.engines.overrider.rules.overrider_rules import check_overrider
 from fleethook.engines.overrider.rules.subject_rules import check_subject
 from fleethook.engines.overrider.schema.go_structs import Kind
 from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
-from fleethook.engines.overrider.subject.pools import pools_of_subject, topology
 from fleethook.engines.overrider.subject.subject_parts import (
     TEMPLATES,
     SetSelections,
     is_v1beta1,
+    pools_of_subject,
     templates_of,
+    topology,
     workload_kinds,
 )
 from fleethook.engines.overrider.template.pool_template import SubjectError

@@ -11,19 +11,22 @@ from typing import NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.convert.losses import Loss, find_losses, unset_operation, unset_removals
-from fleethook.engines.overrider.convert.operations import (
+from fleethook.engines.overrider.convert.states import PoolSource, State, as_v1beta1, base_of, states_of
+from fleethook.engines.overrider.convert.subject_conversion import bare_document, with_tweaks
+from fleethook.engines.overrider.convert.workload_diff import (
+    Loss,
     Operation,
     applies,
     as_patch,
     fill_pool,
+    find_losses,
     find_operations,
     own_maps,
+    unset_operation,
+    unset_removals,
     with_own_maps,
     with_tokens,
 )
-from fleethook.engines.overrider.convert.states import PoolSource, State, as_v1beta1, base_of, states_of
-from fleethook.engines.overrider.convert.subject_conversion import bare_document, with_tweaks
 from fleethook.engines.overrider.entries.entry_selection import PoolSelector
 from fleethook.engines.overrider.entries.items import container_names
 from fleethook.engines.overrider.entries.value_marks import POOL_MARK

@@ -6,10 +6,10 @@ from typing import Final, Literal, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.cluster.store.store import key_of
-from fleethook.engines.overrider.convert.losses import MISSING, Loss, find_losses
 from fleethook.engines.overrider.convert.pool_conversion import Part, PoolConversion, step_of, workload_of
 from fleethook.engines.overrider.convert.states import PoolSource, is_confined, names_other_pool
 from fleethook.engines.overrider.convert.subject_conversion import Trial, find_refusal
+from fleethook.engines.overrider.convert.workload_diff import MISSING, Loss, find_losses
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, PoolSelector
 from fleethook.engines.overrider.rules.pool_rules import knows_node_pools
 from fleethook.engines.overrider.schema.go_structs import Kind

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.convert.losses import without_zeros
-from fleethook.engines.overrider.convert.operations import WrittenPatch, replace_text
+from fleethook.engines.overrider.convert.workload_diff import WrittenPatch, replace_text, without_zeros
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.entries.entry_steps import RenderError, Step, compile_steps
 from fleethook.engines.overrider.entries.value_marks import POOL_MARK

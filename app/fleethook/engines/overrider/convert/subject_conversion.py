@@ -8,7 +8,7 @@ from two entries.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.convert.losses import without_zeros
+from fleethook.engines.overrider.convert.workload_diff import without_zeros
 from fleethook.engines.overrider.entries.items import CONTAINER_LISTS
 from fleethook.engines.overrider.schema.go_structs import Kind
 from fleethook.engines.overrider.subject.subject_parts import TEMPLATES, templates_of

@@ -25,7 +25,7 @@ from fleethook.engines.overrider.entries.value_marks import (
     number_mark,
     text_mark,
 )
-from fleethook.model.formats.names import label_value_problem
+from fleethook.model.formats.labels import label_value_problem
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN
 

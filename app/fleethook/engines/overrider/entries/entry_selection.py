@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from fleethook.model.formats.labels import Selects, compile_selector
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.selectors import Selects, compile_selector
 
 EVERY_POOL: Final = "*"
 EXCLUDE: Final = "-"

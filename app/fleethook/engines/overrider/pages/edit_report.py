@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, read_values
 from fleethook.cluster.store import Index, ObjectKey, StoreView, key_of
-from fleethook.cluster.store.applied_manifest import LAST_APPLIED, apply_manifest
 from fleethook.cluster.store.store import Stored
 from fleethook.console.yaml_paths import dump_yaml
 from fleethook.engines.overrider.entries.entry_steps import RenderError
@@ -36,6 +35,7 @@ from fleethook.model.json import JSONObject
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
 from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
 from fleethook.patch import StrategicMergeError
+from fleethook.patch.three_way_merge import LAST_APPLIED, apply_manifest
 from fleethook.work.slices import Sliced
 
 # An apiserver accepts objects of at most 1.5 MiB (etcd's limit), and decoding 1 MiB of YAML takes a second.

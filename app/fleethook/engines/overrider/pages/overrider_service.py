@@ -31,13 +31,17 @@ from fleethook.engines.overrider.pages.fleet_scan import (
     FleetScan,
     ManifestWorkloads,
 )
-from fleethook.engines.overrider.pages.matrix import Query, Selection, States, count_states, select
-from fleethook.engines.overrider.pages.pool_diff import (
+from fleethook.engines.overrider.pages.matrix import (
     CONTEXT,
     EVERY_LINE,
     PoolDiff,
+    Query,
+    Selection,
+    States,
     compare_with_template,
+    count_states,
     prepare_diff,
+    select,
 )
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject

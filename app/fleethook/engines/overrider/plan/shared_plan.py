@@ -26,7 +26,7 @@ from fleethook.engines.overrider.plan.plan import Plan, digest_text
 from fleethook.engines.overrider.render.delta import leaves
 from fleethook.engines.overrider.render.fast_path import PrecompiledPatch
 from fleethook.engines.overrider.render.undo import Memory, hash_text
-from fleethook.model.formats.names import MAX_LABEL, MAX_SUBDOMAIN
+from fleethook.model.formats.labels import MAX_LABEL, MAX_SUBDOMAIN
 from fleethook.model.json import JSON, as_object
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.work.slices import Sliced

@@ -16,7 +16,6 @@ from fleethook.engines.overrider.entries.value_marks import POOL_MARK, PoolValue
 from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, compile_steps_in_slices
 from fleethook.engines.overrider.plan.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names, share_plan
 from fleethook.engines.overrider.rules.value_shapes import replicas_problem
-from fleethook.engines.overrider.subject.pools import topology
 from fleethook.engines.overrider.subject.subject_parts import (
     SetSelections,
     depends_on_node_pools,
@@ -24,6 +23,7 @@ from fleethook.engines.overrider.subject.subject_parts import (
     is_v1beta1,
     same_input,
     templates_of,
+    topology,
     tweaks_of,
 )
 from fleethook.engines.overrider.template.pool_template import (

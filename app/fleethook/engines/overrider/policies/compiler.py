@@ -13,7 +13,6 @@ from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan, SharedPlan
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
 from fleethook.engines.overrider.policies.cel_expressions import Unsupported
-from fleethook.engines.overrider.policies.compilation import Compilation, Refusal
 from fleethook.engines.overrider.policies.documents import (
     FailurePolicy,
     Target,
@@ -23,10 +22,10 @@ from fleethook.engines.overrider.policies.documents import (
     seal,
 )
 from fleethook.engines.overrider.policies.form import Form, compile_form
+from fleethook.engines.overrider.policies.mode import Compilation, Refusal
 from fleethook.engines.overrider.render.delta import leaves
 from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
-from fleethook.engines.overrider.subject.pools import pools_of_subject
-from fleethook.engines.overrider.subject.subject_parts import is_v1beta1, workload_kinds
+from fleethook.engines.overrider.subject.subject_parts import is_v1beta1, pools_of_subject, workload_kinds
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object

@@ -19,13 +19,13 @@ from fleethook.engines.overrider.policies.cel_expressions import (
     patch,
     quote,
 )
-from fleethook.engines.overrider.policies.compilation import (
+from fleethook.engines.overrider.policies.form import OLD_EXPRESSION, Form
+from fleethook.engines.overrider.policies.mode import (
     COMPILED_LABEL,
     DIGEST_ANNOTATION,
     OVERRIDER_ANNOTATION,
     PLACES_ANNOTATION,
 )
-from fleethook.engines.overrider.policies.form import OLD_EXPRESSION, Form
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import POOL_NAME_LABEL, RENDERED_ANNOTATION, SUBJECT_KINDS
 

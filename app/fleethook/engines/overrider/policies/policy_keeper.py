@@ -10,16 +10,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.conditions import Condition
+from fleethook.cluster.object_reports import Condition
 from fleethook.cluster.registration.match_conditions import Announcement, SubjectName
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.subject_state import SubjectState
-from fleethook.engines.overrider.policies.compilation import Compilation
 from fleethook.engines.overrider.policies.compiler import compile_overrider
 from fleethook.engines.overrider.policies.documents import count_places
 from fleethook.engines.overrider.policies.mode import (
     MODE_ANNOTATION,
     Budget,
+    Compilation,
     Decision,
     Mode,
     decide,
@@ -27,8 +27,7 @@ from fleethook.engines.overrider.policies.mode import (
     read_mode,
     refuse_for_want_of_room,
 )
-from fleethook.engines.overrider.policies.policy_client import PolicyClient, path_of
-from fleethook.engines.overrider.policies.policy_watch import POLICIES, PolicyWatch, Version
+from fleethook.engines.overrider.policies.policy_client import POLICIES, PolicyClient, PolicyWatch, Version, path_of
 from fleethook.engines.overrider.policies.probe import Probe, build_probes
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.bound_subjects import announced_edits

@@ -10,8 +10,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.plan.subject_plans import NotCompiledError
 from fleethook.engines.overrider.render.delta import apply_delta, foreign_container
-from fleethook.engines.overrider.render.overlay import overlay
-from fleethook.engines.overrider.render.settle import settle
+from fleethook.engines.overrider.render.overlay import overlay, settle
 from fleethook.engines.overrider.render.undo import (
     Memory,
     as_annotation,

@@ -20,8 +20,7 @@ from fleethook.engines.overrider.rules.finding import Finding, Level
 from fleethook.engines.overrider.rules.pool_rules import check_tweak_pools, knows_node_pools, selects_node_pools
 from fleethook.engines.overrider.rules.subject_rules import check_subject, check_workloads
 from fleethook.engines.overrider.rules.validation import check_overrider, check_overrider_in_slices
-from fleethook.engines.overrider.subject.pools import listed_pools
-from fleethook.engines.overrider.subject.subject_parts import is_v1beta1
+from fleethook.engines.overrider.subject.subject_parts import is_v1beta1, listed_pools
 from fleethook.model.formats.text import nearest
 from fleethook.model.gvk import parse_api_version
 from fleethook.model.json import JSONObject

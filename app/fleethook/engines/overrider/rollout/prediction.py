@@ -20,17 +20,20 @@ from fleethook.engines.overrider.rollout.effect import (
     EFFECTS,
     Effect,
     EffectName,
+    OwnerEdit,
     classify,
     find_changes,
+    is_written,
+    owns_by_label,
     replicas_of,
     subtract,
+    write,
 )
-from fleethook.engines.overrider.rollout.owner_write import OwnerEdit, is_written, owns_by_label, write
 from fleethook.engines.overrider.subject.binding import Owner, find_owner, overriders_of, subject_of
-from fleethook.engines.overrider.subject.pools import pools_of_subject
 from fleethook.engines.overrider.subject.subject_parts import (
     depends_on_node_pools,
     is_v1beta1,
+    pools_of_subject,
     same_input,
     workload_kinds,
 )

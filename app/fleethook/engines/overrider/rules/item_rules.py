@@ -21,8 +21,8 @@ from fleethook.engines.overrider.rules.value_shapes import (
     replicas_problem,
     text,
 )
-from fleethook.engines.overrider.schema.violations import load_choices
-from fleethook.model.formats.names import label_key_problem, label_value_problem
+from fleethook.engines.overrider.schema.check import load_choices
+from fleethook.model.formats.labels import label_key_problem, label_value_problem
 from fleethook.model.json import JSON, as_object
 from fleethook.model.openyurt import NODEPOOL_TOKEN
 

@@ -25,11 +25,11 @@ from fleethook.engines.overrider.rules.value_shapes import (
     quote_advice,
     type_name,
 )
+from fleethook.model.formats.labels import validate_selector
 from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, count_values
 from fleethook.model.openyurt import GROUP, SUBJECT_KINDS, SUBJECT_VERSIONS, VERSION, VERSION_V1BETA1
-from fleethook.model.selectors import validate_selector
 
 # Checking the name of a node pool takes some 0.5 µs, an item or a patch 30 µs.
 _NAMES_PER_UNIT: Final = 60

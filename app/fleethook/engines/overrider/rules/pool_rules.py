@@ -9,14 +9,19 @@ from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.controller.owner_controller import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, selects_any, uses_labels
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.subject.pools import NodePoolView, pools_of_subject
-from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools, is_v1beta1, tweaks_of
+from fleethook.engines.overrider.subject.subject_parts import (
+    NodePoolView,
+    depends_on_node_pools,
+    is_v1beta1,
+    pools_of_subject,
+    tweaks_of,
+)
 from fleethook.engines.overrider.subject.unreached_workloads import absent_pools, describe_lack_of_pools, list_names
+from fleethook.model.formats.labels import validate_selector
 from fleethook.model.formats.text import nearest, suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON
-from fleethook.model.selectors import validate_selector
 from fleethook.work.slices import Pauses, Sliced
 
 # Comparing two names takes some 15 µs, so all suggestions together take 75 ms, in slices.

@@ -31,10 +31,10 @@ from fleethook.engines.overrider.subject.subject_parts import (
 )
 from fleethook.engines.overrider.template.app_set_v1beta1 import apply_tweaks
 from fleethook.engines.overrider.template.pool_template import PoolSettings, SubjectError, members_of
+from fleethook.model.formats.labels import validate_selector
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values, enumerate_objects
 from fleethook.model.openyurt import TWEAK_POOL_TOKEN, YURT_APP_SET
-from fleethook.model.selectors import validate_selector
 
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _APP_SET: Final = ("selector", "workloadTemplate", "topology", "revisionHistoryLimit")

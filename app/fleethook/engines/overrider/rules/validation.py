@@ -18,7 +18,7 @@ from fleethook.engines.overrider.rules.pool_rules import (
 )
 from fleethook.engines.overrider.rules.subject_rules import check_template
 from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
-from fleethook.engines.overrider.subject.pools import NodePoolView
+from fleethook.engines.overrider.subject.subject_parts import NodePoolView
 from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

@@ -1,5 +1,12 @@
-"""Checks a rendered Deployment or StatefulSet against Kubernetes' OpenAPI schema, like kube-apiserver."""
+"""Checks a rendered workload as kube-apiserver does: the OpenAPI schema, and rules about several members.
 
+The rules are choices, duplicates, `STRUCT_RULES` and `POD_RULES`. Sources: Kubernetes v1.36, pkg/apis/core/validation
+and pkg/apis/apps/validation. tests/conformance/workload_rules.yaml has a workload for each choice, with the answer of
+kube-apiserver. Lists other than those here may repeat a merge key: ``env``, ``ports`` (except names), ``hostAliases``
+and ``imagePullSecrets``.
+"""
+
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import chain, islice
@@ -11,18 +18,210 @@ from jsonschema_rs import Draft4Validator, ValidationError
 from fleethook.engines.overrider.entries.value_marks import as_sample
 from fleethook.engines.overrider.schema.findings import (
     Finding,
+    Violation,
     describe_enum,
     describe_type,
     describe_unknown,
     shown_value,
 )
-from fleethook.engines.overrider.schema.formats import FORMATS
 from fleethook.engines.overrider.schema.go_structs import Kind, load_structs, root_name, struct_name
-from fleethook.engines.overrider.schema.json_schema import MAX_MODE, json_schema, load_openapi
+from fleethook.engines.overrider.schema.json_schema import FORMATS, MAX_MODE, json_schema, load_openapi
 from fleethook.engines.overrider.schema.normalize import decode_workload
-from fleethook.engines.overrider.schema.violations import find_duplicates, find_violations
-from fleethook.model.json import JSON, JSONObject
+from fleethook.engines.overrider.schema.pod_rules import POD_RULES
+from fleethook.engines.overrider.schema.struct_rules import STRUCT_RULES, Rule
+from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.patch import format_pointer
+
+
+class Choice(NamedTuple):
+    """The members of a struct that exclude each other."""
+
+    members: frozenset[str]
+    needed: bool
+    """Whether kube-apiserver refuses a struct without any of them."""
+
+
+class Discriminated(NamedTuple):
+    """A member that is allowed only with certain values of another one, such as ``type``."""
+
+    discriminator: str
+    member: str
+    values: frozenset[str]
+    """The values of the discriminator that allow the member."""
+    needed: bool
+    """Whether these values need the member."""
+
+
+_KEYED_SOURCES: Final = frozenset({"configMapKeyRef", "fieldRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef"})
+_CHOICES: Final[Mapping[str, Choice]] = {
+    "core.v1.DownwardAPIVolumeFile": Choice(frozenset({"fieldRef", "resourceFieldRef"}), needed=True),
+    "core.v1.EnvFromSource": Choice(frozenset({"configMapRef", "secretRef"}), needed=True),
+    "core.v1.EnvVar": Choice(frozenset({"value", "valueFrom"}), needed=False),
+    "core.v1.EnvVarSource": Choice(_KEYED_SOURCES, needed=True),
+    "core.v1.LifecycleHandler": Choice(frozenset({"exec", "httpGet", "sleep", "tcpSocket"}), needed=True),
+    "core.v1.PodResourceClaim": Choice(frozenset({"resourceClaimName", "resourceClaimTemplateName"}), needed=True),
+    "core.v1.Probe": Choice(frozenset({"exec", "grpc", "httpGet", "tcpSocket"}), needed=True),
+    "core.v1.VolumeMount": Choice(frozenset({"subPath", "subPathExpr"}), needed=False),
+}
+_LOCALHOST: Final = Discriminated("type", "localhostProfile", frozenset({"Localhost"}), needed=True)
+_ROLLING: Final = Discriminated("type", "rollingUpdate", frozenset({"RollingUpdate", ""}), needed=False)
+DISCRIMINATED: Final[Mapping[str, Discriminated]] = {
+    "apps.v1.DeploymentStrategy": _ROLLING,
+    "apps.v1.StatefulSetUpdateStrategy": _ROLLING,
+    "core.v1.AppArmorProfile": _LOCALHOST,
+    "core.v1.SeccompProfile": _LOCALHOST,
+}
+
+
+@cache
+def load_choices() -> Mapping[str, Choice]:
+    """Return the choices by the names of their structs; each struct has one at most."""
+    structs = load_structs()
+    sources = frozenset(structs["core.v1.Volume"]) - {"name"}
+    projections = frozenset(structs["core.v1.VolumeProjection"])
+    return {
+        **_CHOICES,
+        "core.v1.Volume": Choice(sources, needed=False),
+        "core.v1.VolumeProjection": Choice(projections, needed=False),
+    }
+
+
+def find_conflicts(choice: Choice, node: JSONObject) -> Iterator[Violation]:
+    """Yield the violation of a choice.
+
+    Args:
+        choice: The choice of the struct.
+        node: The struct, without members that are empty.
+    """
+    given = [name for name in node if name in choice.members]
+    if len(given) > 1:
+        advice = "remove one of them" if len(given) == 2 else f"keep one of {', '.join(given)}"
+        yield Violation((given[1],), f"may not be set together with {given[0]}: {advice}")
+    elif choice.needed and not given:
+        yield Violation((), f"must have one of {', '.join(sorted(choice.members))}")
+
+
+def find_disallowed(rule: Discriminated, node: JSONObject) -> Iterator[Violation]:
+    """Yield the violation of a rule about a discriminator.
+
+    Args:
+        rule: The rule of the struct.
+        node: The struct, without members that are empty.
+    """
+    value, wanted = node.get(rule.discriminator, ""), " or ".join(sorted(rule.values - {""}))
+    if rule.member in node and value not in rule.values:
+        yield Violation((rule.member,), f"may only be set if {rule.discriminator} is {wanted}, not {value}")
+    elif rule.needed and rule.member not in node and value in rule.values:
+        yield Violation((rule.member,), f"is required if {rule.discriminator} is {wanted}")
+
+
+_POD_SPEC: Final = "/spec/template/spec"
+_CONTAINER_LISTS: Final = ("initContainers", "containers")
+_IN_POD: Final = (
+    ("volumes", ("name",)),
+    ("resourceClaims", ("name",)),
+    ("schedulingGates", ("name",)),
+    ("topologySpreadConstraints", ("topologyKey", "whenUnsatisfiable")),
+)
+_IN_CONTAINER: Final = (
+    ("ports", ("name",)),
+    ("resizePolicy", ("resourceName",)),
+    ("volumeDevices", ("devicePath",)),
+    ("volumeMounts", ("mountPath",)),
+)
+
+
+def find_duplicates(workload: JSONObject) -> Iterator[Finding]:
+    """Yield a finding for each element of the pod template whose identity an earlier element has."""
+    pod_spec = as_object(as_object(as_object(workload.get("spec")).get("template")).get("spec"))
+    yield from _find_repeated([(_POD_SPEC, pod_spec, name) for name in _CONTAINER_LISTS], ("name",))
+    for name, keys in _IN_POD:
+        yield from _find_repeated([(_POD_SPEC, pod_spec, name)], keys)
+    for list_name in _CONTAINER_LISTS:
+        for pointer, container in _list_elements(_POD_SPEC, pod_spec, list_name):
+            for name, keys in _IN_CONTAINER:
+                yield from _find_repeated([(pointer, container, name)], keys)
+
+
+_List = tuple[str, JSON, str]
+"""The pointer of an object, the object, and the name of a list in it."""
+
+
+def _find_repeated(lists: list[_List], keys: tuple[str, ...]) -> Iterator[Finding]:
+    first: dict[tuple[JSON, ...], str] = {}
+    for pointer, element in (found for where in lists for found in _list_elements(*where)):
+        identity = tuple(element.get(key) for key in keys)
+        if not all(isinstance(value, str) for value in identity):
+            continue  # An optional member, or one with a wrong type, which has its own finding.
+        earlier = first.setdefault(identity, pointer)
+        if earlier != pointer:
+            identifying = ", ".join(f"{key} {json.dumps(value)}" for key, value in zip(keys, identity, strict=True))
+            yield Finding(pointer, "duplicate", f"{earlier} has the same {identifying}: rename or remove one of them")
+
+
+def _list_elements(pointer: str, node: JSON, name: str) -> Iterator[tuple[str, JSONObject]]:
+    elements = as_object(node).get(name)
+    for index, element in enumerate(elements if isinstance(elements, list) else ()):
+        if isinstance(element, dict):
+            yield f"{pointer}/{name}/{index}", element
+
+
+_Path = tuple[str | int, ...]
+_Visit = Callable[[JSON, _Path], Iterator[Finding]]
+"""Yields the findings about a value at a path."""
+# kube-apiserver and the owner write these.
+_NOT_CHECKED: Final = frozenset({"status", "managedFields", "ownerReferences"})
+
+
+def find_violations(workload: JSONObject, kind: Kind) -> Iterator[Finding]:
+    """Yield the violations in a workload, outer structs first.
+
+    Args:
+        workload: A result of `fleethook.engines.overrider.schema.normalize.decode_workload` without values of a wrong
+            type.
+        kind: Its kind.
+    """
+    visit = _compile_visit(root_name(kind))
+    if visit is not None:
+        yield from visit(workload, ())
+
+
+@cache
+def _compile_visit(struct: str) -> _Visit | None:
+    """Return the function that visits a struct and the structs inside; None if no rule is about any of them."""
+    rules = [*STRUCT_RULES.get(struct, ()), *POD_RULES.get(struct, ())]
+    if struct in load_choices():
+        rules.append(partial(find_conflicts, load_choices()[struct]))
+    if struct in DISCRIMINATED:
+        rules.append(partial(find_disallowed, DISCRIMINATED[struct]))
+    members: dict[str, _Visit] = {}
+    for name, field in load_structs()[struct].items():
+        inner = struct_name(field.type)
+        if inner is not None and name not in _NOT_CHECKED and (visit := _compile_visit(inner)) is not None:
+            members[name] = _visit_each(visit) if field.type.startswith("[]") else visit
+    return _visit_struct(tuple(rules), members) if rules or members else None
+
+
+def _visit_struct(rules: tuple[Rule, ...], members: Mapping[str, _Visit]) -> _Visit:
+    def visit(value: JSON, path: _Path) -> Iterator[Finding]:
+        if not isinstance(value, dict):
+            return
+        for rule in rules:
+            for tokens, message, problem in rule(value):
+                yield Finding(format_pointer([*map(str, (*path, *tokens))]), problem, message)
+        for name in members.keys() & value.keys():
+            yield from members[name](value[name], (*path, name))
+
+    return visit
+
+
+def _visit_each(visit: _Visit) -> _Visit:
+    def visit_each(value: JSON, path: _Path) -> Iterator[Finding]:
+        for number, element in enumerate_objects(value):
+            yield from visit(element, (*path, number))
+
+    return visit_each
+
 
 MAX_FINDINGS: Final = 50
 """Enough to correct a workload. A hostile one could have a million, each with a search for the nearest name."""
@@ -30,7 +229,7 @@ MAX_FINDINGS: Final = 50
 MAX_LISTED_BYTES: Final = 64 * 1024
 """Of a larger workload, only the first violation is reported: the validator lists one or all of them."""
 
-_Path = Sequence[str | int]
+_InstancePath = Sequence[str | int]
 
 
 def check_workload(document: JSONObject, kind: Kind) -> list[Finding]:
@@ -139,13 +338,13 @@ def _describe_format(value: JSON, name: str) -> str:
     return f"{problem}, not {shown_value(value)}{quoted}" if problem.startswith("must") else problem
 
 
-def _find_definition(schema_path: _Path, definitions: Mapping[str, JSONObject]) -> JSONObject:
+def _find_definition(schema_path: _InstancePath, definitions: Mapping[str, JSONObject]) -> JSONObject:
     """Return the definition whose type is wrong; an empty one if the type of a member is wrong."""
     inner = schema_path[-2]
     return definitions.get(inner, {}) if schema_path[-3] == "definitions" and isinstance(inner, str) else {}
 
 
-def _list_structs(path: _Path, kind: Kind) -> list[str]:
+def _list_structs(path: _InstancePath, kind: Kind) -> list[str]:
     """Return the structs along a path, the innermost first."""
     found = [root_name(kind)]
     for token in path:
@@ -156,5 +355,5 @@ def _list_structs(path: _Path, kind: Kind) -> list[str]:
     return found
 
 
-def _pointer(path: _Path, *more: str) -> str:
+def _pointer(path: _InstancePath, *more: str) -> str:
     return format_pointer([*map(str, path), *more])

@@ -7,7 +7,7 @@ that the patch removed stays, and elements of a list inherit members from their 
 This module represents a struct as a JSON object. An absent member has its zero value. ``fields.json`` has the fields.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
@@ -61,6 +61,21 @@ def load_structs() -> Mapping[str, Struct]:
 def root_name(kind: Kind) -> str:
     """Return the name of the struct of a kind."""
     return f"apps.v1.{kind}"
+
+
+def find_field(tokens: Iterable[str], type_: str) -> Field | None:
+    """Return the member at a path of a type; None for keys of maps, elements of lists and unknown members."""
+    field: Field | None = None
+    for token in tokens:
+        type_ = type_.removeprefix("*")
+        if type_.startswith("[]"):
+            field, type_ = None, type_[2:]
+            continue
+        field = load_structs().get(type_, {}).get(token)
+        if field is None:
+            return None
+        type_ = field.type
+    return field
 
 
 def struct_name(type_: str) -> str | None:

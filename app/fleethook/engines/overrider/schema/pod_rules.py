@@ -11,10 +11,10 @@ from typing import Final
 from fleethook.engines.overrider.entries.value_marks import as_sample
 from fleethook.engines.overrider.schema.defaults import find_default
 from fleethook.engines.overrider.schema.findings import Violation, shown_value
-from fleethook.engines.overrider.schema.formats import FORMATS
+from fleethook.engines.overrider.schema.json_schema import FORMATS
 from fleethook.engines.overrider.schema.struct_rules import Rule
+from fleethook.model.formats.labels import compile_selector
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
-from fleethook.model.selectors import compile_selector
 
 _LISTS: Final = ("initContainers", "containers")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")

@@ -10,7 +10,7 @@ from typing import Final
 
 from fleethook.engines.overrider.entries.value_marks import as_sample
 from fleethook.engines.overrider.schema.findings import Violation, shown_value
-from fleethook.model.formats.names import label_key_problem, label_value_problem
+from fleethook.model.formats.labels import label_key_problem, label_value_problem
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 

@@ -12,12 +12,17 @@ The controller reports orphans that were rendered, `fleethook convert` reports a
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.cluster.conditions import Status
+from fleethook.cluster.object_reports import Status
 from fleethook.cluster.store import Index, ObjectKey, StoreView, key_of
 from fleethook.cluster.store.store import PartialBuilder, PartialObject
 from fleethook.engines.overrider.subject.binding import Binding, Owner, find_owner_in, hash_of, pool_of
-from fleethook.engines.overrider.subject.pools import NodePoolView, listed_pools, pools_of_subject
-from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools, is_v1beta1
+from fleethook.engines.overrider.subject.subject_parts import (
+    NodePoolView,
+    depends_on_node_pools,
+    is_v1beta1,
+    listed_pools,
+    pools_of_subject,
+)
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import NODE_POOL, REF_APP_SET_LABEL, SUBJECT_KINDS, YURT_APP_SET

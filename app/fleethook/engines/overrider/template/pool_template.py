@@ -7,7 +7,7 @@ import msgspec
 
 from fleethook.engines.overrider.entries.value_marks import POOL_MARK, REPLICAS_MARK, mark_name
 from fleethook.engines.overrider.render.undo import RESERVED_PREFIX
-from fleethook.model.formats.names import is_dns1123_subdomain
+from fleethook.model.formats.labels import is_dns1123_subdomain
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of

@@ -12,13 +12,13 @@ from typing import Final
 
 import msgspec
 
-from fleethook.engines.overrider.subject.pools import topology
 from fleethook.engines.overrider.subject.subject_parts import (
     TEMPLATES,
     SetSelections,
     is_v1beta1,
     templates_of,
     templates_path,
+    topology,
 )
 from fleethook.engines.overrider.template.app_set_v1beta1 import build_app_set_template
 from fleethook.engines.overrider.template.pool_template import (

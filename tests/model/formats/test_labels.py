@@ -1,8 +1,67 @@
+"""Label selectors of any type are validated."""
+
 from typing import Any
 
 import pytest
 
-from fleethook.model.selectors import compile_selector, validate_selector
+from fleethook.model.formats.labels import (
+    compile_selector,
+    is_dns1123_label,
+    is_dns1123_subdomain,
+    label_key_problem,
+    label_value_problem,
+    validate_selector,
+)
+from tests.engines.dispatch.configuration_builders import MISTYPED, find_errors, valid_webhook, webhook_configuration
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "subdomain"),
+    [
+        ("a", True, True), ("a-1", True, True), ("a" * 63, True, True), ("a" * 64, False, True), ("a.b", False, True),
+        ("a" * 254, False, False), ("", False, False), ("-a", False, False), ("a-", False, False), ("A", False, False),
+        ("a..b", False, False), ("a\n", False, False), ("٣", False, False),
+    ],
+)  # fmt: skip
+def test_labels_and_subdomains(text: str, *, label: bool, subdomain: bool) -> None:
+    assert (is_dns1123_label(text), is_dns1123_subdomain(text)) == (label, subdomain)
+
+
+@pytest.mark.parametrize("key", ["a", "A_b.c-1", "example.org/a", "a" * 63, "example.org/" + "a" * 63])
+def test_valid_label_keys_have_no_problem(key: str) -> None:
+    assert label_key_problem(key) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        ("", "the name '' must have 1 to 63 letters"),
+        ("a" * 64, "must have 1 to 63 letters"),
+        ("-a", "the name '-a' must have"),
+        ("Example.org/a", "the prefix 'Example.org' must be a lower case DNS subdomain"),
+        ("/a", "the prefix '' must be"),
+        ("a/b/c", "the prefix 'a/b' must be"),
+    ],
+)
+def test_invalid_label_keys_have_a_problem(key: str, problem: str) -> None:
+    assert problem in (label_key_problem(key) or "")
+
+
+def test_label_values_may_be_empty_and_have_63_characters() -> None:
+    assert [label_value_problem(value) for value in ("", "a", "A.b_c-1", "a" * 63)] == [None] * 4
+    for value in ("a" * 64, "a b", ".a", "a\n"):
+        assert f"{value!r} must have at most 63" in (label_value_problem(value) or "")
+
+
+def test_requirements_of_wrong_types_are_errors() -> None:
+    requirement = {"key": 1, "operator": 2, "values": 3}
+    place = "webhooks[0].objectSelector.matchExpressions[0]"
+    assert find_errors(webhook_configuration(valid_webhook(objectSelector={"matchExpressions": [requirement]}))) == [
+        (f"{place}.values", f"{MISTYPED}a list"),
+        (f"{place}.operator", f"{MISTYPED}a string"),
+        (f"{place}.key", f"{MISTYPED}a string"),
+    ]
+
 
 LABELS = {"app": "demo", "tier": "web"}
 

@@ -1,17 +1,111 @@
+"""Tests of releases and of versions of Karmada's operator."""
+
 from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.controller.lifecycle import (
+from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.instance.karmada_instance import (
     CASCADE_LABEL,
     FINALIZER,
+    Instance,
+    admin_config_secret_name,
     build_ownership_patch,
     build_release_patch,
+    build_release_url,
     cascades_deletion,
+    cert_secret_name,
     is_being_deleted,
+    is_release,
     is_suspended,
     needs_reconcile,
+    parse_release,
+    read_instance_release,
+    webhook_name,
 )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("v1.10.0", True), ("v1.10.0-rc.1", True), ("v0.0.0-alpha.0", True), ("1.10.0", False), ("v1.10", False),
+        ("v01.1.0", False), ("v1.1.0-dev.1", False), ("v1.10.0 ", False), ("v1.1.\u0661", False), ("latest", False),
+    ],
+)  # fmt: skip
+def test_a_release_has_the_form_of_its_tag(text: str, *, expected: bool) -> None:
+    assert is_release(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("version", "release"),
+    [
+        ("v1.1.1", "v1.1.1"),
+        ("1.1.1", "v1.1.1"),
+        (" v1.1.1\n", "v1.1.1"),
+        ("v1.1.1-6-gf20c721a", "v1.1.1"),
+        ("v1.1.1-6-gf20c721", "v1.1.1"),
+        ("v1.2.0-rc.1-6-gf20c721", "v1.2.0-rc.1"),
+    ],
+)
+def test_the_suffix_of_git_describe_is_left_out(version: str, release: str) -> None:
+    assert parse_release(version) == release
+
+
+@pytest.mark.parametrize("version", ["", "latest", "v1.1", "v1.1.1-"])
+def test_another_version_is_an_error_of_the_caller(version: str) -> None:
+    with pytest.raises(CRDsError, match="is not a semantic version") as caught:
+        parse_release(version)
+    assert caught.value.exit is Exit.USAGE
+
+
+def test_a_release_has_its_url() -> None:
+    url = "https://github.com/karmada-io/karmada/releases/download/v1.10.0/crds.tar.gz"
+    assert build_release_url("v1.10.0") == url
+
+
+def read(**tags: Any) -> Instance:
+    components = {name: {"imageTag": tag} for name, tag in tags.items()}
+    return read_instance_release({"spec": {"components": components}})
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        {"karmadaWebhook": "v1.9.0"},
+        {"karmadaWebhook": "v1.9.0", "karmadaSearch": "v1.9.0@sha256:abc"},
+        {"karmadaWebhook": " v1.9.0 ", "etcd": "3.5.9", "kubeAPIServer": "v1.30.0"},
+        {"karmadaWebhook": "v1.9.0", "karmadaSearch": 5, "karmadaScheduler": "", "karmadaDescheduler": "x" * 129},
+    ],
+)
+def test_components_with_one_tag_have_its_release(tags: dict[str, Any]) -> None:
+    assert read(**tags) == Instance("v1.9.0", "")
+
+
+def test_different_tags_are_named() -> None:
+    found = read(karmadaWebhook="v1.9.0", karmadaSearch="v1.8.0")
+    assert found.release == ""
+    assert found.warning.startswith(
+        "spec.components: image tags disagree (karmadaWebhook v1.9.0, karmadaSearch v1.8.0)"
+    )
+
+
+def test_a_tag_that_is_no_release_is_named() -> None:
+    assert read(karmadaWebhook="latest") == Instance(
+        "", "spec.components: the image tag latest is no release, so it says nothing about the CRDs"
+    )
+
+
+@pytest.mark.parametrize("karmada", [{}, {"spec": None}, {"spec": {"components": []}}])
+def test_an_instance_without_tags_has_no_release_and_no_warning(karmada: dict[str, Any]) -> None:
+    assert read_instance_release(karmada) == Instance("", "")
+
+
+@pytest.mark.parametrize(
+    ("instance", "prefix"), [("demo", "demo-karmada"), ("karmada", "karmada"), ("my-karmada", "my-karmada")]
+)
+def test_a_name_has_karmada_once(instance: str, prefix: str) -> None:
+    names = (webhook_name(instance), cert_secret_name(instance), admin_config_secret_name(instance))
+    assert names == (f"{prefix}-webhook", f"{prefix}-cert", f"{prefix}-admin-config")
 
 
 def karmada(*, spec: Any = None, **metadata: Any) -> dict[str, Any]:
