@@ -37,7 +37,7 @@ from fleethook.server.reviews.endpoint import Endpoint, Gate
 from fleethook.server.reviews.recording import RecordReview, choose_routes
 from fleethook.settings import Settings
 from fleethook.tracing.spans import StartTrace
-from fleethook.work.slice_runner import Slices
+from fleethook.work.turns import Turns
 from fleethook.work.worker import Worker
 
 _REASONS: Final = {404: "NotFound", 405: "MethodNotAllowed"}
@@ -89,7 +89,7 @@ class Fleethook(FastAPI):
         self.draining = False
         self.port = settings.port
         self.ended: Final[list[str]] = []
-        self.slices: Final = Slices()
+        self.turns: Final = Turns()
         self.worker: Final = Worker()
         """Thread for the work on large reviews."""
         self.capacity: Final = find_capacity(settings)
@@ -121,7 +121,7 @@ class Fleethook(FastAPI):
             self.settings,
             self.store,
             self.metrics,
-            self.slices,
+            self.turns,
             self.capacity,
             self.source,
             self.cluster,

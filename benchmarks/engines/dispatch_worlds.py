@@ -13,8 +13,7 @@ from fleethook.engines.dispatch.hooks.hooks import EVERY
 from fleethook.engines.dispatch.match.rules import match_rules
 from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.outbound.client import HookClient
-from fleethook.work.fair_turns import Work
-from fleethook.work.immediate_steps import Steps
+from fleethook.work.pausing import Work
 from tests.engines.dispatch.builders import (
     binding,
     configuration,
@@ -152,7 +151,7 @@ class Scanned:
     def __init__(self, hooks: Sequence[Any]) -> None:
         self._scan = Scan(hooks)
 
-    def find(self, _cluster: str, _phase: str, **_: Any) -> Steps[Scan]:
+    def find(self, _cluster: str, _phase: str, **_: Any) -> Work[Scan]:
         """Return the hooks."""
         yield from ()  # Nothing has to be waited for.
         return self._scan

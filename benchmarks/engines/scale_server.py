@@ -115,7 +115,7 @@ class Server:
     async def leading(self) -> AsyncIterator[OverriderController]:
         controller = OverriderController(
             self.connection, self.app.store, self.source, self.app.find_engine(OverriderServer).plans, limits=WriteLimits(self.given.rate, 10),
-            slices=self.app.slices, reading=pause_garbage_collector,
+            turns=self.app.turns, reading=pause_garbage_collector,
         )  # fmt: skip
         task = asyncio.create_task(controller.run())
         try:

@@ -25,7 +25,7 @@ from fleethook.server.reviews import admission_endpoint
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.settings import Settings
-from fleethook.work.slices import Slice, Sliced
+from fleethook.work.pausing import Slice, Work
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, pool, workload, yurt_app_set
 from tests.engines.dispatch.builders import configuration, definition, webhook, widget
@@ -72,7 +72,7 @@ async def test_a_handler_that_reads_only_the_review_runs_in_a_thread(size: str) 
 async def test_slices_that_read_the_store_stay_on_the_loop(size: str) -> None:
     seen = []
 
-    def handler(_: AdmissionRequest) -> Sliced[Response]:
+    def handler(_: AdmissionRequest) -> Work[Response]:
         for following in (Slice.READS_STORE, None, Slice.PURE, None):
             seen.append(on_loop())
             yield following
@@ -85,7 +85,7 @@ async def test_slices_that_read_the_store_stay_on_the_loop(size: str) -> None:
 
 
 async def test_a_large_review_that_fails_is_answered() -> None:
-    def broken(_: AdmissionRequest) -> Sliced[Response]:
+    def broken(_: AdmissionRequest) -> Work[Response]:
         yield Slice.READS_STORE
         yield Slice.PURE
         raise RecursionError

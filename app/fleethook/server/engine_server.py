@@ -16,7 +16,7 @@ from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.protocol.capacity import Capacity
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.settings import Settings
-from fleethook.work.slice_runner import Slices
+from fleethook.work.turns import Turns
 
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
@@ -38,7 +38,7 @@ class ServerContext(NamedTuple):
         settings: The settings.
         store: The objects.
         metrics: The registry of the process.
-        slices: The turns of long work on the event loop.
+        turns: The turns of long work on the event loop.
         capacity: The limits of the process.
         source: Feeds the store; None if nothing does.
         cluster: The apiserver, None without one.
@@ -51,7 +51,7 @@ class ServerContext(NamedTuple):
     settings: Settings
     store: Store
     metrics: Metrics
-    slices: Slices
+    turns: Turns
     capacity: Capacity
     source: Source | None
     cluster: Cluster | None

@@ -1,1 +1,1 @@
-"""Work that takes long or waits: in steps, in slices, in threads, in turns, and queues of keys."""
+"""Work that takes long or waits: its protocol, turns, threads, child processes, and queues of keys."""

@@ -9,7 +9,7 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from fleethook.work.slices import Sliced
+from fleethook.work.pausing import Work
 from tests.builders import (
     entry,
     image,
@@ -32,7 +32,7 @@ def plan(cache: PlanCache, name: str, rule: Any = RULE) -> PoolPlan:
     return cache.plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool=name, cluster="", store=store_of())
 
 
-def prepare(cache: PlanCache, name: str, rule: Any = RULE) -> Sliced[None]:
+def prepare(cache: PlanCache, name: str, rule: Any = RULE) -> Work[None]:
     return cache.prepare(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool=name, cluster="", store=store_of())
 
 

@@ -16,7 +16,8 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.settings import Settings
-from fleethook.work.slices import Slice, run_at_once, run_until_pause
+from fleethook.work.pausing import Done, Slice, begin, do_at_once
+from fleethook.work.turns import Turns
 from tests.asgi_client import call
 from tests.builders import entry, image, node_pool, overrider, patch, request, store_of, workload, yurt_app_set
 
@@ -77,24 +78,24 @@ def test_a_change_during_any_pause_is_in_the_answer_as_a_whole(
             next(work)
         CHANGES[change](store)
         # Only rendering is left after the plan is selected.
-        assert run_at_once(work) == (before if following is Slice.PURE else review(store))
+        assert do_at_once(work) == (before if following is Slice.PURE else review(store))
 
 
-def test_only_a_review_without_a_compiled_plan_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_a_review_without_a_compiled_plan_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
     compile_bare = subject_plans.compile_bare
     monkeypatch.setattr(
         subject_plans, "compile_bare", lambda *given, **named: compiled.append("bare") or compile_bare(*given, **named)
     )
     store, plans = store_of(yurt_app_set(), RULE), PlanCache()
-    first = run_until_pause(mutate_workload_in_slices(make_review(), store=store, plans=plans))
-    assert not isinstance(first, Response)
+    turns = Turns()
+    first = begin(turns.share(mutate_workload_in_slices(make_review(), store=store, plans=plans), lane=""))
+    assert not isinstance(first, Done)
     assert not compiled  # The first pause is before the first slice of the work.
-    for _ in first:
-        pass
+    await first
     for pool in POOLS:
-        work = run_until_pause(mutate_workload_in_slices(make_review(pool=pool), store=store, plans=plans))
-        assert isinstance(work, Response)
+        work = mutate_workload_in_slices(make_review(pool=pool), store=store, plans=plans)
+        assert isinstance(begin(turns.share(work, lane="")), Done)
     assert plans.compiled == 1
 
 

@@ -22,8 +22,9 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
 from fleethook.patch import apply, merge_patch
+from fleethook.work.pausing import begin
 from fleethook.work.scheduler import sleep
-from fleethook.work.slice_runner import Slices
+from fleethook.work.turns import Turns
 from tests.builders import container, entry, image, node_pool, patch, rendered, request
 from tests.engines.overrider.apiserver import WORKLOAD_KINDS, Apiserver, is_workload
 from tests.engines.overrider.running import Fleet
@@ -85,15 +86,15 @@ class World(Fleet):
         self.replica = self._follow(self.reader, self.store)
         of_leader = LateReader(self.server, self.clock, milliseconds) if late_leader else self.server
         self.source = self._follow(of_leader, self.objects)
-        self._reads = FreshReads(self.store, self._of_replica, self.replica, Slices())
+        self._reads = FreshReads(self.store, self._of_replica, self.replica)
 
     def _follow(self, reader: Any, store: Store) -> KubernetesSource:
         return KubernetesSource(RESOURCES, reader, store, absent_seconds=600.0, sleep=self._sleep)
 
     async def _admit(self, before: Document | None, after: Document) -> Document:
         asked = request(after, "UPDATE" if before else "CREATE", before)
-        if (reading := self._reads.ensure(asked)) is not None:
-            await reading
+        if (work := self._reads.ensure(asked)) is not None:
+            await begin(Turns().share(work, lane=""))
         answer = mutate_workload(asked, store=self.store, plans=self._of_replica)
         assert answer.allowed, answer.message
         return dict(apply(after, answer.patch))

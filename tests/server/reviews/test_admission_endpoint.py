@@ -16,6 +16,7 @@ from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import SWITCH_OFF_HINT
 from fleethook.settings import Settings
+from fleethook.work.pausing import Work
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 from tests.engines.overrider.controller.test_openyurt_conflicts import render_configuration, upstream
@@ -337,7 +338,8 @@ async def test_writing_an_overrider_warns_about_openyurts_own_renderer(
 
 
 async def test_a_review_gets_503_if_its_objects_are_stale() -> None:
-    async def prepare(_: AdmissionRequest) -> None:
+    def prepare(_: AdmissionRequest) -> Work[None]:
+        yield from ()
         raise StaleError("overriders changed and cannot be read just now: refused")
 
     endpoint = AdmissionEndpoint(

@@ -41,8 +41,8 @@ from fleethook.model.admission import AdmissionRequest, Response, StatusCause, S
 from fleethook.model.asked_calls import AskedCall
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
-from fleethook.work.fair_turns import Turns, do_in_steps
-from fleethook.work.immediate_steps import Steps, finish
+from fleethook.work.pausing import Work, begin
+from fleethook.work.turns import Turns
 from fleethook.work.worker import Worker
 
 NAMESPACE: Final = GroupKind("", "Namespace")
@@ -172,18 +172,18 @@ class Dispatcher:
             StatusError: An object of the review cannot be forwarded.
         """
         attributes = build_attributes(request, cluster=cluster)
-        return await finish(self._find_target(attributes, phase=phase, vouched=vouched))
+        return await begin(self._find_target(attributes, phase=phase, vouched=vouched))
 
     def _prepare_target(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool
-    ) -> Steps[tuple[Target, bool]]:
+    ) -> Work[tuple[Target, bool]]:
         """Return the result of `find_target`, and whether its attributes lack the objects, which nothing needs then."""
         target = yield from self._find_target(build_outline(request, cluster=cluster), phase=phase, vouched=vouched)
         if not target.relevant and can_stay_undecoded(request, cluster=cluster):
             return target, True
         return target._replace(attributes=build_attributes(request, cluster=cluster)), False
 
-    def _find_target(self, attributes: Attributes, *, phase: Phase, vouched: bool) -> Steps[Target]:
+    def _find_target(self, attributes: Attributes, *, phase: Phase, vouched: bool) -> Work[Target]:
         target = self._resolve_owner(attributes, vouched=vouched)
         owner = target.ownership.cluster
         if owner is None or target.exempt:
@@ -211,15 +211,15 @@ class Dispatcher:
 
     async def find_relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[RelevantHook, ...]:
         """Return the webhooks of a cluster whose rules match a request; yields to requests of other clusters."""
-        return await finish(self._find_relevant(target, cluster, phase))
+        return await begin(self._find_relevant(target, cluster, phase))
 
-    def _find_relevant(self, target: Target, cluster: str, phase: Phase) -> Steps[tuple[RelevantHook, ...]]:
+    def _find_relevant(self, target: Target, cluster: str, phase: Phase) -> Work[tuple[RelevantHook, ...]]:
         attributes = target.attributes
         hooks = yield from self._find_hooks(cluster, phase)
         work = hooks.find(build_rule_attributes(attributes), attributes.kind, target.equivalents)
-        return (yield from do_in_steps(work, turns=self.turns, worker=self.worker, cluster=attributes.cluster))
+        return (yield from self.turns.share(work, lane=attributes.cluster, worker=self.worker))
 
-    def _find_hooks(self, cluster: str, phase: Phase) -> Steps[HookIndex]:
+    def _find_hooks(self, cluster: str, phase: Phase) -> Work[HookIndex]:
         return self._configurations.find(cluster, phase, turns=self.turns, worker=self.worker)
 
     async def find_hooks(self, target: Target, phase: Phase) -> Iterator[Hook]:
@@ -227,7 +227,7 @@ class Dispatcher:
         owner = target.ownership.cluster
         if owner is None:
             return iter(())
-        return (await finish(self._find_hooks(owner, phase))).each()
+        return (await begin(self._find_hooks(owner, phase))).each()
 
     @property
     def limits(self) -> RequestLimits:
@@ -253,12 +253,12 @@ class Dispatcher:
         Raises:
             msgspec.DecodeError: An object of the review is not JSON.
         """
-        work = self.dispatch_in_steps(request, cluster=cluster, phase=phase, deadline=deadline, vouched=vouched)
-        return await finish(work)
+        work = self.dispatch_as_work(request, cluster=cluster, phase=phase, deadline=deadline, vouched=vouched)
+        return await begin(work)
 
-    def dispatch_in_steps(
+    def dispatch_as_work(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
-    ) -> Steps[DispatchResult]:
+    ) -> Work[DispatchResult]:
         """Return the result of `dispatch`; waits for nothing if no webhook's rules match the request."""
         trace = CallTrace() if self._traces else None
         work = self._dispatch(request, cluster=cluster, phase=phase, deadline=deadline, vouched=vouched, trace=trace)
@@ -274,7 +274,7 @@ class Dispatcher:
         deadline: Deadline,
         vouched: bool,
         trace: CallTrace | None,
-    ) -> Steps[DispatchResult]:
+    ) -> Work[DispatchResult]:
         audit, warnings = Audit(), list[str]()
         target: Target | None = None
         refusals: list[StatusError] = []

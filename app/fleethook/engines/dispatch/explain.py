@@ -28,7 +28,7 @@ from fleethook.engines.dispatch.match.should_call import (
 )
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupVersionKind
-from fleethook.work.slices import Pauses
+from fleethook.work.pausing import Pauses
 
 # kube-apiserver's default budget for admission plus storage (k8s.io/apiserver pkg/endpoints/handlers: requestTimeout).
 BUDGET_SECONDS: Final = 34.0

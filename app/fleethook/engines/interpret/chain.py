@@ -18,7 +18,7 @@ from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.asked_calls import AskedCall
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
-from fleethook.work.immediate_steps import Done, Steps, begin
+from fleethook.work.pausing import Done, Work, begin
 
 T = TypeVar("T")
 
@@ -190,7 +190,7 @@ class Chain:
         begun = self.begin(question, off_loop=off_loop)
         return begun if isinstance(begun, Explained) else await begun
 
-    def _ask(self, question: Question, off_loop: OffLoop | None) -> Steps[Explained]:
+    def _ask(self, question: Question, off_loop: OffLoop | None) -> Work[Explained]:
         """Ask the layers; yields answers that have to be waited for, and is sent their results."""
         first = self._native if question.built_in else 0
         steps = [self._none[layer.name] for layer in self._layers[:first]]
@@ -239,7 +239,7 @@ class Chain:
             return _UNCHANGED
         return None
 
-    def _retain(self, question: Question, off_loop: OffLoop | None) -> Steps[Explained]:
+    def _retain(self, question: Question, off_loop: OffLoop | None) -> Work[Explained]:
         """Ask the layers, then retain the number of replicas if the label says so."""
         explained = yield from self._ask(question, off_loop)
         if not retains_replicas(question.object):
@@ -266,7 +266,7 @@ class Chain:
         calls = (*explained.calls, *counted.calls, *revised.calls)
         return Explained(Answer(object=revised.answer.object), (*explained.steps, step), calls)
 
-    def _list_dependencies(self, question: Question, off_loop: OffLoop | None) -> Steps[Explained]:
+    def _list_dependencies(self, question: Question, off_loop: OffLoop | None) -> Work[Explained]:
         """Ask the layers, and add the dependencies that the annotation lists."""
         explained = yield from self._ask(question, off_loop)
         try:
@@ -310,7 +310,7 @@ def _note_call(
         yield noted._replace(error=str(error), failure={"code": code, "ignored": isinstance(error, IgnoredError)})
 
 
-def _final(found: Handler, question: Question, off_loop: OffLoop | None) -> Steps[Answer]:
+def _final(found: Handler, question: Question, off_loop: OffLoop | None) -> Work[Answer]:
     """Return the answer of a layer in its final form; raises InterpretError and IgnoredError."""
     if off_loop is not None and found.in_thread:
         answer = yield off_loop(found.answer, question)

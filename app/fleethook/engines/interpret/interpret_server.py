@@ -48,8 +48,8 @@ from fleethook.server.metrics.metrics import script_gauges
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 from fleethook.server.reviews.endpoint import Endpoint
 from fleethook.settings import Settings
-from fleethook.work.slice_runner import Slices
-from fleethook.work.slices import Sliced
+from fleethook.work.pausing import Work
+from fleethook.work.turns import Turns
 
 _INTERPRETED_FROM = (
     EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, CUSTOMIZATION, CONFIG_MAP, DEFINITIONS.group_kind,
@@ -57,16 +57,16 @@ _INTERPRETED_FROM = (
 
 
 def interpret_routes(
-    everything: Chain, validate: Callable[[AdmissionRequest], Sliced[Response]], *, slices: Slices | None = None
+    everything: Chain, validate: Callable[[AdmissionRequest], Work[Response]], *, turns: Turns | None = None
 ) -> list[ReviewRoute]:
     """Return the routes of interpreters.
 
     Args:
         everything: The chain of all layers.
         validate: Answers reviews of objects that have scripts.
-        slices: The turns that long checks take; None for turns of their own.
+        turns: The turns that long checks take; None for turns of their own.
     """
-    shared = slices or Slices()
+    shared = turns or Turns()
     chains = (
         (EXPLORE, "Answer an ExploreReview of any kind and operation", everything),
         (INTERPRET, "Answer a ResourceInterpreterContext of any kind and operation", everything),
@@ -79,9 +79,9 @@ def interpret_routes(
     scripts = "Validate a ResourceInterpreterCustomization and its Lua"
     return [
         make_admission_route(VALIDATE_HOOKS, validation, validate_configuration, pure=True),
-        make_admission_route(VALIDATE_CUSTOMIZATION, scripts, validate, needs=(CUSTOMIZATION,), slices=shared),
+        make_admission_route(VALIDATE_CUSTOMIZATION, scripts, validate, needs=(CUSTOMIZATION,), turns=shared),
         make_admission_route(
-            VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate, slices=shared
+            VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate, turns=shared
         ),
         *_make_interpret_routes(chains, needs=_INTERPRETED_FROM),
         *_make_interpret_routes(samples, needs=()),
@@ -146,7 +146,7 @@ class InterpretServer(EngineServer):
         validate = partial(
             validate_scripts_in_slices, store=store, runner=self.runner, namespace=settings.karmada_namespace
         )
-        return interpret_routes(self.chain, validate, slices=self.context.slices)
+        return interpret_routes(self.chain, validate, turns=self.context.turns)
 
     def checks(self) -> Iterator[Check]:
         """Yield a check for each customization that is not used in its newest version."""

@@ -60,7 +60,7 @@ class OverriderServer(EngineServer):
         self.warmup: Final = (
             None
             if context.source is None
-            else PlanWarmup(store, self.plans, context.slices, max_bytes=settings.plan_cache_bytes)
+            else PlanWarmup(store, self.plans, context.turns, max_bytes=settings.plan_cache_bytes)
         )
         self.manifest_report: Final = ManifestReport(store)
         self._leader: Final = OverriderLeader(context, self.plans, self.conflicts)
@@ -79,7 +79,7 @@ class OverriderServer(EngineServer):
             rollout_limits=GuardLimits(
                 settings.rollout_warning_share, settings.rollout_refusal_share, settings.rollout_minimum
             ),
-            slices=context.slices,
+            turns=context.turns,
         )
         if context.cluster is None or self.conflicts is None:
             return make_routes(None)

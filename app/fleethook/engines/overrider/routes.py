@@ -1,6 +1,6 @@
 """The review routes of overriders: admission of workloads, overriders and their subjects."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -33,9 +33,9 @@ from fleethook.server.reviews.admission_endpoint import (
     ReviewRoute,
     make_admission_route,
 )
-from fleethook.server.reviews.endpoint import MAX_ON_LOOP, SWITCH_OFF_HINT
-from fleethook.work.slice_runner import Slices
-from fleethook.work.slices import Sliced, run_until_pause
+from fleethook.server.reviews.endpoint import SWITCH_OFF_HINT
+from fleethook.work.pausing import Work
+from fleethook.work.turns import Turns
 
 
 def overrider_routes(  # noqa: PLR0913 - one parameter for each service of the server
@@ -47,7 +47,7 @@ def overrider_routes(  # noqa: PLR0913 - one parameter for each service of the s
     rollout_limits: GuardLimits = OFF,
     conclude: Conclude | None = None,
     findings: Callable[[], Sequence[str]] = tuple,
-    slices: Slices | None = None,
+    turns: Turns | None = None,
     dry_runs: ServerDryRun | None = None,
 ) -> list[ReviewRoute]:
     """Return the routes of YurtAppOverriders.
@@ -60,30 +60,28 @@ def overrider_routes(  # noqa: PLR0913 - one parameter for each service of the s
         rollout_limits: The rollouts of overriders' edits that are reported or refused.
         conclude: Prepares the cluster for an admitted overrider before kube-apiserver stores it.
         findings: Returns warnings about the cluster's treatment of overriders, for each overrider that is written.
-        slices: The turns that long checks take; None for turns of their own.
+        turns: The turns that long checks take; None for turns of their own.
         dry_runs: Sends rendered workloads to the apiserver before an overrider is admitted; None sends none.
     """
 
-    def render(request: AdmissionRequest) -> Response | Sliced[Response]:
-        work = mutate_workload_in_slices(request, store=store, plans=plans)
-        is_small = len(request.object_raw) + len(request.old_object_raw) <= MAX_ON_LOOP
+    def render(request: AdmissionRequest) -> Work[Response]:
         # Only a review that has to compile a plan pauses.
-        return run_until_pause(work) if is_small else work
+        return mutate_workload_in_slices(request, store=store, plans=plans)
 
-    def validate(request: AdmissionRequest) -> Sliced[Response]:
+    def validate(request: AdmissionRequest) -> Work[Response]:
         return validate_and_warn(request, tuple(findings()))
 
-    def validate_and_warn(request: AdmissionRequest, further: Sequence[str]) -> Sliced[Response]:
+    def validate_and_warn(request: AdmissionRequest, further: Sequence[str]) -> Work[Response]:
         response = yield from validate_overrider_in_slices(request, store=store, limits=rollout_limits)
         return msgspec.structs.replace(response, warnings=(*response.warnings, *further))
 
-    def validate_edit(request: AdmissionRequest) -> Sliced[Response]:
+    def validate_edit(request: AdmissionRequest) -> Work[Response]:
         return validate_subject_in_slices(request, store=store, policy=unfit_subject_edits)
 
-    shared = slices or Slices()
+    shared = turns or Turns()
     workloads = overriders = None
     if live is not None:
-        workloads = FreshReads(store, plans, live, shared).ensure
+        workloads = FreshReads(store, plans, live).ensure
         overriders = partial(_prepare_overrider, guards=not rollout_limits.is_off, store=store, live=live)
     fits = "Check that a {} still fits its overrider"
     checked = conclude_edit = None
@@ -92,7 +90,7 @@ def overrider_routes(  # noqa: PLR0913 - one parameter for each service of the s
         conclude_edit = checked.check_subject
     conclude_overrider = conclude if checked is None else _chain(checked.check_overrider, conclude)
     make_route = partial(make_admission_route, hint=SWITCH_OFF_HINT)
-    edits = partial(make_route, handler=validate_edit, slices=shared, conclude=conclude_edit)
+    edits = partial(make_route, handler=validate_edit, turns=shared, conclude=conclude_edit)
     # The labels of node pools decide which of them a daemon has, and a set of v1beta1; one of v1alpha1 lists its own.
     pool_kinds = (YURT_APP_OVERRIDER, NODE_POOL)
     dry_run = "Validate a YurtAppOverrider and render it for every pool without applying it"
@@ -101,7 +99,7 @@ def overrider_routes(  # noqa: PLR0913 - one parameter for each service of the s
         make_route(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
         make_route(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider, pure=True),
         make_route(
-            VALIDATE_OVERRIDER, dry_run, validate, prepare=overriders, conclude=conclude_overrider, slices=shared
+            VALIDATE_OVERRIDER, dry_run, validate, prepare=overriders, conclude=conclude_overrider, turns=shared
         ),
         edits(VALIDATE_APP_SET, fits.format("YurtAppSet"), needs=(YURT_APP_OVERRIDER,)),
         edits(VALIDATE_APP_DAEMON, fits.format("YurtAppDaemon"), needs=pool_kinds),
@@ -119,10 +117,7 @@ def _chain(first: Conclude, then: Conclude | None) -> Conclude:
     return conclude
 
 
-def _prepare_overrider(
-    request: AdmissionRequest, *, guards: bool, store: StoreView, live: LiveSource
-) -> Awaitable[None] | None:
-    """Return the work before the validation of an overrider. Without a guard, every deletion is admitted."""
-    if request.operation == "DELETE" and not guards:
-        return None
-    return ensure_fresh_overrider(request, store=store, live=live)
+def _prepare_overrider(request: AdmissionRequest, *, guards: bool, store: StoreView, live: LiveSource) -> Work[None]:
+    """Do the work before the validation of an overrider. Without a guard, every deletion is admitted."""
+    if request.operation != "DELETE" or guards:
+        yield ensure_fresh_overrider(request, store=store, live=live)

@@ -5,6 +5,7 @@
 
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
+from types import GeneratorType
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -21,16 +22,14 @@ from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Endpoint
 from fleethook.server.reviews.recording import RecordReview
 from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
 from fleethook.tracing.spans import StartTrace
-from fleethook.work.fair_turns import Executor
-from fleethook.work.immediate_steps import Steps
-from fleethook.work.slice_runner import Slices, run_off_loop
-from fleethook.work.slices import Sliced
+from fleethook.work.pausing import Work
+from fleethook.work.turns import Executor, Turns, run_off_loop
 
-ReviewHandler = Callable[[AdmissionRequest], Response | Sliced[Response] | Awaitable[Response]]
-"""Answers a review: at once, in slices, or when something has been waited for."""
-Prepare = Callable[[AdmissionRequest], Awaitable[None] | None]
-"""Returns an awaitable that the handler's call has to wait for, None for no wait; raises StaleError, at once or when
-awaited, if the review cannot be answered from current objects."""
+ReviewHandler = Callable[[AdmissionRequest], Response | Work[Response] | Awaitable[Response]]
+"""Answers a review: at once, by work that pauses or waits, or asynchronously."""
+Prepare = Callable[[AdmissionRequest], Work[None] | None]
+"""Returns the work before the call of the handler, None for no work. The work raises StaleError if the review cannot be
+answered from current objects."""
 Conclude = Callable[[AdmissionRequest, Response], Awaitable[Response | None]]
 """Returns the work that has to be done between the decision and the answer, and another answer if it finds one."""
 
@@ -45,7 +44,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         *,
         prepare: Prepare | None = None,
         conclude: Conclude | None = None,
-        slices: Slices | None = None,
+        turns: Turns | None = None,
         pure: bool = False,
         hint: str = "",
         **rest: Any,
@@ -55,9 +54,9 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         Args:
             path: Of the route.
             handler: Answers reviews.
-            prepare: Awaited before the handler is asked.
+            prepare: Prepares the call of the handler.
             conclude: Awaited between the decision and the answer.
-            slices: The turns that the slices of a handler take; None for turns of their own.
+            turns: The turns that the work of a handler shares with other checks; None for turns of its own.
             pure: Whether the handler reads nothing but the review, so that it may run in a thread.
             hint: The end of the message of each refusal, ``""`` for none.
             rest: As in `ReviewEndpoint`.
@@ -68,10 +67,10 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         self._pure: Final = pure
         # Checks take up to 4 µs for a byte, eight times as long as rendering. People write the objects that are
         # checked, so none of them notices the time of a hop to a thread.
-        self.max_at_once = self.max_on_loop = MAX_ON_LOOP // 4 if pure or slices is not None else MAX_ON_LOOP
+        self.max_at_once = self.max_on_loop = MAX_ON_LOOP // 4 if pure or turns is not None else MAX_ON_LOOP
         self._prepare: Final = prepare
         self._conclude: Final = conclude
-        self._slices: Final = slices or Slices()
+        self._turns: Final = turns or Turns()
 
     def _inspect(self, scope: Scope) -> None:
         del scope
@@ -79,16 +78,22 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
     def _decode(self, body: bytes) -> Decoded:
         return decode_review(body)
 
-    def _decide(self, received: Received[Decoded, None], request: AdmissionRequest) -> Steps[tuple[Response, bytes]]:
+    def _decide(self, received: Received[Decoded, None], request: AdmissionRequest) -> Work[tuple[Response, bytes]]:
         review, is_large = received.review, received.is_large
         try:
-            if self._prepare is not None and (waiting := self._prepare(request)) is not None:
-                yield waiting
+            if self._prepare is not None and (work := self._prepare(request)) is not None:
+                yield from self._turns.share(work, lane=request.namespace)
         except StaleError as error:
             # No verdict, so that the caller asks again, as clients of an apiserver do after a failed call.
             raise RequestError(503, "ServiceUnavailable", f"{error}{self._hint}") from error
-        decided = self._finish_large(request) if is_large else self._handle(request)
-        response = decided if isinstance(decided, Response) else (yield self._finish(decided, request))
+        try:
+            decided = self._handle_large(request) if is_large else self._handle(request)
+            if isinstance(decided, GeneratorType):
+                response = yield from self._turns.share(decided, lane=request.namespace)
+            else:
+                response = decided if isinstance(decided, Response) else (yield decided)
+        except Exception as error:  # noqa: BLE001 - every failure needs an answer with the uid
+            response = to_response(explain_failure(error, route=self._path, uid=request.uid))
         if self._conclude is not None:
             response = (yield self._conclude(request, response)) or response
         if not response.allowed:
@@ -98,37 +103,24 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
             return response, (yield self._off_loop(encode, turn=self._name_turn(request)))
         return response, encode_response(response, uid=review.uid, api_version=review.api_version)
 
-    def _handle(self, request: AdmissionRequest) -> Response | Sliced[Response] | Awaitable[Response]:
+    def _handle(self, request: AdmissionRequest) -> Response | Work[Response] | Awaitable[Response]:
         """Ask the handler."""
-        try:
-            if conflict := cluster_conflict(request):
-                return errored(conflict)
-            return self._handler(request)
-        except Exception as error:  # noqa: BLE001 - every failure needs an answer with the uid
-            return self._fail(error, request.uid)
+        conflict = cluster_conflict(request)
+        return errored(conflict) if conflict else self._handler(request)
 
-    async def _finish(self, work: Sliced[Response] | Awaitable[Response], request: AdmissionRequest) -> Response:
-        try:
-            return await (self._slices.run(work, lane=request.namespace) if isinstance(work, Generator) else work)
-        except Exception as error:  # noqa: BLE001 - every failure needs an answer with the uid
-            return self._fail(error, request.uid)
-
-    async def _finish_large(self, request: AdmissionRequest) -> Response:
-        """Return the answer that `_handle` and `_finish` return, with the work in threads."""
+    async def _handle_large(self, request: AdmissionRequest) -> Response:
+        """Return the answer that `_handle` returns, with the work in threads."""
         turn = self._name_turn(request)
         if conflict := await self._off_loop(cluster_conflict, request, turn=turn):
             return errored(conflict)
         decided = await self._off_loop(self._handler, request, turn=turn) if self._pure else self._handler(request)
         if isinstance(decided, Generator):
-            return await run_off_loop(decided, worker=self._worker, turn=turn)
+            return await run_off_loop(decided, worker=self._worker, lane=turn)
         return decided if isinstance(decided, Response) else await decided
 
     def _name_turn(self, request: AdmissionRequest) -> str:
         """Return the lane of a request in the thread: its namespace."""
         return f"{self._path} {request.namespace}"
-
-    def _fail(self, error: Exception, uid: str) -> Response:
-        return to_response(explain_failure(error, route=self._path, uid=uid))
 
     def _refuse(self, received: Received[Decoded, None], problem: Problem) -> tuple[Response, bytes]:
         response, review = to_response(problem), received.review

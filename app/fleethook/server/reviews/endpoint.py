@@ -21,7 +21,7 @@ from fleethook.server.protocol.body_memory import (
 )
 from fleethook.server.protocol.sending import PIECE_BYTES, Reply, send_reply
 from fleethook.server.reviews.codec import encode_error
-from fleethook.work.fair_turns import Executor
+from fleethook.work.turns import Executor
 from fleethook.work.worker import Worker
 
 MAX_DIGITS: Final = 309

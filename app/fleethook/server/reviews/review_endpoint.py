@@ -1,8 +1,8 @@
 """The edge of every route that takes reviews: decodes the review, has it answered, counts it and logs it.
 
 `fleethook.server.reviews.admission_endpoint`, `fleethook.engines.dispatch.review.dispatch_endpoint` and
-`fleethook.engines.interpret.review.interpret_endpoint` add the decision. The work is in steps
-(`fleethook.work.immediate_steps`), so that the protocol answers a review that needs no waiting at once, and the ASGI
+`fleethook.engines.interpret.review.interpret_endpoint` add the decision. The work pauses and waits
+(`fleethook.work.pausing`), so that the protocol answers a review that needs no waiting at once, and the ASGI
 app answers every other review by the same code.
 """
 
@@ -26,9 +26,9 @@ from fleethook.server.reviews.codec import encode_error
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Answer, Endpoint
 from fleethook.server.reviews.recording import AnsweredReview, RecordReview
 from fleethook.tracing.spans import CURRENT, Span, StartTrace, UnsampledSpan, find_trace_id
-from fleethook.work.fair_turns import Executor
-from fleethook.work.immediate_steps import Done, Steps, begin
-from fleethook.work.traced_steps import begin_in_span
+from fleethook.work.pausing import Done, Work, begin
+from fleethook.work.traced_work import begin_in_span
+from fleethook.work.turns import Executor
 
 _log: Final = logging.getLogger(__name__)
 _NO_FACTS: Final[Mapping[str, JSON]] = {}
@@ -139,7 +139,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
             begun = begin_in_span(span, _note_refusal(span, work))
         return begun.result if isinstance(begun, Done) else begun
 
-    def _answer(self, body: bytes, request_id: str, scope: Scope) -> Steps[Answer]:
+    def _answer(self, body: bytes, request_id: str, scope: Scope) -> Work[Answer]:
         started = time.perf_counter()
         inspected = self._inspect(scope)
         call = (yield from inspected) if isinstance(inspected, Generator) else inspected
@@ -270,11 +270,11 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         return seconds
 
     @abstractmethod
-    def _inspect(self, scope: Scope) -> CallT | Steps[CallT]:
+    def _inspect(self, scope: Scope) -> CallT | Work[CallT]:
         """Return the facts of a request that its answer depends on, before the review is decoded.
 
-        Most routes wait for nothing here, and return the facts themselves, because steps take time. Facts are never a
-        generator.
+        Most routes wait for nothing here, and return the facts themselves, because a generator takes time. Facts are
+        never a generator.
 
         Raises:
             RequestError: The caller may not ask.
@@ -294,7 +294,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         return self._decode(body)
 
     @abstractmethod
-    def _decide(self, received: Received[ReviewT, CallT], request: RequestT) -> Steps[tuple[VerdictT, bytes]]:
+    def _decide(self, received: Received[ReviewT, CallT], request: RequestT) -> Work[tuple[VerdictT, bytes]]:
         """Return the verdict on a request, and the answer as JSON.
 
         Raises:
@@ -314,7 +314,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         """Return the log line of an answered review."""
 
 
-def _note_refusal(span: Span, work: Steps[Answer]) -> Steps[Answer]:
+def _note_refusal(span: Span, work: Work[Answer]) -> Work[Answer]:
     """Answer a review, and add the status of a refusal to its span."""
     try:
         return (yield from work)

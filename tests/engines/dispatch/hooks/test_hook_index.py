@@ -10,8 +10,7 @@ from fleethook.cluster.store.store import key_of
 from fleethook.engines.dispatch.hooks.hook_index import Configurations, HookIndex
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.match.rules import RuleAttributes, match_rules
-from fleethook.work.fair_turns import do_at_once
-from fleethook.work.slices import Pauses
+from fleethook.work.pausing import Pauses, do_at_once
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook
 from tests.engines.dispatch.worlds import KIND, World, equivalents, hooks, resource, rule_attributes
 from tests.hypothesis_profiles import examples

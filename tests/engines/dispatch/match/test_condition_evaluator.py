@@ -18,7 +18,7 @@ from fleethook.engines.dispatch.match.match_conditions import (
     evaluate_condition,
     evaluate_conditions,
 )
-from fleethook.work.fair_turns import Turns
+from fleethook.work.turns import Turns
 from fleethook.work.worker import Worker
 
 SIZE = compile_condition("object.a == 0").size

@@ -17,7 +17,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.work.slices import run_at_once
+from fleethook.work.pausing import do_at_once
 from tests.builders import (
     container,
     entry,
@@ -78,7 +78,7 @@ def find(
         return next((f"{kind.kind} cannot be read" for kind in kinds if kind.kind == unread), "")
 
     doubts = Doubts(reviewed, store=store or store_of(yurt_app_set(), RULE), plans=PlanCache(), missing=missing)
-    while (kind := run_at_once(doubts.find())) is not None:
+    while (kind := do_at_once(doubts.find())) is not None:
         doubts.settled.add(kind)
     asked: list[GroupKind] = [*doubts.settled]
     return sorted(kind.kind for kind in asked)

@@ -20,8 +20,8 @@ from fleethook.engines.overrider.entries.patch_paths import LIMITS, MAX_VALUES
 from fleethook.engines.overrider.plan import subject_plans
 from fleethook.engines.overrider.plan.plan import compile_steps_in_slices
 from fleethook.model.admission import AdmissionRequest, Response, allowed
-from fleethook.work.slice_runner import Slices
-from fleethook.work.slices import Slice
+from fleethook.work.pausing import Slice
+from fleethook.work.turns import Turns
 from tests.builders import (
     API,
     container,
@@ -416,7 +416,7 @@ def live(
         if answers and (error := answers.pop(0)) is not None:
             raise error
 
-    return LiveAdmission(ServerDryRun(send, limit=limit, seconds=60), store_of(*objects), Slices(), policy)
+    return LiveAdmission(ServerDryRun(send, limit=limit, seconds=60), store_of(*objects), Turns(), policy)
 
 
 def edited(subject: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from fleethook.engines.overrider.admission.read_your_writes import (
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
-from fleethook.work.slice_runner import Slices
+from fleethook.work.pausing import Done, begin
+from fleethook.work.turns import Turns
 from tests.builders import (
     entry,
     image,
@@ -94,9 +95,9 @@ async def collect_reads(
 ) -> list[str]:
     live = live or Live()
     asked = request(operation, document, **fields)
-    reads = FreshReads(store or store_of(yurt_app_set()), PlanCache(), live, Slices())
-    if (reading := reads.ensure(asked)) is not None:
-        await reading
+    reads = FreshReads(store or store_of(yurt_app_set()), PlanCache(), live)
+    if (work := reads.ensure(asked)) is not None:
+        await begin(Turns().share(work, lane=""))
     return live.asked
 
 
@@ -146,11 +147,14 @@ async def test_a_read_that_brings_the_evidence_is_the_last_one() -> None:
 async def test_a_plan_is_compiled_in_slices_before_the_evidence_is_examined() -> None:
     """The first review after a start has to wait, later ones do not."""
     store, plans, live = store_of(yurt_app_set(), RULE), PlanCache(), Live()
-    reads = FreshReads(store, plans, live, Slices())
-    waiting = reads.ensure(request("CREATE", workload()))
-    assert waiting is not None
+    reads, turns = FreshReads(store, plans, live), Turns()
+    first, second = (reads.ensure(request("CREATE", workload())) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    waiting = begin(turns.share(first, lane=""))
+    assert not isinstance(waiting, Done)
     await waiting
-    assert reads.ensure(request("CREATE", workload())) is None
+    assert begin(turns.share(second, lane="")) == Done(None)
     assert live.asked == []
 
 

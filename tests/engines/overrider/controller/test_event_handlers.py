@@ -14,7 +14,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.work.queue import WorkQueue
-from fleethook.work.slice_runner import Slices
+from fleethook.work.turns import Turns
 from tests.builders import entry, image, node_pool, overrider, owner, store_of, yurt_app_daemon, yurt_app_set
 from tests.engines.overrider.apiserver import Apiserver, is_workload, path_of
 from tests.engines.overrider.running import START, Fleet
@@ -139,7 +139,7 @@ class World:
             Apiserver(self.store, PlanCache()),  # type: ignore[arg-type] - the part of a connection that is used
             self.store,
             PlanCache(),
-            slices=Slices(),
+            turns=Turns(),
             limits=WriteLimits(),
             absent_seconds=10.0,
             every_cluster=False,

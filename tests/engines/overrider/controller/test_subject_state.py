@@ -11,8 +11,8 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.work.slice_runner import Slices
-from fleethook.work.slices import Sliced
+from fleethook.work.pausing import Work
+from fleethook.work.turns import Turns
 from tests.builders import overrider, pool, store_of, workload, yurt_app_set
 from tests.engines.overrider.running import Fleet
 
@@ -20,7 +20,7 @@ BINDING = Binding("", YURT_APP_SET, "default", "demo")
 COUNT = 2_000
 
 
-def run(work: Sliced[Any]) -> tuple[Any, int]:
+def run(work: Work[Any]) -> tuple[Any, int]:
     """Return the result of sliced work and the number of its pauses."""
     pauses = 0
     while True:
@@ -35,7 +35,7 @@ def test_collecting_many_workloads_pauses_and_finds_all_of_them() -> None:
     names = [f"p{number}" for number in range(COUNT)]
     store = store_of(yurt_app_set(pools=[pool(name) for name in names]), overrider())
     workloads = Workloads(
-        cast("Any", None), store, PlanCache(), slices=Slices(), limits=WriteLimits(), absent_seconds=1.0,
+        cast("Any", None), store, PlanCache(), turns=Turns(), limits=WriteLimits(), absent_seconds=1.0,
         every_cluster=False, now=lambda: datetime.now(UTC), scheduler=Fleet().clock,
     )  # fmt: skip
     for name in names[1:]:

@@ -32,7 +32,7 @@ from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT, o
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.patch.three_way_merge import LAST_APPLIED
-from fleethook.work.slices import run_at_once
+from fleethook.work.pausing import do_at_once
 from tests.builders import API, NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke
 from tests.engines.overrider.pages.fleet_stores import DEMO, make_store
@@ -240,7 +240,7 @@ def report(text: str, *objects: dict[str, Any], pool: str = "", max_read: int = 
     keys = list_affected_workloads(edited, store)
     complete = {key: one for one in objects if (key := key_of(one)) in keys}
     running = complete if len(keys) <= max_read else None
-    return run_at_once(report_edit(edited, store, running, stored=len(keys), pool=pool))
+    return do_at_once(report_edit(edited, store, running, stored=len(keys), pool=pool))
 
 
 def test_an_edit_shows_its_difference_in_each_pool() -> None:

@@ -16,7 +16,7 @@ from fleethook.engines.overrider.pages.fleet import (
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
-from fleethook.work.slices import run_at_once
+from fleethook.work.pausing import do_at_once
 from tests.builders import (
     NEW_IMAGE,
     container,
@@ -35,7 +35,7 @@ from tests.engines.overrider.pages.fleet_stores import DEMO, cell_key, make_stor
 
 def test_rows_have_sorted_pools_and_the_overrider_in_effect() -> None:
     store = make_store(yurt_app_set(pools=[pool("b"), pool("a")]), NEW_IMAGE)
-    (row,) = run_at_once(list_rows(store))
+    (row,) = do_at_once(list_rows(store))
     assert (row.key, list(row.pools), list(row.kinds), row.overrider) == (DEMO, ["a", "b"], ["Deployment"], "demo1")
     assert (row.title, row.size) == ("YurtAppSet default/demo", 2)
 
@@ -47,7 +47,7 @@ def test_subjects_are_sorted_by_namespace_and_name() -> None:
 
 def test_a_daemon_has_the_pools_that_its_selector_matches() -> None:
     store = make_store(yurt_app_daemon(), node_pool("east", {"region": "east"}), node_pool("west", {"region": "west"}))
-    (row,) = run_at_once(list_rows(store))
+    (row,) = do_at_once(list_rows(store))
     assert list(row.pools) == ["east"]
 
 
@@ -60,7 +60,7 @@ def test_a_missing_subject_has_neither_row_nor_cell() -> None:
 def test_a_subject_of_a_logical_cluster_names_it() -> None:
     document = yurt_app_set()
     document["metadata"]["annotations"] = {"kcp.io/cluster": "root:a"}
-    (row,) = run_at_once(list_rows(make_store(document)))
+    (row,) = do_at_once(list_rows(make_store(document)))
     assert row.title == "YurtAppSet default/demo of root:a"
 
 

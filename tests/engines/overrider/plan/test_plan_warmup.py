@@ -12,7 +12,7 @@ from fleethook.engines.overrider.admission.workload_admission import mutate_work
 from fleethook.engines.overrider.plan import plan_warmup
 from fleethook.engines.overrider.plan.plan_cache import DEFAULT_CACHE_BYTES, PlanCache
 from fleethook.engines.overrider.plan.plan_warmup import PlanWarmup
-from fleethook.work.slice_runner import Slices
+from fleethook.work.turns import Turns
 from tests.builders import (
     API,
     entry,
@@ -42,7 +42,7 @@ class World:
 
     def __init__(self, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self.store, self.plans = store_of(), PlanCache()
-        self.warmup = PlanWarmup(self.store, self.plans, Slices(), max_bytes=max_bytes)
+        self.warmup = PlanWarmup(self.store, self.plans, Turns(), max_bytes=max_bytes)
 
     def add(self, name: str, pools: Sequence[str] = POOLS) -> None:
         for document in (rule(name), yurt_app_set(name, [pool(one) for one in pools])):

@@ -19,7 +19,7 @@ from fleethook.engines.overrider.plan.shared_plan import (
 from fleethook.engines.overrider.subject.subject_parts import templates_of
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.work.slices import run_at_once
+from fleethook.work.pausing import do_at_once
 from tests.builders import entry, image, overrider, pool, yurt_app_set
 
 LONG = "x" * 1000
@@ -55,7 +55,7 @@ RULE = overrider(entry("*", items=[image("nginx", "r.io/{{nodepool}}:1")]))
 def share(name: str = POOL_MARK, rule: dict[str, Any] | None = RULE) -> SharedPlan:
     subject = yurt_app_set(pools=[pool(name)])
     plan = compile_plan(YURT_APP_SET, subject, rule, kind="Deployment", pool=name, node_pool=None)
-    return run_at_once(share_plan(plan, kind="Deployment", pool=name, key=name, template=templates_of(subject)))
+    return do_at_once(share_plan(plan, kind="Deployment", pool=name, key=name, template=templates_of(subject)))
 
 
 def image_of(plan: PoolPlan) -> str:

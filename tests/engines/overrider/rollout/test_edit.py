@@ -5,7 +5,7 @@ from typing import Any
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.rollout.edit import Edit, EditEffects, predict_edit
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.work.slices import run_at_once
+from fleethook.work.pausing import do_at_once
 from tests.builders import entry, image, overrider, patch, pod_template, pool, tweak, yurt_app_set, yurt_app_set_v1beta1
 
 Document = dict[str, Any]
@@ -46,7 +46,7 @@ def test_plans_beyond_the_limit_count_as_rolling() -> None:
     subject = yurt_app_set(pools=pools, template=template)
     old = overrider(entry("*", items=[image("nginx", "nginx:1")]))
     same = overrider(entry("*", items=[image("nginx", "nginx:1")]), entry("other", items=[{"replicas": 3}]))
-    effects = run_at_once(predict_edit(make_edit(subject, old, same, names)))
+    effects = do_at_once(predict_edit(make_edit(subject, old, same, names)))
     assert 300 < effects.uncompared < 600
     assert effects.rolls == effects.uncompared
     assert effects.text.endswith(f", of which {effects.uncompared} were not compared and may not roll)")
@@ -55,7 +55,7 @@ def test_plans_beyond_the_limit_count_as_rolling() -> None:
 def test_a_huge_template_is_not_compared() -> None:
     annotations = {f"note-{number}": "x" for number in range(60_000)}
     subject = yurt_app_set(template={**pod_template(), "metadata": {"annotations": annotations}})
-    effects = run_at_once(predict_edit(make_edit(subject, None, overrider(), ["hangzhou", "beijing"])))
+    effects = do_at_once(predict_edit(make_edit(subject, None, overrider(), ["hangzhou", "beijing"])))
     assert (effects.rolls, effects.uncompared) == (2, 2)
 
 
@@ -63,9 +63,9 @@ def test_an_entry_that_did_not_fit_before_rolls_the_workloads_that_it_now_change
     broken = overrider(entry("hangzhou", patches=[patch("remove", "/spec/template/spec/priority")]))
     repaired = overrider(entry("hangzhou", items=[image("nginx", "nginx:2")]))
     edit = make_edit(yurt_app_set(), broken, repaired, ["hangzhou", "beijing"])
-    assert run_at_once(predict_edit(edit)).rolling == ("hangzhou",)
+    assert do_at_once(predict_edit(edit)).rolling == ("hangzhou",)
     edit = make_edit(yurt_app_set(), broken, None, ["hangzhou", "beijing"])
-    assert run_at_once(predict_edit(edit)).rolling == ()
+    assert do_at_once(predict_edit(edit)).rolling == ()
 
 
 def test_a_container_named_after_its_pool_is_no_change() -> None:
@@ -73,7 +73,7 @@ def test_a_container_named_after_its_pool_is_no_change() -> None:
     rename = patch("replace", "/spec/template/spec/containers/0/name", "m-{{nodepool-name}}")
     subject = yurt_app_set_v1beta1(pools=["hangzhou"], tweaks=[tweak("hangzhou", patches=[rename])])
     new = overrider(entry("*", items=[image("m-a", "nginx:2")]))
-    effects = run_at_once(predict_edit(make_edit(subject, None, new, ["hangzhou"])))
+    effects = do_at_once(predict_edit(make_edit(subject, None, new, ["hangzhou"])))
     assert effects.totals.effects == {"metadata": 1}
 
 
@@ -108,7 +108,7 @@ def test_a_text_that_equals_the_name_of_a_pool_is_no_change_in_that_pool() -> No
     note = entry("*", patches=[patch("add", "/metadata/annotations/note", "a")])
     old = overrider(entry("*", items=[image("nginx", "{{nodepool}}:1")]))
     new = overrider(entry("*", items=[image("nginx", "beijing:1")]), note)
-    effects = run_at_once(predict_edit(make_edit(yurt_app_set(), old, new, names)))
+    effects = do_at_once(predict_edit(make_edit(yurt_app_set(), old, new, names)))
     assert effects.rolling == ("hangzhou",)
     assert effects.totals.effects == {"rolls": 1, "metadata": 1}
 
@@ -116,5 +116,5 @@ def test_a_text_that_equals_the_name_of_a_pool_is_no_change_in_that_pool() -> No
 def test_a_field_that_only_a_creation_sets_is_no_change_of_the_spec() -> None:
     subject = yurt_app_set(kind="StatefulSet")
     new = overrider(entry("*", patches=[patch("add", "/spec/podManagementPolicy", "Parallel")]))
-    effects = run_at_once(predict_edit(make_edit(subject, None, new, ["hangzhou", "beijing"])))
+    effects = do_at_once(predict_edit(make_edit(subject, None, new, ["hangzhou", "beijing"])))
     assert effects.totals.effects == {"metadata": 2}

@@ -18,7 +18,7 @@ from fleethook.engines.overrider.rules.pool_rules import (
     selects_node_pools,
 )
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from fleethook.work.slices import run_at_once
+from fleethook.work.pausing import do_at_once
 from tests.builders import (
     entry,
     image,
@@ -40,7 +40,7 @@ def check(
 ) -> list[tuple[str, ...]]:
     rule = overrider(*entries)
     known = known_pools(subject, store_of(*pools), overriders=[rule])
-    found = run_at_once(check_pools(rule, subject, known, unused=unused))
+    found = do_at_once(check_pools(rule, subject, known, unused=unused))
     return [(one.code, one.field, one.message) for one in found]
 
 

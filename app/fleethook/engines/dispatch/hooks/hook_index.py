@@ -25,9 +25,8 @@ from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.rules import EquivalentIndex, Invocation, RuleAttributes, find_invocation
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, count_values
-from fleethook.work.fair_turns import Executor, Turns, Work, do_at_once, do_in_turns
-from fleethook.work.immediate_steps import Steps
-from fleethook.work.slices import Pauses
+from fleethook.work.pausing import Pauses, Work, begin, do_at_once
+from fleethook.work.turns import Executor, Turns
 
 # A fleet repeats the same operations on about a hundred resources. A request can name any resource, hence the limit.
 _MAX_CACHED: Final = 4096
@@ -282,7 +281,7 @@ class Configurations:
         known = self._find_hooks(cluster, phase)
         return HookIndex() if known is None else do_at_once(self._compile(known, cluster, phase))
 
-    def find(self, cluster: str, phase: Phase, *, turns: Turns, worker: Executor) -> Steps[HookIndex]:
+    def find(self, cluster: str, phase: Phase, *, turns: Turns, worker: Executor) -> Work[HookIndex]:
         """Return the webhooks of a logical cluster; compiling yields to requests of other clusters.
 
         The result includes every change that the store had at the time of the call. If all webhooks are compiled, this
@@ -301,7 +300,7 @@ class Configurations:
     ) -> HookIndex:
         async with known.lock:
             work = self._compile(known, cluster, phase)
-            return await do_in_turns(work, turns=turns, worker=worker, cluster=cluster)
+            return await begin(turns.share(work, lane=cluster, worker=worker))
 
     def _find_hooks(self, cluster: str, phase: Phase) -> _ClusterHooks | None:
         known = self._hooks.get((cluster, phase))

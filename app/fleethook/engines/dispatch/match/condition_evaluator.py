@@ -26,7 +26,7 @@ from fleethook.engines.dispatch.match.match_conditions import (
     evaluate_in_order,
     is_short,
 )
-from fleethook.work.fair_turns import Turns
+from fleethook.work.turns import Turns
 from fleethook.work.worker import Worker
 
 # The code of a node takes about 500 bytes, so this is 50 MiB: ten thousand conditions of ten nodes.

@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 from fleethook.engines.dispatch.hooks.hooks import EVERY, Hook, Rule
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.work.fair_turns import Work, do_at_once
-from fleethook.work.slices import Pauses
+from fleethook.work.pausing import Pauses, Work, do_at_once
 
 # The namespace of a request for a Namespace is that Namespace's own name.
 _NAMESPACES: Final = GroupVersionResource("", "v1", "namespaces")

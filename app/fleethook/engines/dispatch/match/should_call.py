@@ -23,7 +23,7 @@ from fleethook.engines.dispatch.request_limits import RequestLimits
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, as_object
 from fleethook.tracing.spans import child_span
-from fleethook.work.fair_turns import Turns
+from fleethook.work.turns import Turns
 
 # k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules.IsExemptAdmissionConfigurationResource
 EXEMPT_KINDS = frozenset(

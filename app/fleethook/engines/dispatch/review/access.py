@@ -36,7 +36,7 @@ from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
 from fleethook.outbound.connection_errors import FailureLog
 from fleethook.server.callers import NamedCallers
 from fleethook.server.protocol.body_memory import RequestError
-from fleethook.work.immediate_steps import Steps
+from fleethook.work.pausing import Work
 
 ACCESS_GROUP: Final = "fleethook.io"
 ACCESS_RESOURCE: Final = "clusters"
@@ -272,7 +272,7 @@ class ClusterAccess:
         decision = self._tokens.find(token, cluster=cluster, route=route)
         return decision is not None and decision.allowed
 
-    def authorize(self, scope: Scope, *, cluster: str, route: str, seconds: float) -> Steps[Grant]:
+    def authorize(self, scope: Scope, *, cluster: str, route: str, seconds: float) -> Work[Grant]:
         """Return the permission of a caller to ask a route about a cluster; waits only for the apiserver.
 
         Args:

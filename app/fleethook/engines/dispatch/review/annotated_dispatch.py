@@ -28,7 +28,7 @@ from fleethook.server.callers import NamedCallers
 from fleethook.server.protocol.body_memory import RequestError
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.server.reviews.codec import encode_response
-from fleethook.work.immediate_steps import Steps
+from fleethook.work.pausing import Work
 
 _USE_ROUTE: Final = "leave {} out of the rules, or send such reviews to /clusters/NAME/{{mutate,validate}}"
 
@@ -106,12 +106,12 @@ class AnnotatedEndpoint(DispatchEndpoint):
         del scope
         return ""
 
-    def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Steps[Grant]:
+    def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Work[Grant]:
         del cluster, deadline
         yield from ()
         return Grant(self._callers.find(scope))
 
-    def _decide(self, received: ReceivedReview, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
+    def _decide(self, received: ReceivedReview, request: AdmissionRequest) -> Work[tuple[DispatchResult, bytes]]:
         try:
             cluster = find_annotated_cluster(request)
         except StatusError as error:

@@ -36,7 +36,7 @@ from fleethook.server.reviews.admission_endpoint import classify, find_outcome, 
 from fleethook.server.reviews.codec import Decoded, decode_review, encode_response, find_budget
 from fleethook.server.reviews.endpoint import CHARGE, MAX_ON_LOOP
 from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
-from fleethook.work.immediate_steps import Steps
+from fleethook.work.pausing import Work
 
 # kube-apiserver waits as long for webhook configurations (k8s.io/apiserver pkg/admission/handler.go,
 # timeToWaitForReady).
@@ -119,7 +119,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
     def _check_caller(self, scope: Scope) -> None:
         self._context.access.check_credentials(scope)
 
-    def _inspect(self, scope: Scope) -> Steps[ClusterCall]:
+    def _inspect(self, scope: Scope) -> Work[ClusterCall]:
         deadline = Deadline(time.monotonic() + find_budget(scope["query_string"]))
         cluster = self._find_cluster(scope)
         grant = yield from self._authorize(scope, cluster, deadline)
@@ -178,7 +178,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         """Return the logical cluster that the path of a request names; raises RequestError."""
         return resolve_cluster(self._context.store, _parse_cluster(scope))
 
-    def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Steps[Grant]:
+    def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Work[Grant]:
         access, started = self._context.access, time.perf_counter()
         try:
             return (yield from access.authorize(scope, cluster=cluster, route=self._verb, seconds=deadline.remaining))
@@ -197,7 +197,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
                 _ = request.object, request.old_object, request.user, request.decoded_options
         return review
 
-    def _decide(self, received: ReceivedReview, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
+    def _decide(self, received: ReceivedReview, request: AdmissionRequest) -> Work[tuple[DispatchResult, bytes]]:
         started, cluster, context = time.perf_counter(), received.call.cluster, self._context
         consumers, is_known = self._metrics.consumers, context.store.knows(cluster)
         if (connection := received.call.connection) is not None:
@@ -224,10 +224,10 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
     @abstractmethod
     def _decide_within_quota(
         self, received: ReceivedReview, request: AdmissionRequest
-    ) -> Steps[tuple[DispatchResult, bytes]]:
+    ) -> Work[tuple[DispatchResult, bytes]]:
         """Return how a review was answered, and the answer."""
 
-    def _wait_until_ready(self, deadline: Deadline) -> Steps[str]:
+    def _wait_until_ready(self, deadline: Deadline) -> Work[str]:
         """Wait until the objects are read, and return why they cannot be answered from."""
         context = self._context
         if not context.synced.is_set():
@@ -332,7 +332,7 @@ class DispatchEndpoint(ClusterEndpoint):
 
     def _decide_within_quota(
         self, received: ReceivedReview, request: AdmissionRequest
-    ) -> Steps[tuple[DispatchResult, bytes]]:
+    ) -> Work[tuple[DispatchResult, bytes]]:
         review, call = received.review, received.call
         problem = "" if call.has_returned else (yield from self._wait_until_ready(call.deadline))
         dispatched: DispatchResult
@@ -345,7 +345,7 @@ class DispatchEndpoint(ClusterEndpoint):
                 dispatched = DispatchResult(refusal(error), None, [note_refusal("Readiness", problem)])
             else:
                 dispatcher = self._context.dispatcher
-                dispatched = yield from dispatcher.dispatch_in_steps(
+                dispatched = yield from dispatcher.dispatch_as_work(
                     request, cluster=call.cluster, phase=self._phase, deadline=call.deadline, vouched=self._vouched
                 )
         except Exception as error:  # noqa: BLE001 - every failure needs an answer with the uid
@@ -360,7 +360,7 @@ class ExplainEndpoint(ClusterEndpoint):
 
     def _decide_within_quota(
         self, received: ReceivedReview, request: AdmissionRequest
-    ) -> Steps[tuple[DispatchResult, bytes]]:
+    ) -> Work[tuple[DispatchResult, bytes]]:
         call = received.call
         problem = yield from self._wait_until_ready(call.deadline)
         try:

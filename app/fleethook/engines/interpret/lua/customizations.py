@@ -26,7 +26,7 @@ from fleethook.model.formats.field_errors import Problem
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation
-from fleethook.work.slices import Slice, Sliced
+from fleethook.work.pausing import Slice, Work
 
 _log: Final = logging.getLogger(__name__)
 
@@ -152,7 +152,7 @@ def _make_reference(document: object) -> "Reference":
 
 def validate_scripts_in_slices(
     request: AdmissionRequest, *, store: StoreView, runner: Runner, namespace: str
-) -> Sliced[Response]:
+) -> Work[Response]:
     """Answer the review of an object with scripts, with all of its problems.
 
     Suspicious code is a warning. Every ConfigMap except ``karmada-config`` is admitted without reading it.
@@ -175,6 +175,8 @@ def validate_scripts_in_slices(
         "kind": group_kind.kind,
         "metadata": {**metadata, "name": metadata.get("name") or request.name},
     }
+    # Compiling the scripts takes a slice of its own.
+    yield
     found = read_object(key_of(completed), completed)
     problems = [*found.problems]
     for rule in found.rules:

@@ -23,7 +23,7 @@ from fleethook.model.karmada import InterpretRequest
 from fleethook.server.logs import InterpretLine, cut_text, milliseconds, stamp
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
-from fleethook.work.immediate_steps import Steps
+from fleethook.work.pausing import Work
 
 
 class Interpreted(NamedTuple):
@@ -62,7 +62,7 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
 
     def _decide(
         self, received: Received[DecodedReview, bool], request: InterpretRequest
-    ) -> Steps[tuple[Interpreted, bytes]]:
+    ) -> Work[tuple[Interpreted, bytes]]:
         del request
         review, explain = received.review, received.call
         question: Question | None = None
@@ -90,7 +90,7 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
             return _encode_failure(received, Interpreted(question, steps, problem, calls), problem)
         return Interpreted(question, steps, None, calls), answer
 
-    def _read_large(self, received: Received[DecodedReview, bool]) -> Steps[Question]:
+    def _read_large(self, received: Received[DecodedReview, bool]) -> Work[Question]:
         # The chain is not asked in a thread, as the store may change its rules meanwhile.
         decode = partial(read_question, received.review, built_in=lambda _kind, _operation: False)
         question: Question = yield self._off_loop(decode)

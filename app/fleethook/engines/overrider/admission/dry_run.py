@@ -18,7 +18,7 @@ from fleethook.model.admission import StatusCause
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values
 from fleethook.model.openyurt import GROUP, YURT_APP_SET
-from fleethook.work.slices import Pauses, Sliced
+from fleethook.work.pausing import Pauses, Work
 
 
 class DryRun(NamedTuple):
@@ -69,7 +69,7 @@ class _Collected(NamedTuple):
 
 def dry_run_overrider(
     overrider: JSONObject, subject: Subject, pools: Sequence[str], *, node_pools: Mapping[str, JSONObject | None]
-) -> Sliced[DryRun]:
+) -> Work[DryRun]:
     """Render ``overrider`` for each pool of its subject, and return failures and steps without effect.
 
     An entry that fails for the same reason in many pools is one finding that names the pools. Pools that differ only by

@@ -53,7 +53,7 @@ from fleethook.model.openyurt import (
     TRIGGER_ANNOTATION,
     YURT_APP_OVERRIDER,
 )
-from fleethook.work.slices import Sliced
+from fleethook.work.pausing import Work
 
 _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
 
@@ -148,7 +148,7 @@ class Doubts:
         self._change = UNKNOWN_CHANGE
         self._refused = False
 
-    def find(self) -> Sliced[GroupKind | None]:
+    def find(self) -> Work[GroupKind | None]:
         """Return the kind to read next, None if the store is new enough. It pauses if a plan has to be compiled.
 
         Raises:
@@ -188,7 +188,7 @@ class Doubts:
         self._change = compare_workload(self.workload.request)
         return self._change.spec or self._change.revision
 
-    def _is_proven(self) -> Sliced[bool]:
+    def _is_proven(self) -> Work[bool]:
         """Return whether the workload shows that the store is new enough."""
         request, document, owner = self.workload.request, self.workload.document, self.workload.owner
         memory = read_memory(request, document)

@@ -29,8 +29,8 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
-from fleethook.work.slice_runner import Slices
-from fleethook.work.slices import Sliced, run_at_once
+from fleethook.work.pausing import Work, do_at_once
+from fleethook.work.turns import Turns
 
 # kubectl prints every cause, and events keep them; more than these hide each other.
 _MAX_CAUSES: Final = 50
@@ -58,12 +58,12 @@ def _refuse_other_kinds(request: AdmissionRequest, overrider: JSON) -> Response 
 
 def validate_overrider(request: AdmissionRequest, *, store: StoreView, limits: GuardLimits = OFF) -> Response:
     """Answer the review of a YurtAppOverrider as `validate_overrider_in_slices` does."""
-    return run_at_once(validate_overrider_in_slices(request, store=store, limits=limits))
+    return do_at_once(validate_overrider_in_slices(request, store=store, limits=limits))
 
 
 def validate_overrider_in_slices(
     request: AdmissionRequest, *, store: StoreView, limits: GuardLimits = OFF
-) -> Sliced[Response]:
+) -> Work[Response]:
     """Answer the review of a YurtAppOverrider with all findings, not only the first one.
 
     Updates that change neither subject nor entries are admitted, and so are all updates of an overrider that is being
@@ -99,7 +99,7 @@ def validate_overrider_in_slices(
     return msgspec.structs.replace(verdict, warnings=(*verdict.warnings, *warnings))
 
 
-def _guard_deletion(request: AdmissionRequest, *, store: StoreView, limits: GuardLimits) -> Sliced[Response]:
+def _guard_deletion(request: AdmissionRequest, *, store: StoreView, limits: GuardLimits) -> Work[Response]:
     if not isinstance(as_object(request.old_object).get("metadata"), dict):
         return admission.allowed()
     return (yield from guard_edit(request, store=store, limits=limits, stale="; ".join(request.unread)))
@@ -165,7 +165,7 @@ class LiveAdmission(NamedTuple):
 
     dry_runs: ServerDryRun
     store: StoreView
-    slices: Slices
+    turns: Turns
     policy: Policy
     """Whether an edit of a subject that breaks an overrider is denied."""
 
@@ -213,5 +213,5 @@ class LiveAdmission(NamedTuple):
 
     async def _check(self, overrider: JSONObject, subject: Subject) -> Sequence[Finding]:
         pools = pools_to_check(subject, self.store, overrider)
-        selected = await self.slices.run(select_trials(overrider, subject, pools, limit=self.dry_runs.limit))
+        selected = await self.turns.run(select_trials(overrider, subject, pools, limit=self.dry_runs.limit))
         return await self.dry_runs.check(selected, subject)

@@ -43,8 +43,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
-from fleethook.work.slice_runner import Slices
-from fleethook.work.slices import Sliced, run_until_pause
+from fleethook.work.pausing import Work
 
 _log: Final = logging.getLogger(__name__)
 
@@ -95,26 +94,27 @@ class FreshReads(NamedTuple):
     store: StoreView
     plans: PlanCache
     live: LiveSource
-    slices: Slices
 
-    def ensure(self, request: AdmissionRequest) -> Coroutine[Any, Any, None] | None:
-        """Return a coroutine that updates the inputs of a workload's review in the store, None if none is needed.
+    def ensure(self, request: AdmissionRequest) -> Work[None] | None:
+        """Return work that updates the inputs of a workload's review in the store, None if there is none.
 
-        If a read fails, the review uses the store, because there is no evidence that it is behind.
-
-        Raises:
-            StaleError: The store is behind, or lacks a kind that the answer depends on. The coroutine raises it, too.
+        If a read fails, the review uses the store, because there is no evidence that it is behind. The work raises
+        StaleError if the store is behind, or lacks a kind that the answer depends on.
         """
         workload = ReviewedWorkload.of(request)
-        if workload is None:
-            return None
+        return None if workload is None else self._dispel_doubts(workload)
+
+    def _dispel_doubts(self, workload: ReviewedWorkload) -> Work[None]:
+        """Read one kind after the other, until the workload shows that the store is new enough."""
         if problem := self.live.missing(_OVERRIDERS):
             raise StaleError(problem)
         doubts = Doubts(workload, store=self.store, plans=self.plans, missing=self.live.missing)
         if workload.trigger and (late := [*self._find_late(workload)]):
-            return self._catch_up(late, doubts)
-        found = run_until_pause(doubts.find())
-        return None if found is None else self._dispel(doubts, found)
+            yield self._catch_up(late, doubts)
+        while (kind := (yield from doubts.find())) is not None:
+            if (yield _read([self._read_kind(kind, workload)])):
+                return
+            doubts.settled.add(kind)
 
     def _find_late(self, workload: ReviewedWorkload) -> Iterator[tuple[GroupKind, int]]:
         """Yield the kinds and resourceVersions that the trigger names and the store may lack."""
@@ -134,16 +134,6 @@ class FreshReads(NamedTuple):
         if problem := await _read(self._read_kind(kind, doubts.workload) for kind in behind):
             raise StaleError(f"overriders or their subject changed and cannot be read now: {problem}")
         doubts.settled.update(behind)
-        await self._dispel(doubts, doubts.find())
-
-    async def _dispel(self, doubts: Doubts, found: GroupKind | Sliced[GroupKind | None]) -> None:
-        """Read one kind after the other, until the workload shows that the store is new enough."""
-        lane, kind = doubts.workload.namespace, found if isinstance(found, GroupKind) else None
-        if not isinstance(found, GroupKind):
-            kind = await self.slices.run(found, lane=lane)
-        while kind is not None and not await _read([self._read_kind(kind, doubts.workload)]):
-            doubts.settled.add(kind)
-            kind = await self.slices.run(doubts.find(), lane=lane)
 
     def _read_kind(self, kind: GroupKind, workload: ReviewedWorkload) -> Coroutine[Any, Any, None]:
         """Return a read of the overriders, the subject or the NodePool of a workload."""

@@ -23,7 +23,7 @@ from fleethook.engines.overrider.subject.subject_parts import workload_kinds
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.patch import format_pointer
-from fleethook.work.slices import Pauses, Sliced
+from fleethook.work.pausing import Pauses, Work
 
 _log: Final = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Trials(NamedTuple):
     """Whether these are all distinct plans."""
 
 
-def select_trials(overrider: JSONObject, subject: Subject, pools: SubjectPools, *, limit: int) -> Sliced[Trials]:
+def select_trials(overrider: JSONObject, subject: Subject, pools: SubjectPools, *, limit: int) -> Work[Trials]:
     """Return one workload for each distinct plan of an overrider, up to a limit.
 
     Args:

@@ -17,7 +17,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import API_VERSION, SUBJECT_KINDS, SUBJECT_VERSIONS
-from fleethook.work.slices import Slice, Sliced, run_at_once
+from fleethook.work.pausing import Slice, Work, do_at_once
 
 Policy = Literal["warn", "refuse"]
 
@@ -28,10 +28,10 @@ _POOLS: Final = re.compile(r"^node pools? [^:]*: | \(node pools? [^()]*\)$")
 
 def validate_subject(request: AdmissionRequest, *, store: StoreView, policy: Policy) -> Response:
     """Answer the review of a YurtAppSet or YurtAppDaemon as `validate_subject_in_slices` does."""
-    return run_at_once(validate_subject_in_slices(request, store=store, policy=policy))
+    return do_at_once(validate_subject_in_slices(request, store=store, policy=policy))
 
 
-def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView, policy: Policy) -> Sliced[Response]:
+def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView, policy: Policy) -> Work[Response]:
     """Answer the review of a YurtAppSet or YurtAppDaemon with the entries of its overrider that no longer fit.
 
     Updates that do not change spec are admitted without a check, and so are subjects without an overrider. The policy
@@ -80,7 +80,7 @@ def key_of_subject(request: AdmissionRequest) -> ObjectKey:
 
 def _compare_edit(
     overrider: JSONObject, key: ObjectKey, document: JSONObject, old: JSON, *, node_pools: NodePools, policy: Policy
-) -> Sliced[Response]:
+) -> Work[Response]:
     edited, stored = (read_subject(key, one, node_pools, overrider) for one in (document, old))
     found = yield from _find_misfits(overrider, edited)
     misfits_before = (yield from _find_misfits(overrider, stored)) if found else []
@@ -116,7 +116,7 @@ def read_subject(
     return subject, pools_to_check(subject, node_pools, overrider)
 
 
-def _find_misfits(overrider: JSONObject, fit: tuple[Subject, SubjectPools] | None) -> Sliced[list[Finding]]:
+def _find_misfits(overrider: JSONObject, fit: tuple[Subject, SubjectPools] | None) -> Work[list[Finding]]:
     if fit is None:
         return []
     known = yield from check_rules(overrider)

@@ -35,7 +35,7 @@ from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import POOL_PATCH_ANNOTATION, RENDERED_ANNOTATION, REVISION_LABEL
 from fleethook.patch import apply, format_pointer
-from fleethook.work.slices import Slice, Sliced, run_at_once
+from fleethook.work.pausing import Slice, Work, do_at_once
 
 _ABSENT: Final = msgspec.Raw(b"")
 
@@ -146,10 +146,10 @@ _decode_annotations: Final = msgspec.json.Decoder(_Annotated).decode
 
 def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Response:
     """Answer the review of a Deployment or StatefulSet as `mutate_workload_in_slices` does."""
-    return run_at_once(mutate_workload_in_slices(request, store=store, plans=plans))
+    return do_at_once(mutate_workload_in_slices(request, store=store, plans=plans))
 
 
-def mutate_workload_in_slices(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Sliced[Response]:
+def mutate_workload_in_slices(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Work[Response]:
     """Answer the review of a Deployment or StatefulSet. It pauses if the plan has to be compiled.
 
     Admitted unchanged: subresources (scale, status), objects being deleted, workloads that no YurtAppSet or
@@ -176,7 +176,7 @@ def mutate_workload_in_slices(request: AdmissionRequest, *, store: StoreView, pl
 
 def _mutate_owned(
     request: AdmissionRequest, workload: JSONObject, *, owner: Owner, store: StoreView, plans: PlanCache
-) -> Sliced[Response]:
+) -> Work[Response]:
     namespace = request.namespace or workload["metadata"].get("namespace") or ""
     creating = request.operation == "CREATE"
     target = RenderTarget(request.kind.kind, namespace, owner, creating)

@@ -39,7 +39,7 @@ from fleethook.engines.overrider.rollout.prediction import Outcome, Totals, coun
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from fleethook.work.slices import run_at_once
+from fleethook.work.pausing import do_at_once
 
 _STYLES: Final = {
     "rolls": "bold red", "deleted": "bold red", "error": "bold red", "scales": "yellow", "created": "green",
@@ -279,6 +279,6 @@ def _find_allowances(source: Source, before: Store, after: Store) -> list[Allowe
             continue
         old, new = before.get(*key), after.get(*key)
         edit = read_edit(old, new, namespace=key.namespace, store=after)
-        if edit is not None and (effects := run_at_once(predict_edit(edit))).rolls:
+        if edit is not None and (effects := do_at_once(predict_edit(edit))).rolls:
             found.append(Allowed(key, str(make_allowance(old, new, effects.rolls))))
     return found

@@ -57,11 +57,11 @@ from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
+from fleethook.work.pausing import Pauses, Work
 from fleethook.work.queue import Again, WorkQueue
 from fleethook.work.queue import Outcome as Worked
 from fleethook.work.scheduler import LoopScheduler, Scheduler, sleep
-from fleethook.work.slice_runner import Slices
-from fleethook.work.slices import Pauses, Sliced
+from fleethook.work.turns import Turns
 
 _log: Final = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class OverriderController:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         registered: Callable[[], Awaitable[object]] | None = None,
         openyurt_conflict: Callable[[], str] = lambda: "",
-        slices: Slices | None = None,
+        turns: Turns | None = None,
         reading: Callable[[], AbstractContextManager[None]] = nullcontext,
         policies: PolicyKeeper | None = None,
         scheduler: Scheduler | None = None,
@@ -130,7 +130,7 @@ class OverriderController:
             now: Returns the time.
             registered: Waits until the webhooks are registered. None if another process registers them.
             openyurt_conflict: Returns the reason why OpenYurt's own rendering interferes, ``""`` if it does not.
-            slices: The slices that long work shares with reviews. None creates them.
+            turns: The turns that long work shares with reviews. None creates them.
             reading: A context that is entered during the first read of all workloads.
             policies: Applies overriders by policies. None if only the webhook does.
             scheduler: The clock and timers. None for the running event loop.
@@ -139,12 +139,12 @@ class OverriderController:
         self.queue: Final[WorkQueue[Binding]] = WorkQueue(
             backoff=(_FIRST_PAUSE_SECONDS, resync_seconds), scheduler=clock
         )
-        self._slices: Final = slices or Slices()
+        self._turns: Final = turns or Turns()
         self.workloads: Final = Workloads(
             connection,
             objects,
             plans,
-            slices=self._slices,
+            turns=self._turns,
             limits=limits,
             absent_seconds=absent_seconds,
             every_cluster=source.every_cluster,
@@ -167,7 +167,7 @@ class OverriderController:
         self._backoff: Final = Backoff(retries_per_second=limits.per_second * _RETRY_SHARE, longest=resync_seconds)
         self._converger: Final = Converger(self.workloads, self._backoff, time=clock.time)
         self._waits: Final = OwnerWaits(seconds=limits.owner_seconds, interval=resync_seconds, time=clock.time)
-        self._reporter: Final = StatusReporter(connection, source, slices=self._slices, now=now)
+        self._reporter: Final = StatusReporter(connection, source, turns=self._turns, now=now)
         self._outdated: Final = OutdatedWorkloads(self.workloads, store=objects, plans=plans)
         self._nudger: Final = Nudger(connection, source, self._waits, self._outdated, self._reporter, now=now)
         self._handlers: Final = EventHandlers(self.queue, objects, self.workloads, self._waits, scheduler=clock)
@@ -283,11 +283,11 @@ class OverriderController:
         self.reconciled += 1
         at, patience = await self._observe(binding)
         upkeep = NO_UPKEEP if self._policies is None else await self._policies.keep(at)
-        targets, known = await self._slices.run(self._find_targets(at, patience))
+        targets, known = await self._turns.run(self._find_targets(at, patience))
         # Before its last write failed, the workload's inputs were read, so a retry does not read them again.
         if any(not self._backoff.problem(target.key) for target in targets) and await self._refresh(at):
             at, patience = await self._observe(binding)
-            targets, known = await self._slices.run(self._find_targets(at, patience))
+            targets, known = await self._turns.run(self._find_targets(at, patience))
         outcomes = [*known, *await self._converge_all(targets)]
         self._nudger.note(at, waits=any(one.result.waits for one in outcomes))
         await self._report_reverts(at, outcomes)
@@ -298,7 +298,7 @@ class OverriderController:
         return self._next_reconcile(at, outcomes, upkeep.again) if reported else False
 
     async def _observe(self, binding: Binding) -> tuple[SubjectState, Patience]:
-        at = await self._slices.run(collect_state(binding, store=self._objects, workloads=self.workloads))
+        at = await self._turns.run(collect_state(binding, store=self._objects, workloads=self.workloads))
         return at, await self._nudger.wait_for_owner(at)
 
     async def _refresh(self, at: SubjectState) -> bool:
@@ -323,9 +323,7 @@ class OverriderController:
             and all(map(same_input, at.overriders, now))
         )
 
-    def _find_targets(
-        self, at: SubjectState, patience: Patience
-    ) -> Sliced[tuple[list[Target], list[_WorkloadOutcome]]]:
+    def _find_targets(self, at: SubjectState, patience: Patience) -> Work[tuple[list[Target], list[_WorkloadOutcome]]]:
         """Return the workloads that need a read or a write, and the outcomes of all others."""
         seen = self._required_versions(at)
         targets: list[Target] = []
@@ -440,7 +438,7 @@ class OverriderController:
             if is_bound.status == "True":
                 of_this = results
                 work = _describe(at, overrider, results, overdue=late, orphans=orphans, store=self._objects)
-                gaps, found = await self._slices.run(work)
+                gaps, found = await self._turns.run(work)
             stored &= await self._reporter.report(
                 at.binding, overrider, (is_bound, found, *further, *others), of_this, gaps
             )
@@ -471,7 +469,7 @@ def _describe(
     overdue: bool,
     orphans: Sequence[str],
     store: StoreView,
-) -> Sliced[tuple[Gaps, Condition]]:
+) -> Work[tuple[Gaps, Condition]]:
     """Return the gaps of an overrider that is in effect, and its condition `Rendered`."""
     gaps = at.gaps(overrider, overdue=overdue, orphans=orphans, store=store)
     yield

@@ -84,7 +84,7 @@ class OverriderLeader:
             absent_seconds=settings.discovery_interval,
             registered=leadership.registered,
             policies=policies,
-            slices=context.slices,
+            turns=context.turns,
             reading=pause_garbage_collector,
             openyurt_conflict=(lambda: "") if self._conflicts is None else self._conflicts.describe,
         )

@@ -17,8 +17,8 @@ from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps, describe_orphans, list_names
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
-from fleethook.work.slice_runner import Slices
-from fleethook.work.slices import Sliced, run_at_once
+from fleethook.work.pausing import Work, do_at_once
+from fleethook.work.turns import Turns
 
 BOUND: Final = "Bound"
 RENDERED: Final = "Rendered"
@@ -141,7 +141,7 @@ def status_of(
     now: datetime,
 ) -> JSONObject:
     """Return the status to store, which equals the stored one if nothing changed."""
-    return run_at_once(status_in_slices(overrider, findings, results, gaps, now=now))
+    return do_at_once(status_in_slices(overrider, findings, results, gaps, now=now))
 
 
 def status_in_slices(
@@ -151,7 +151,7 @@ def status_in_slices(
     gaps: Gaps = NO_GAPS,
     *,
     now: datetime,
-) -> Sliced[JSONObject]:
+) -> Work[JSONObject]:
     """Return the status to store, as `status_of` does."""
     generation = overrider["metadata"].get("generation") or 0
     concerned = [result for result in results if result.counts]
@@ -209,19 +209,19 @@ class StatusReporter:
     """Writes statuses and events to the apiserver."""
 
     def __init__(
-        self, connection: Connection, source: KubernetesSource, *, slices: Slices, now: Callable[[], datetime]
+        self, connection: Connection, source: KubernetesSource, *, turns: Turns, now: Callable[[], datetime]
     ) -> None:
         """Create a reporter.
 
         Args:
             connection: The connection to the apiserver.
             source: The informers of overriders.
-            slices: Shares the event loop while a long status is built.
+            turns: Shares the event loop while a long status is built.
             now: Returns the time.
         """
         self._connection: Final = connection
         self._source: Final = source
-        self._slices: Final = slices
+        self._turns: Final = turns
         self._now: Final = now
         self._recorder: Final = Recorder(connection, component=COMPONENT, now=now)
         # The last report and its stored form: OpenYurt's CustomResourceDefinition drops a part of the status.
@@ -248,7 +248,7 @@ class StatusReporter:
             Whether the stored status is up to date.
         """
         former = as_object(overrider.get("status"))
-        status = await self._slices.run(status_in_slices(overrider, findings, results, gaps, now=self._now()))
+        status = await self._turns.run(status_in_slices(overrider, findings, results, gaps, now=self._now()))
         report = _Reported(
             overrider["metadata"].get("uid"), status["observedGeneration"], tuple(findings), tuple(results), former
         )

@@ -23,7 +23,7 @@ from fleethook.engines.overrider.subject.unreached_workloads import (
 )
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON
-from fleethook.work.slices import Pauses, Sliced
+from fleethook.work.pausing import Pauses, Work
 
 _MAX_NAMED = 5
 # Workloads between two pauses, at some 3 µs each.
@@ -112,7 +112,7 @@ def find_overriders(store: StoreView, binding: Binding) -> tuple[JSONObject, ...
     return overriders_of(store, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
 
 
-def collect_state(binding: Binding, *, store: StoreView, workloads: Workloads) -> Sliced[SubjectState]:
+def collect_state(binding: Binding, *, store: StoreView, workloads: Workloads) -> Work[SubjectState]:
     """Return the state of a subject.
 
     The function pauses if there are many workloads. A change during a pause queues the subject again.
@@ -168,7 +168,7 @@ class _Owned(NamedTuple):
     """Rendered workloads whose owner was deleted: the subject, or an earlier object of that name."""
 
 
-def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, workloads: Workloads) -> Sliced[_Owned]:
+def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, workloads: Workloads) -> Work[_Owned]:
     """Group workloads by the relation of their owner to ``subject``, None if it was deleted."""
     owned = _Owned([], set(), [])
     version = None if subject is None else subject["apiVersion"]

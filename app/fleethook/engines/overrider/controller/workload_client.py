@@ -24,7 +24,7 @@ from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
 from fleethook.work.rate_limit import RateLimiter
 from fleethook.work.scheduler import Scheduler
-from fleethook.work.slice_runner import Slices
+from fleethook.work.turns import Turns
 
 # Workloads to decode and compare between two pauses, at some 0.15 ms each.
 _SLICE: Final = 2
@@ -71,7 +71,7 @@ class WorkloadClient:
         connection: Connection,
         source: KubernetesSource,
         *,
-        slices: Slices,
+        turns: Turns,
         limits: WriteLimits,
         now: Callable[[], datetime],
         scheduler: Scheduler | None = None,
@@ -81,13 +81,13 @@ class WorkloadClient:
         Args:
             connection: The connection to the apiserver.
             source: The informers of workloads.
-            slices: Shares the event loop while workloads are decoded.
+            turns: Shares the event loop while workloads are decoded.
             limits: The limits of touches.
             now: Returns the time.
             scheduler: The clock of the limits; None for the running event loop.
         """
         self.touched = 0
-        self._slices: Final = slices
+        self._turns: Final = turns
         self._connection: Final = connection
         self._source: Final = source
         self._now: Final = now
@@ -110,7 +110,7 @@ class WorkloadClient:
                 for number, item in enumerate(items):
                     # The caller may need two milliseconds for a workload, so reviews get a turn.
                     if number % _SLICE == 0:
-                        await self._slices.pause()
+                        await self._turns.pause()
                     document = resource.decode(item)
                     yield self._source.informer(resource.group_kind).learn(document), document
 
@@ -124,7 +124,7 @@ class WorkloadClient:
             if error.code == _GONE:
                 return [], None  # The resource is not served; the informer retries.
             raise
-        await self._slices.pause()
+        await self._turns.pause()
         page = decode_page(answer)
         size.note(objects=len(page.items), size=len(answer))
         return page.items, page.continue_token or None
@@ -133,7 +133,7 @@ class WorkloadClient:
         """Return one workload that the apiserver stores."""
         async with self._slots:
             text = await self._connection.request("GET", self._path(key))
-            await self._slices.pause()
+            await self._turns.pause()
             return self._learn(key, text)
 
     def decode(self, key: ObjectKey, written: WriteResult) -> JSONObject:
@@ -157,7 +157,7 @@ class WorkloadClient:
             try:
                 text_written = await self._patch(key, body, content_type=MERGE_PATCH)
                 self.touched += 1
-                await self._slices.pause()
+                await self._turns.pause()
                 is_known = self._source.informer(key.group_kind).has_version_of(key, text_written)
                 return WriteResult(text_written, None if is_known else self._learn(key, text_written))
             finally:

@@ -31,7 +31,7 @@ from fleethook.engines.overrider.subject.unreached_workloads import (
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
 from fleethook.work.scheduler import Scheduler
-from fleethook.work.slice_runner import Slices
+from fleethook.work.turns import Turns
 
 
 class Change(NamedTuple):
@@ -71,7 +71,7 @@ class Workloads:
         objects: StoreView,
         plans: PlanCache,
         *,
-        slices: Slices,
+        turns: Turns,
         limits: WriteLimits,
         absent_seconds: float,
         every_cluster: bool,
@@ -84,7 +84,7 @@ class Workloads:
             connection: The connection to the apiserver.
             objects: Overriders, subjects and NodePools.
             plans: The plans compiled from them.
-            slices: Shares the event loop while workloads are read and compared.
+            turns: Shares the event loop while workloads are read and compared.
             limits: The limits of touches.
             absent_seconds: Seconds between two requests for a resource that is not served.
             every_cluster: Whether the server is a kcp, and workloads of all logical clusters are watched.
@@ -103,10 +103,10 @@ class Workloads:
             self._store,
             absent_seconds=absent_seconds,
             every_cluster=every_cluster,
-            pause=slices.pause,
+            pause=turns.pause,
         )
         self.client: Final = WorkloadClient(
-            connection, self.source, slices=slices, limits=limits, now=now, scheduler=scheduler
+            connection, self.source, turns=turns, limits=limits, now=now, scheduler=scheduler
         )
         # The last comparison. A subscriber usually compares a workload again right after the notification.
         self._compared: tuple[JSONObject, Drift] | None = None

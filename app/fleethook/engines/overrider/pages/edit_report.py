@@ -36,7 +36,7 @@ from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
 from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
 from fleethook.patch import StrategicMergeError
 from fleethook.patch.three_way_merge import LAST_APPLIED, apply_manifest
-from fleethook.work.slices import Sliced
+from fleethook.work.pausing import Work
 
 # An apiserver accepts objects of at most 1.5 MiB (etcd's limit), and decoding 1 MiB of YAML takes a second.
 MAX_TEXT_BYTES: Final = 1 << 20
@@ -319,7 +319,7 @@ def list_affected_workloads(edited: Edited, store: StoreView) -> list[ObjectKey]
 
 def report_edit(
     edited: Edited, store: StoreView, running: Mapping[ObjectKey, JSONObject] | None, *, stored: int, pool: str = ""
-) -> Sliced[EditReport]:
+) -> Work[EditReport]:
     """Return the effect of an edit.
 
     Args:
@@ -351,7 +351,7 @@ def _edit(edited: Edited, store: StoreView) -> EditedStore:
 _Comparison = tuple[list[PoolChange], list[Failure], int, int]
 
 
-def _compare(subjects: Sequence[ObjectKey], before: StoreView, after: StoreView, *, pool: str) -> Sliced[_Comparison]:
+def _compare(subjects: Sequence[ObjectKey], before: StoreView, after: StoreView, *, pool: str) -> Work[_Comparison]:
     keys = [key for subject in subjects for key in _list_keys(subject, after, pool)]
     shown = keys[:MAX_CELLS]
     yield
@@ -369,7 +369,7 @@ def _list_keys(subject: ObjectKey, store: StoreView, pool: str) -> list[PoolKey]
     return [PoolKey(subject, name, kind) for name in row.pools if text in name.casefold() for kind in row.kinds]
 
 
-def _render(keys: Sequence[PoolKey], store: StoreView) -> Sliced[tuple[dict[PoolKey, Preview], list[Failure]]]:
+def _render(keys: Sequence[PoolKey], store: StoreView) -> Work[tuple[dict[PoolKey, Preview], list[Failure]]]:
     plans = PlanCache()
     previews: dict[PoolKey, Preview] = {}
     failures: list[Failure] = []

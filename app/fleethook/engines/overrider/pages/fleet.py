@@ -22,7 +22,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import SUBJECT_KINDS, YURT_APP_OVERRIDER
 from fleethook.patch import apply
-from fleethook.work.slices import Sliced
+from fleethook.work.pausing import Work
 
 # Selecting among 5,000 NodePools takes some milliseconds, and reading the topology of 50 pools 20 µs.
 _SUBJECTS_IN_A_SLICE: Final = 5
@@ -93,7 +93,7 @@ def make_row(store: StoreView, key: ObjectKey) -> SubjectRow | None:
     return SubjectRow(key, pools, workload_kinds(document), name)
 
 
-def list_rows(store: FleetView) -> Sliced[list[SubjectRow]]:
+def list_rows(store: FleetView) -> Work[list[SubjectRow]]:
     """Return the rows of all subjects."""
     rows: list[SubjectRow] = []
     for number, key in enumerate(list_subject_keys(store), 1):

@@ -33,8 +33,8 @@ from fleethook.engines.overrider.subject.subject_parts import depends_on_node_po
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL
-from fleethook.work.slice_runner import Slices
-from fleethook.work.slices import Pauses, Sliced
+from fleethook.work.pausing import Pauses, Work
+from fleethook.work.turns import Turns
 
 # Requests to the API server at the same time. kubectl's default is 50 requests per second.
 _MAX_REQUESTS: Final = 10
@@ -148,7 +148,7 @@ class FleetScan:
         """Prepare; `list_rows` and `start` read the store."""
         self._store: Final = store
         self._workloads: Final = workloads
-        self._slices: Final = Slices()
+        self._turns: Final = Turns()
         self._node_pools = 0
         self._version = 0
         self._listed_at = -1
@@ -176,13 +176,13 @@ class FleetScan:
         """Return the rows of all subjects in order, listed again where they changed."""
         if self._listed_at != self._version:
             version = self._version
-            self._rows = await self._slices.run(self._list_rows())
+            self._rows = await self._turns.run(self._list_rows())
             self._listed_at = version
             for key in self.states.keys() - self._rows.keys():
                 del self.states[key], self._inputs[key]
         return [row for _, row in self._rows.values()]
 
-    def _list_rows(self) -> Sliced[dict[ObjectKey, tuple[_Inputs, SubjectRow]]]:
+    def _list_rows(self) -> Work[dict[ObjectKey, tuple[_Inputs, SubjectRow]]]:
         rows: dict[ObjectKey, tuple[_Inputs, SubjectRow]] = {}
         pauses = Pauses(_SUBJECTS_IN_A_SLICE)
         for key in list_subject_keys(self._store):
@@ -258,7 +258,7 @@ class FleetScan:
 
     async def read_running(self, row: SubjectRow, pools: Sequence[str]) -> dict[CellKey, list[JSONObject]]:
         """Return the complete workloads of a subject in some node pools."""
-        return await self._read(await self._slices.run(self._find_workloads(row, pools, candidates_only=False)))
+        return await self._read(await self._turns.run(self._find_workloads(row, pools, candidates_only=False)))
 
     async def _read(self, wanted: Mapping[ObjectKey, CellKey]) -> dict[CellKey, list[JSONObject]]:
         found: dict[CellKey, list[JSONObject]] = {}
@@ -268,7 +268,7 @@ class FleetScan:
 
     def _find_workloads(
         self, row: SubjectRow, pools: Sequence[str], *, candidates_only: bool
-    ) -> Sliced[dict[ObjectKey, CellKey]]:
+    ) -> Work[dict[ObjectKey, CellKey]]:
         """Return the keys of the workloads of a subject in some node pools, with their cells.
 
         Args:
@@ -302,8 +302,8 @@ class FleetScan:
             return True
         return hash_of(workload) == plan.digest
 
-    async def _run_between_pages(self, work: Sliced[_T]) -> _T:
-        """Do sliced work while no page is in progress, and return its result."""
+    async def _run_between_pages(self, work: Work[_T]) -> _T:
+        """Do work while no page is in progress, and return its result."""
         while True:
             await self._wait_for_turn()
             try:
@@ -321,11 +321,11 @@ class FleetScan:
         self, keys: Sequence[CellKey], running: Mapping[CellKey, Sequence[JSONObject]]
     ) -> dict[CellKey, CellState]:
         """Return the states of some cells; the event loop serves requests meanwhile."""
-        return await self._slices.run(self._compute(keys, running))
+        return await self._turns.run(self._compute(keys, running))
 
     def _compute(
         self, keys: Sequence[CellKey], running: Mapping[CellKey, Sequence[JSONObject]]
-    ) -> Sliced[dict[CellKey, CellState]]:
+    ) -> Work[dict[CellKey, CellState]]:
         found: dict[CellKey, CellState] = {}
         pauses = Pauses(_CELLS_IN_A_SLICE)
         for key in keys:

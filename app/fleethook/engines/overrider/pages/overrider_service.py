@@ -45,7 +45,7 @@ from fleethook.engines.overrider.pages.matrix import (
 )
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject
-from fleethook.work.slice_runner import Slices
+from fleethook.work.turns import Turns
 from fleethook.work.worker import Worker
 
 
@@ -179,7 +179,7 @@ class OverriderService:
         self._store: Final = store
         self._workloads: Final = workloads
         self._worker: Final = worker
-        self._slices: Final = Slices()
+        self._turns: Final = Turns()
         self.scan: Final = FleetScan(store, workloads)
 
     async def show_matrix(self, query: Query) -> MatrixView:
@@ -269,7 +269,7 @@ class OverriderService:
         work = report_edit(edited, self._store, running, stored=len(keys), pool=pool)
         unread = 0 if running is None else len(keys) - len(running)
         named = bool(document.object["metadata"].get("namespace"))
-        return EditView(edited, await self._slices.run(work), named, unread)
+        return EditView(edited, await self._turns.run(work), named, unread)
 
     async def close(self) -> None:
         """End the scan."""

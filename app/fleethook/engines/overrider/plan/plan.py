@@ -54,7 +54,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.patch import StrategicMergeError, identical
-from fleethook.work.slices import Sliced, run_at_once
+from fleethook.work.pausing import Work, do_at_once
 
 # Part of every hash, so that a change of the rendering rules changes the hashes, too.
 _RULES_VERSION: Final = 2
@@ -165,12 +165,12 @@ def compile_plan(  # noqa: PLR0913 - all inputs of a plan, by name
         bare = compile_bare(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
     entries = overrider.get("entries") if overrider else None
     steps = compile_steps(entries, pool, node_pool=node_pool) if applying is None else compile_entries(applying, pool)
-    return run_at_once(compile_steps_in_slices(steps, subject, bare=bare, kind=kind, pool=pool))
+    return do_at_once(compile_steps_in_slices(steps, subject, bare=bare, kind=kind, pool=pool))
 
 
 def compile_steps_in_slices(
     steps: tuple[Step, ...], subject: JSONObject, *, bare: BarePlan, kind: str, pool: str
-) -> Sliced[Plan]:
+) -> Work[Plan]:
     """Return the plan of a bare plan and steps; arguments and errors as in `compile_plan`.
 
     A slice takes half a millisecond for a template of 6 KB.

@@ -10,7 +10,7 @@ from fleethook.engines.overrider.subject.subject_parts import same_input
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL
-from fleethook.work.slices import Sliced
+from fleethook.work.pausing import Work
 
 DEFAULT_CACHE_BYTES: Final = 256 << 20
 # Subjects whose plans are compiled at the same time; the controller works on eight.
@@ -94,7 +94,7 @@ class PlanCache:
         pool: str,
         cluster: str,
         store: StoreView,
-    ) -> Sliced[None]:
+    ) -> Work[None]:
         """Compile a plan in slices, so that `plan` finds it. Others may compile the same plan during a pause."""
         plans = self._select(group_kind, subject, overrider, cluster=cluster)
         node_pool = _find_node_pool(plans, pool=pool, cluster=cluster, store=store)
@@ -103,7 +103,7 @@ class PlanCache:
 
     def _prepare(
         self, plans: SubjectPlans, kind: str, pool: str, node_pool: JSONObject | None, *, key: _Key
-    ) -> Sliced[None]:
+    ) -> Work[None]:
         work = plans.prepare(kind, pool, node_pool)
         while True:
             before, compiled = plans.size, plans.compiled

@@ -13,8 +13,8 @@ from fleethook.engines.overrider.subject.binding import Binding, find_binding, o
 from fleethook.engines.overrider.subject.subject_parts import pools_of_subject, same_input, templates_of, workload_kinds
 from fleethook.model.json import JSONObject, as_object, count_values
 from fleethook.model.openyurt import SUBJECT_KINDS, YURT_APP_OVERRIDER
-from fleethook.work.slice_runner import Slices
-from fleethook.work.slices import Pauses, Sliced
+from fleethook.work.pausing import Pauses, Work
+from fleethook.work.turns import Turns
 
 _log: Final = logging.getLogger(__name__)
 
@@ -34,18 +34,18 @@ _SLICE: Final = 100
 class PlanWarmup:
     """Compiles the plans of new and changed subjects, those with the most node pools first."""
 
-    def __init__(self, store: Store, plans: PlanCache, slices: Slices, *, max_bytes: int) -> None:
+    def __init__(self, store: Store, plans: PlanCache, turns: Turns, *, max_bytes: int) -> None:
         """Subscribe to the store.
 
         Args:
             store: Overriders, subjects and node pools.
             plans: Receives the plans.
-            slices: The slices that long work shares with reviews.
+            turns: The turns that long work shares with reviews.
             max_bytes: The size of the cache of plans.
         """
         self._store: Final = store
         self._plans: Final = plans
-        self._slices: Final = slices
+        self._turns: Final = turns
         self._max_bytes: Final = int(max_bytes * _CACHE_SHARE)
         self._changed: Final = asyncio.Event()
         self._ready: Final = asyncio.Event()
@@ -87,13 +87,13 @@ class PlanWarmup:
                     return
                 self._pending.pop(binding, None)
                 try:
-                    await self._slices.run(self._compile(binding))
+                    await self._turns.run(self._compile(binding))
                 except Exception:  # noqa: BLE001 - nothing but speed depends on this work
                     # The review that needs the plan reports the error. Other subjects do not depend on it.
                     _log.exception("plans of %s are not compiled ahead", binding)
                 await asyncio.sleep(rest)
 
-    def _compile(self, binding: Binding) -> Sliced[None]:
+    def _compile(self, binding: Binding) -> Work[None]:
         """Compile the plans of a subject. A change during a pause ends the work, and queues the subject again."""
         cluster, group_kind, namespace, name = binding
         subject = self._store.get(*binding)

@@ -29,7 +29,7 @@ from fleethook.engines.overrider.render.undo import Memory, hash_text
 from fleethook.model.formats.labels import MAX_LABEL, MAX_SUBDOMAIN
 from fleethook.model.json import JSON, as_object
 from fleethook.model.merge_keys import WORKLOAD
-from fleethook.work.slices import Sliced
+from fleethook.work.pausing import Work
 
 # Names of members are short, and the decoder and the compiler keep only one copy of each.
 _MAX_NAME_LENGTH: Final = 40
@@ -184,7 +184,7 @@ class SharedPlan:
         return Filler(msgspec.structs.astuple(plan))
 
 
-def share_plan(plan: Plan, *, kind: str, pool: str, key: Hashable, template: JSON) -> Sliced[SharedPlan]:
+def share_plan(plan: Plan, *, kind: str, pool: str, key: Hashable, template: JSON) -> Work[SharedPlan]:
     """Return the plan of all pools that differ only by their `PoolValues`.
 
     Args:

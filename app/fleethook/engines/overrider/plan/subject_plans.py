@@ -37,7 +37,7 @@ from fleethook.engines.overrider.template.template import lacks_pool, subject_na
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
-from fleethook.work.slices import Sliced, run_at_once
+from fleethook.work.pausing import Work, do_at_once
 
 # Measured with tracemalloc: a pool that cannot be rendered, and a subject without pools.
 _ERROR_BYTES: Final = 420
@@ -54,7 +54,7 @@ class NotCompiledError(Exception):
         work: Compiles the plan in slices.
     """
 
-    def __init__(self, work: Sliced[None]) -> None:
+    def __init__(self, work: Work[None]) -> None:
         """Store the work that compiles the plan."""
         super().__init__("the plan is not compiled")
         self.work: Final = work
@@ -124,7 +124,7 @@ class SubjectPlans:
         self._configured: tuple[str, str, JSONObject | None, _Configuration] | None = None
         self._plans: Final[dict[Hashable, _Shared]] = {}
         # Several reviews and the controller may need the same plan at once. Each of them does slices of the same work.
-        self._compiling: Final[dict[Hashable, Sliced[_Shared]]] = {}
+        self._compiling: Final[dict[Hashable, Work[_Shared]]] = {}
         # Least recently requested first.
         self._pools: Final[OrderedDict[tuple[str, str], tuple[JSONObject | None, Outcome]]] = OrderedDict()
 
@@ -208,7 +208,7 @@ class SubjectPlans:
         else:
             if not compiles:
                 return None
-            of, shared = run_at_once(work)
+            of, shared = do_at_once(work)
         values = PoolValues(pool, of.replicas, of.applied.values)
         if isinstance(shared, SharedPlan):
             return PoolPlan(shared, values, filled=self._filled)
@@ -222,12 +222,12 @@ class SubjectPlans:
             return self._selections.selects(pool, node_pool)
         return self._group_kind != YURT_APP_SET or pool in self._configs
 
-    def prepare(self, kind: str, pool: str, node_pool: JSONObject | None) -> Sliced[None]:
+    def prepare(self, kind: str, pool: str, node_pool: JSONObject | None) -> Work[None]:
         """Compile the plan of a pool in slices, so that `plan` finds it; arguments as in `plan`."""
         if (kind, pool) not in self._pools and self._has_pool(pool, node_pool):
             yield from self._find_shared(kind, pool, node_pool)
 
-    def _find_shared(self, kind: str, pool: str, node_pool: JSONObject | None) -> "Sliced[_Found]":
+    def _find_shared(self, kind: str, pool: str, node_pool: JSONObject | None) -> "Work[_Found]":
         """Return the configuration of a pool with its plan or error. It pauses only if it has to compile them."""
         of = self._get_configuration(kind, pool, node_pool)
         shared = self._plans.get(of.key) or (yield from self._compile_together(of, kind))
@@ -236,7 +236,7 @@ class SubjectPlans:
             shared = self._plans.get(of.key) or (yield from self._compile_together(of, kind))
         return of, shared
 
-    def _compile_together(self, of: _Configuration, kind: str) -> "Sliced[_Shared]":
+    def _compile_together(self, of: _Configuration, kind: str) -> "Work[_Shared]":
         """Return the plan or the error of a configuration, which concurrent callers compile once.
 
         Each of them does the next slice in its turn, so nobody waits for a caller that has given up.
@@ -263,7 +263,7 @@ class SubjectPlans:
         self.size += shared.size if isinstance(shared, SharedPlan) else _ERROR_BYTES
         return shared
 
-    def _compile_shared(self, of: _Configuration, kind: str) -> "Sliced[_Shared]":
+    def _compile_shared(self, of: _Configuration, kind: str) -> "Work[_Shared]":
         try:
             bare = self._compile_bare(of, kind)
             yield

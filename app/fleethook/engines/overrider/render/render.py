@@ -28,7 +28,7 @@ from fleethook.model.kcp import cluster_of
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import POOL_NAME_LABEL
 from fleethook.patch import diff
-from fleethook.work.slices import Sliced
+from fleethook.work.pausing import Work
 
 NEVER_RENDERED: Final = Memory("", "")
 _MAX_COMPILATIONS: Final = 5
@@ -89,7 +89,7 @@ class SelectedPlan(NamedTuple):
 
 def select_plan_in_slices(
     workload: JSONObject, target: RenderTarget, *, memory: Memory | None, store: StoreView, plans: PlanCache
-) -> Sliced[SelectedPlan | None]:
+) -> Work[SelectedPlan | None]:
     """Return the plan of a workload as `select_plan` does, and compile it in slices if it is not compiled.
 
     The objects may change during a pause. The result is always from the objects of one moment: the plan is selected

@@ -27,7 +27,7 @@ from fleethook.engines.overrider.subject.subject_parts import templates_of, work
 from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, SubjectError
 from fleethook.model.json import JSON, JSONObject, count_values
 from fleethook.patch import parse_pointer
-from fleethook.work.slices import Pauses, Sliced
+from fleethook.work.pausing import Pauses, Work
 
 # Units of work between two pauses. Comparing two known plans takes one, some 0.1 ms; compiling one takes `_PLAN_UNITS`.
 _SLICE: Final = 40
@@ -101,7 +101,7 @@ class EditEffects(NamedTuple):
         return f"{self.totals.headline} (node pool{'' if len(self.rolling) == 1 else 's'} {shown}{more}{bound})"
 
 
-def predict_edit(edit: Edit) -> Sliced[EditEffects]:
+def predict_edit(edit: Edit) -> Work[EditEffects]:
     """Return the effect of an edit on the workloads of all node pools. Reads nothing that can change during a pause."""
     comparison = yield from _prepare(edit)
     effects: list[Effect] = []
@@ -122,7 +122,7 @@ def predict_edit(edit: Edit) -> Sliced[EditEffects]:
     return EditEffects(sum_effects(effects), tuple(dict.fromkeys(rolling)), uncompared)
 
 
-def _prepare(edit: Edit) -> "Sliced[_Comparison]":
+def _prepare(edit: Edit) -> "Work[_Comparison]":
     """Return the comparison of an edit. Indexing an overrider with an entry for each of 5,000 pools takes a slice."""
     group_kind, document, _ = edit.subject
     yield
@@ -160,7 +160,7 @@ class _Comparison:
         """Whether comparing further node pools would exceed the limit."""
         return self._size > MAX_TEMPLATE_VALUES or self._compiled * self._size > _MAX_RENDERED
 
-    def compare(self, kind: str, pool: str, node_pool: JSONObject | None) -> Sliced[tuple[Effect | None, int]]:
+    def compare(self, kind: str, pool: str, node_pool: JSONObject | None) -> Work[tuple[Effect | None, int]]:
         """Return the effect on one workload, None if there is none, and the units of work that it took."""
         compiled = self._compiled
         yield from self._before.prepare(kind, pool, node_pool)
@@ -179,7 +179,7 @@ class _Comparison:
         self._make_room()
         return effect, units + _PLAN_UNITS * (self._compiled - compiled)
 
-    def _compare_plans(self, kind: str, before: PoolPlan, after: PoolPlan) -> Sliced[tuple[Effect, int]]:
+    def _compare_plans(self, kind: str, before: PoolPlan, after: PoolPlan) -> Work[tuple[Effect, int]]:
         units = 1 + (before.shared.hashed_bytes + after.shared.hashed_bytes) // _BYTES_PER_UNIT
         if before.digest == after.digest:
             return Effect("unchanged"), units
@@ -203,7 +203,7 @@ class _Comparison:
                 self._known.clear()
 
 
-def _find_shared(before: PoolPlan, after: PoolPlan) -> Sliced[_Changes]:
+def _find_shared(before: PoolPlan, after: PoolPlan) -> Work[_Changes]:
     """Return the differences of the shared plans of a pool that an update can make, with marks in place of its values.
 
     A mark may stand for one value before the edit and for another one after it, so values with the same mark of an

@@ -21,7 +21,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import GROUP
-from fleethook.work.slices import Slice, Sliced
+from fleethook.work.pausing import Slice, Work
 
 ALLOW_ANNOTATION: Final = "fleethook.io/allow-rollout"
 _ALLOWANCE: Final = re.compile(r"([0-9]{1,9})-([0-9a-f]{16})", re.ASCII)
@@ -84,9 +84,7 @@ def is_allowed(overrider: JSONObject, needed: Allowance) -> bool:
     return found is not None and found[2] == needed.digest and int(found[1]) >= needed.workloads
 
 
-def guard_edit(
-    request: AdmissionRequest, *, store: StoreView, limits: GuardLimits, stale: str = ""
-) -> Sliced[Response]:
+def guard_edit(request: AdmissionRequest, *, store: StoreView, limits: GuardLimits, stale: str = "") -> Work[Response]:
     """Return the verdict on the rollout that an edit of an overrider causes: admitted, with a warning, or refused.
 
     Args:

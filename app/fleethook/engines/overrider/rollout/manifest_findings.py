@@ -33,7 +33,7 @@ from fleethook.model.openyurt import (
     YURT_APP_OVERRIDER,
     YURT_APP_SET,
 )
-from fleethook.work.slices import Sliced
+from fleethook.work.pausing import Work
 
 _VERSIONS: Final = {
     YURT_APP_OVERRIDER.kind: ("v1alpha1",),
@@ -115,7 +115,7 @@ def check_each(documents: Sequence[Document], store: StoreView) -> Iterator[list
         yield _locate(document, found, lines, subjects=subjects)
 
 
-def check_edited_overrider(document: Document, store: StoreView) -> Sliced[list[ManifestFinding]]:
+def check_edited_overrider(document: Document, store: StoreView) -> Work[list[ManifestFinding]]:
     """Return the findings about one overrider beside the objects of a store, as `check_documents` does for all.
 
     Args:

@@ -49,7 +49,7 @@ from fleethook.model.openyurt import (
     YURT_APP_OVERRIDER,
 )
 from fleethook.patch import apply
-from fleethook.work.slices import Sliced, run_at_once
+from fleethook.work.pausing import Work, do_at_once
 
 
 class Outcome(NamedTuple):
@@ -159,12 +159,12 @@ def predict(
         workloads: The complete workloads as kube-apiserver stores them.
         changed: Keys of the added, changed and removed objects.
     """
-    return run_at_once(predict_in_slices(before, after, workloads, changed))
+    return do_at_once(predict_in_slices(before, after, workloads, changed))
 
 
 def predict_in_slices(
     before: StoreView, after: StoreView, workloads: Iterable[JSONObject], changed: Iterable[ObjectKey]
-) -> Sliced[list[Outcome]]:
+) -> Work[list[Outcome]]:
     """Return the effects of an edit as `predict` does, with a pause after each workload."""
     subjects = find_subjects(before, after, changed)
     owned: dict[ObjectKey, list[JSONObject]] = {subject: [] for subject in subjects}

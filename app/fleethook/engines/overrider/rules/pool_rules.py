@@ -22,7 +22,7 @@ from fleethook.model.formats.text import nearest, suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON
-from fleethook.work.slices import Pauses, Sliced
+from fleethook.work.pausing import Pauses, Work
 
 # Comparing two names takes some 15 µs, so all suggestions together take 75 ms, in slices.
 _MAX_SUGGESTIONS: Final = 5
@@ -67,7 +67,7 @@ def known_pools(subject: Subject, store: NodePoolView, *, overriders: Sequence[J
 
 def check_pools(
     overrider: JSONObject, subject: Subject, pools: SubjectPools, *, unused: Collection[str]
-) -> Sliced[list[Finding]]:
+) -> Work[list[Finding]]:
     """Return the node pools that entries name and ``subject`` lacks, and the entries that apply to none of its pools.
 
     Args:
@@ -128,7 +128,7 @@ def _find_unknown_names(listed: JSON, known: Collection[str]) -> Iterator[tuple[
             yield position, name
 
 
-def _suggest(name: str, known: Sequence[str]) -> Sliced[str]:
+def _suggest(name: str, known: Sequence[str]) -> Work[str]:
     """Return the end of a message that suggests the nearest of the known names."""
     nearest_of_each: list[str] = []
     for start in range(0, len(known), _COMPARED_AT_ONCE):

@@ -23,7 +23,7 @@ from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import GROUP, SUBJECT_KINDS
-from fleethook.work.slices import Pauses, Slice, Sliced, run_at_once
+from fleethook.work.pausing import Pauses, Slice, Work, do_at_once
 
 # Comparing a name with more names than these takes too long for a suggestion.
 _MAX_COMPARED: Final = 1000
@@ -91,7 +91,7 @@ def check_overrider(
     overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView, every_namespace: bool = False
 ) -> tuple[Finding, ...]:
     """Return all errors and warnings about an overrider, as `check_overrider_in_slices` does."""
-    return run_at_once(
+    return do_at_once(
         check_overrider_in_slices(
             overrider, cluster=cluster, namespace=namespace, store=store, every_namespace=every_namespace
         )
@@ -100,7 +100,7 @@ def check_overrider(
 
 def check_overrider_in_slices(
     overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView, every_namespace: bool = False
-) -> Sliced[tuple[Finding, ...]]:
+) -> Work[tuple[Finding, ...]]:
     """Return all errors and warnings about an overrider.
 
     The rules for the subject and the entries come first. If they find no error, the overrider is rendered for each node
@@ -145,7 +145,7 @@ def pools_to_check(subject: Subject, store: NodePoolView, overrider: JSONObject)
     )
 
 
-def check_rules(overrider: JSONObject) -> Sliced[list[Finding]]:
+def check_rules(overrider: JSONObject) -> Work[list[Finding]]:
     """Return the findings of the rules that need no subject, at most `_MAX_FINDINGS`."""
     found: list[Finding] = []
     pauses = Pauses(_SLICE)
@@ -176,7 +176,7 @@ def _check_binding(overrider: JSONObject, *, cluster: str, namespace: str, store
 
 def check_fit(
     overrider: JSONObject, subject: Subject, pools: SubjectPools, *, known: Sequence[Finding]
-) -> Sliced[list[Finding]]:
+) -> Work[list[Finding]]:
     """Return the findings of rendering the overrider for each node pool of its subject.
 
     Args:

@@ -1,13 +1,13 @@
-"""Traces work in steps (`work.immediate_steps`), whose first part runs in the protocol and the rest in a task."""
+"""Traces work (`fleethook.work.pausing`), whose first part runs in the protocol and the rest in a task."""
 
 from collections.abc import Coroutine
 from typing import Any
 
 from fleethook.tracing.spans import CURRENT, Span, describe_failure, enter_span
-from fleethook.work.immediate_steps import Done, Steps, T, begin
+from fleethook.work.pausing import Done, T, Work, begin
 
 
-def begin_in_span(span: Span, work: Steps[T]) -> Done[T] | Coroutine[Any, Any, T]:
+def begin_in_span(span: Span, work: Work[T]) -> Done[T] | Coroutine[Any, Any, T]:
     """Go on with work as `begin` does, while a span is the current one, and end the span with the work.
 
     The span is not the current one between the first part and the rest: the first part runs in the context of a

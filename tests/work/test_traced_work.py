@@ -1,12 +1,12 @@
-"""Work in steps, in a span."""
+"""Work in a span."""
 
 import asyncio
 
 import pytest
 
 from fleethook.tracing.spans import CURRENT
-from fleethook.work.immediate_steps import Done, Steps
-from fleethook.work.traced_steps import begin_in_span
+from fleethook.work.pausing import Done, Work
+from fleethook.work.traced_work import begin_in_span
 from tests.tracing.test_spans import Noted
 
 
@@ -22,7 +22,7 @@ def read_current() -> str:
     return "" if span is None else span.headers["traceparent"]
 
 
-def work(awaits: int, seen: list[str]) -> Steps[str]:
+def work(awaits: int, seen: list[str]) -> Work[str]:
     seen.append(read_current())
     for number in range(awaits):
         seen.append((yield current_name(pauses=bool(number % 2))))
@@ -55,7 +55,7 @@ async def test_the_work_handles_a_failure_where_it_waits() -> None:
     async def fail() -> None:
         raise ValueError("no")
 
-    def handled() -> Steps[str]:
+    def handled() -> Work[str]:
         try:
             yield fail()
         except ValueError as error:
@@ -68,7 +68,7 @@ async def test_the_work_handles_a_failure_where_it_waits() -> None:
 
 
 def test_a_failure_ends_the_span() -> None:
-    def fail() -> Steps[str]:
+    def fail() -> Work[str]:
         raise ValueError("broken")
         yield  # type: ignore[unreachable]
 
@@ -86,7 +86,7 @@ async def test_a_cancellation_ends_the_span_and_the_work() -> None:
         started.set()
         await asyncio.Event().wait()
 
-    def waits() -> Steps[str]:
+    def waits() -> Work[str]:
         try:
             yield hang()
         finally:

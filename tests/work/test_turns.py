@@ -1,0 +1,241 @@
+"""Work that pauses, on the event loop and in a thread."""
+
+import asyncio
+import itertools
+import threading
+from typing import Any
+
+import pytest
+
+from fleethook.work.pausing import Done, Slice, Work, begin, do_at_once
+from fleethook.work.turns import Turns, run_off_loop
+from fleethook.work.worker import Worker
+
+
+def work(name: str, slices: int, seen: list[str]) -> Work[str]:
+    for number in range(slices):
+        seen.append(f"{name}{number}")
+        yield
+    return name
+
+
+def failing() -> Work[str]:
+    yield
+    raise ValueError("broken")
+
+
+async def test_each_iteration_of_the_event_loop_runs_one_slice() -> None:
+    seen: list[str] = []
+    done = False
+
+    async def others() -> None:
+        while not done:
+            seen.append("-")
+            await asyncio.sleep(0)
+
+    turns = Turns()
+    other = asyncio.create_task(others())
+    assert await asyncio.gather(turns.run(work("a", 3, seen)), turns.run(work("b", 3, seen))) == ["a", "b"]
+    done = True
+    await other
+    assert sorted(one for one in seen if one != "-") == ["a0", "a1", "a2", "b0", "b1", "b2"]
+    texts = "".join(seen)
+    assert all(f"{first}{second}" not in texts for first in "012" for second in "ab"), texts
+    assert texts.index("b0") < texts.index("a2")  # They take turns.
+
+
+async def test_much_work_of_one_lane_takes_as_many_slices_as_little_work_of_another() -> None:
+    turns, seen = Turns(), list[str]()
+    crowd = [turns.run(work("a", 9, seen), lane="crowd") for _ in range(9)]
+    await asyncio.gather(*crowd, turns.run(work("b", 3, seen), lane="other"))
+    assert seen[: seen.index("b2")].count("b0") == 1
+    assert seen.index("b2") <= 2 * 4
+
+
+async def test_work_without_a_pause_is_one_slice_too() -> None:
+    """20 subjects of a page of the console, each of them done in its first slice, held the event loop together."""
+    iterations = 0
+    ended: list[int] = []
+
+    def short() -> Work[None]:
+        ended.append(iterations)
+        return
+        yield
+
+    async def count() -> None:
+        nonlocal iterations
+        while len(ended) < 20:
+            iterations += 1
+            await asyncio.sleep(0)
+
+    turns = Turns()
+    await asyncio.gather(count(), *(turns.run(short()) for _ in range(20)))
+    assert len(set(ended)) == 20
+
+
+async def test_pauses_and_slices_take_turns() -> None:
+    seen: list[str] = []
+    turns = Turns()
+
+    async def step(name: str) -> None:
+        for number in range(3):
+            await turns.pause()
+            seen.append(f"{name}{number}")
+
+    async def others() -> None:
+        while len(seen) < 9:
+            counts.append(len(seen))
+            await asyncio.sleep(0)
+
+    counts: list[int] = []
+    await asyncio.gather(step("a"), step("b"), step("c"), others())
+    assert sorted(seen) == [f"{name}{number}" for name in "abc" for number in range(3)]
+    # No two steps in one turn of the event loop.
+    assert max(after - before for before, after in itertools.pairwise(counts)) == 1
+    assert seen.index("c0") < seen.index("a2")
+
+
+async def test_failed_or_cancelled_work_releases_its_turn() -> None:
+    turns = Turns()
+    with pytest.raises(ValueError, match="broken"):
+        await turns.run(failing())
+    cancelled = asyncio.create_task(turns.run(work("a", 1000, [])))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await asyncio.wait([cancelled])
+    assert await turns.run(work("b", 2, [])) == "b"
+
+
+async def test_other_work_gets_the_thread_after_each_slice() -> None:
+    done: list[str] = []
+
+    def taking_turns(name: str) -> Work[str]:
+        for _ in range(3):
+            done.append(name)
+            yield Slice.PURE
+        return name
+
+    worker = Worker()
+    results = await asyncio.gather(*(run_off_loop(taking_turns(name), worker=worker, lane=name) for name in "abc"))
+    assert results == ["a", "b", "c"]
+    assert "".join(done) == "abcabcabc"
+
+
+async def test_slices_that_read_the_store_run_on_the_event_loop() -> None:
+    seen: list[bool] = []
+
+    def mixed() -> Work[None]:
+        for following in (Slice.READS_STORE, None, Slice.PURE):
+            seen.append(threading.current_thread() is threading.main_thread())
+            yield following
+        seen.append(threading.current_thread() is threading.main_thread())
+
+    await run_off_loop(mixed(), worker=Worker(), lane="")
+    assert seen == [False, True, True, False]
+
+
+async def test_slices_that_read_the_store_let_the_event_loop_in() -> None:
+    seen: list[str] = []
+
+    def reading() -> Work[None]:
+        yield Slice.READS_STORE
+        for _ in range(3):
+            seen.append("slice")
+            asyncio.get_running_loop().call_soon(seen.append, "other")
+            yield
+
+    await run_off_loop(reading(), worker=Worker(), lane="")
+    assert seen == ["slice", "other"] * 3
+
+
+def steps(name: str, count: int, done: list[str]) -> Work[str]:
+    for _ in range(count):
+        done.append(name)
+        yield None
+    return name
+
+
+async def run(turns: Turns, work: Work[str], lane: str) -> str:
+    return await begin(turns.share(work, lane=lane, worker=Worker()))
+
+
+async def test_clusters_take_turns() -> None:
+    turns, done = Turns(), list[str]()
+    works = (run(turns, steps("ws2", 50, done), "ws2") for _ in range(20))
+    found = await asyncio.gather(*works, run(turns, steps("ws3", 5, done), "ws3"))
+    assert found == [*["ws2"] * 20, "ws3"]
+    last = len(done) - 1 - done[::-1].index("ws3")
+    # Each piece of work does its first slice at once. After that, a slice of ws2 is between two of ws3.
+    assert done[:last].count("ws2") <= 20 + 2 * 5
+
+
+async def test_each_iteration_of_the_event_loop_does_one_slice_of_shared_work() -> None:
+    turns, done = Turns(), list[str]()
+    works = [asyncio.create_task(run(turns, steps("ws2", 50, done), "ws2")) for _ in range(20)]
+    await asyncio.sleep(0)
+    most = 0
+    while not all(work.done() for work in works):
+        before = len(done)
+        await asyncio.sleep(0)
+        most = max(most, len(done) - before)
+    assert most <= 2
+
+
+async def test_cancelled_shared_work_ends_where_it_pauses_and_releases_its_turn() -> None:
+    turns, done, ended = Turns(), list[str](), list[str]()
+
+    def noting() -> Work[str]:
+        try:
+            return (yield from steps("ws2", 10, done))
+        finally:
+            ended.append("ended")
+
+    works = [asyncio.create_task(run(turns, noting(), "ws2")) for _ in range(5)]
+    await asyncio.sleep(0)
+    for one in works[:4]:
+        one.cancel()
+    await asyncio.wait(works[:4])
+    assert len(ended) == 4
+    assert await works[4] == "ws2"
+
+
+async def test_long_functions_run_in_a_thread() -> None:
+    def work() -> Work[Any]:
+        name = yield lambda: threading.current_thread().name
+        yield None
+        return name
+
+    assert (await run(Turns(), work(), "ws2")).startswith("long-work")
+    assert do_at_once(work()) == "MainThread"
+
+
+async def test_shared_work_handles_the_failure_of_a_long_function_and_of_an_awaitable() -> None:
+    def broken() -> None:
+        raise ValueError("broken")
+
+    async def break_later() -> None:
+        raise ValueError("broken later")
+
+    def work() -> Work[str]:
+        found = []
+        for step in (broken, break_later()):
+            try:
+                yield step
+            except ValueError as error:
+                found.append(str(error))
+        return ", ".join(found)
+
+    assert await run(Turns(), work(), "ws2") == "broken, broken later"
+
+
+def test_a_mark_of_a_slice_is_no_pause_before_the_first_pause() -> None:
+    def marked(*pauses: None) -> Work[str]:
+        yield Slice.READS_STORE
+        yield from pauses
+        yield Slice.PURE
+        return "done"
+
+    turns = Turns()
+    assert begin(turns.share(marked(), lane="")) == Done("done")
+    pauses = [pause.close() for pause in turns.share(marked(None), lane="")]
+    assert len(pauses) == 2
