@@ -16,7 +16,7 @@ from fleethook.cli.replay.replay import replay_all
 from fleethook.cli.replay.replay_input import list_recordings, read_recordings
 from fleethook.lifetime import settle_garbage_collector
 from fleethook.recordings.record.files import RecordFiles
-from fleethook.recordings.record.setup import make_encoder
+from fleethook.recordings.record.recorder import make_encoder
 from fleethook.recordings.replay.replay import OFFLINE
 from fleethook.recordings.replay.report import Report
 from fleethook.server.engine_server import Replay

@@ -25,8 +25,7 @@ from fleethook.cluster.certificates.certificate_files import ensure_certificates
 from fleethook.cluster.certificates.tls_context import ReloadingContext
 from fleethook.cluster.kubernetes.resources import decode_metadata, decode_object
 from fleethook.cluster.store import Store
-from fleethook.recordings.record.recorder import RecordMetrics
-from fleethook.recordings.record.setup import make_recorder, record_reviews
+from fleethook.recordings.record.recorder import RecordMetrics, make_recorder, record_reviews
 from fleethook.server.log_lines import LogLines
 from fleethook.server.logs import configure_logging
 from fleethook.server.reviews.recording import RecordReview

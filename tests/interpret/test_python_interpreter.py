@@ -69,5 +69,5 @@ def test_missing_file_or_module_is_an_error(tmp_path: Path) -> None:
 
 
 def test_module_is_loaded_by_its_name() -> None:
-    foo, bar = load("fleethook.engines.interpret.samples")
+    foo, bar = load("fleethook.engines.interpret.interpret_server")
     assert (foo.kind.kind, bar.kind.kind) == ("Foo", "Bar")

@@ -8,7 +8,7 @@ from typing import Any
 
 from fleethook.app import Fleethook, create_app
 from fleethook.recordings.reader import Entry, read_entries
-from fleethook.recordings.record.setup import make_encoder
+from fleethook.recordings.record.recorder import make_encoder
 from fleethook.recordings.replay.replay import Replayed, Replayer
 from fleethook.server.engine_server import Replay
 from fleethook.server.reviews.recording import AnsweredReview

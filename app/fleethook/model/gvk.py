@@ -1,9 +1,10 @@
 """Group, version, kind and resource: the names of API types."""
 
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from fleethook.model.json import JSONObject
+from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 
 
 class GroupKind(NamedTuple):
@@ -57,6 +58,16 @@ def gvk_of(document: JSONObject) -> GroupVersionKind:
     """Return the kind of ``document``; raises KeyError without apiVersion or kind."""
     group, version = parse_api_version(document["apiVersion"])
     return GroupVersionKind(group, version, document["kind"])
+
+
+def list_served_kinds(definition: Mapping[str, JSON]) -> Iterator[GroupVersionKind]:
+    """Yield the kind of a CustomResourceDefinition in each version that an apiserver serves."""
+    spec = as_object(definition.get("spec"))
+    group, kind = spec.get("group"), as_object(spec.get("names")).get("kind")
+    for _, version in enumerate_objects(spec.get("versions")):
+        name = version.get("name")
+        if version.get("served") is True and isinstance(group, str) and isinstance(name, str) and isinstance(kind, str):
+            yield GroupVersionKind(group, name, kind)
 
 
 def guess_plural(singular: str) -> str:

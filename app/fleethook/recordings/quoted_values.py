@@ -12,8 +12,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-import msgspec
-
 from fleethook.model.json import JSON
 
 PREFIX: Final = "hmac-sha256:"
@@ -37,14 +35,6 @@ class Hasher:
     def hash_base64(self, text: str) -> str:
         """Return the hash that replaces base64 text: base64 of the hash of its bytes, so that it stays decodable."""
         return base64.b64encode(self.hash_bytes(decode_base64(text)).encode()).decode()
-
-    def hash_value(self, value: JSON) -> str:
-        """Return the hash that replaces a JSON value of any type."""
-        return (
-            self.hash_text(value)
-            if isinstance(value, str)
-            else self.hash_bytes(msgspec.json.encode(value, order="sorted"))
-        )
 
     def hash_bytes(self, value: bytes) -> str:
         """Return the hash that replaces bytes."""

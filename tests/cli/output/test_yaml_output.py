@@ -7,7 +7,7 @@ from fleethook.cli.output.terminal import write_document
 from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cluster.manifests.yaml_reader import read_values
 from fleethook.console.yaml_paths import dump_yaml
-from fleethook.engines.interpret.pages.playground_answer import write_yaml
+from fleethook.engines.interpret.pages.playground import write_yaml
 from fleethook.model.formats.text import is_inert
 from tests.conformance.test_kubectl_yaml import CASES, HEAD
 from tests.model.formats.test_text import HOSTILE

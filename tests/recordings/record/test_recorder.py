@@ -1,5 +1,6 @@
 """The recorder: a bounded queue, a thread, samples, and failures that only count."""
 
+import json
 import logging
 import threading
 from collections.abc import Sequence
@@ -7,13 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from fleethook.model.asked_calls import AskedCall
 from fleethook.recordings.record import recorder as module
 from fleethook.recordings.record.files import RecordFiles
 from fleethook.recordings.record.lines import Lines
-from fleethook.recordings.record.recorder import REASONS, Recorder, RecordMetrics, Throttle, time_thread
-from fleethook.server.reviews.recording import AnsweredReview
+from fleethook.recordings.record.recorder import (
+    REASONS,
+    Recorder,
+    RecordMetrics,
+    Throttle,
+    make_encoder,
+    make_recorder,
+    record_reviews,
+    time_thread,
+)
+from fleethook.server.reviews.recording import AnsweredReview, RecordSettingError
+from fleethook.settings import Settings
 from tests.recordings.builders import answered, encoder, read_lines
 from tests.waiting import wait_for
 
@@ -388,3 +400,41 @@ def test_threads_of_several_recorders_share_a_directory(counts: Counts, tmp_path
     for recorder in recorders:
         recorder.close()
     assert sorted(map(int, uids(tmp_path))) == list(range(300))
+
+
+SECRET = {"request": {"uid": "1", "object": {"kind": "Secret", "apiVersion": "v1", "stringData": {"a": "hunter2!"}}}}
+
+
+def test_two_encoders_hash_with_keys_of_their_own() -> None:
+    one, other = (make_encoder([]).encode([answered(SECRET)]).text for _ in range(2))
+    assert b"hunter2!" not in one + other
+    assert json.loads(one)["review"] != json.loads(other)["review"]
+
+
+def test_named_fields_are_redacted_beside_secrets() -> None:
+    body = {"request": {"uid": "1", "object": {"kind": "ConfigMap", "password": "hunter2!"}}}
+    assert b"hunter2!" in make_encoder([]).encode([answered(body)]).text
+    assert b"hunter2!" not in make_encoder(["password"]).encode([answered(body)]).text
+
+
+@pytest.mark.parametrize("text", ["", "/", "Secret:", "a b"])
+def test_a_field_that_cannot_be_read_names_the_setting(text: str) -> None:
+    with pytest.raises(RecordSettingError, match="record_redact: "):
+        make_encoder(["password", text])
+
+
+def test_a_recorder_writes_the_rest_of_its_queue_at_the_end_and_publishes_its_metrics(tmp_path: Path) -> None:
+    metrics, registry = RecordMetrics(), CollectorRegistry()
+    recorder = make_recorder(Settings(record_redact=["password"]), tmp_path / "records", metrics)
+    with record_reviews(recorder, metrics, registry):
+        recorder(answered(SECRET))
+    (file,) = (tmp_path / "records").iterdir()
+    _header, line = read_lines(file)
+    assert line["redacted"] is True
+    assert registry.get_sample_value("fleethook_recorded_reviews_total") == 1
+
+
+def test_a_directory_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        make_recorder(Settings(), tmp_path / "file" / "records", RecordMetrics())

@@ -14,6 +14,7 @@ from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.cluster_reader import describe_missing
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.options import KcpCacheOption, StrictOption, TextOutput, TextOutputOption
+from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import styled, write_styled
 from fleethook.cli.parameters import Option
@@ -104,8 +105,7 @@ def _print(found: Sequence[Diagnosis]) -> None:
         write_styled(head, styled(f"{one.check}: {one.text}"))
         if one.remedy:
             write_styled(styled(f"         → {one.remedy}", "dim"))
-    numbers = {level: sum(one.level == level for one in found) for level in ("error", "warning")}
-    write_styled(styled(", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in numbers.items())))
+    write_styled(styled(count_levels(found)))
 
 
 _SHARDS: Final = "/apis/core.kcp.io/v1alpha1/shards"

@@ -64,19 +64,7 @@ class ClusterOptions(NamedTuple):
 
         Without files, the source is the cluster that kubectl would use, and a note names its kubeconfig.
         """
-        given = SourceOptions(
-            [one for some in files for one in some or ()],
-            self.kubeconfig,
-            self.context,
-            self.in_cluster,
-            self.kcp,
-            self.change or (),
-            self.without or (),
-            namespace=self.namespace,
-            reading=reading,
-            kcp_cache_kubeconfig=self.kcp_cache_kubeconfig,
-            kcp_export=self.kcp_export,
-        )
+        given = SourceOptions([one for some in files for one in some or ()], reading=reading, **self._asdict())
         check_options(given, files_option)
         if given.files or given.in_cluster:
             return given
@@ -114,8 +102,8 @@ class SourceOptions(NamedTuple):
     context: str | None = None
     in_cluster: bool = False
     kcp: bool = False
-    change: Sequence[Path] = ()
-    without: Sequence[str] = ()
+    change: Sequence[Path] | None = None
+    without: Sequence[str] | None = None
     namespace: str = ""
     reading: InputOptions = InputOptions()
     kcp_cache_kubeconfig: Path | None = None
@@ -183,7 +171,7 @@ def read_source(
         every_kind: Whether changes of other kinds have an effect, too.
         partial: Whether to return the other objects if documents of files cannot be read.
     """
-    read = [read_manifests(files, options.reading) for files in (options.files, options.change)]
+    read = [read_manifests(files, options.reading) for files in (options.files, options.change or ())]
     # The same file may be given twice.
     errors = tuple({str(error): error for one in read for error in one.errors}.values())
     if errors and not partial:
@@ -202,7 +190,7 @@ def read_source(
 
         # kubectl would apply them in the workspace of the kubeconfig.
         change = [set_cluster(one, find_provider(before, options.kcp_export)) for one in change]
-    changed = overlay(before, Overlay(change, options.without, _find_namespace(options), kcp=options.kcp))
+    changed = overlay(before, Overlay(change, options.without or (), _find_namespace(options), kcp=options.kcp))
     return Source(changed.documents, before, changed.keys, errors, unread)
 
 

@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from fleethook import __version__
@@ -23,24 +23,27 @@ _FINGERPRINT: Final = "fleethook/v1"
 _ROOT: Final = "%SRCROOT%"
 
 
-class Finding(Protocol):
-    """A finding; `fleethook.cli.output.ci_output.Annotation` describes the members."""
+class Annotation(NamedTuple):
+    """A finding, and its place in a file.
 
-    @property
-    def level(self) -> str: ...  # noqa: D102
-    @property
-    def code(self) -> str: ...  # noqa: D102
-    @property
-    def subject(self) -> str: ...  # noqa: D102
-    @property
-    def text(self) -> str: ...  # noqa: D102
-    @property
-    def file(self) -> str: ...  # noqa: D102
-    @property
-    def line(self) -> int: ...  # noqa: D102
+    Attributes:
+        level: ``error`` or ``warning``.
+        code: Stable name of the finding, such as ``unknown-pool``.
+        subject: Kind and name of the object.
+        text: The message, with the field if there is one.
+        file: Path of the file, ``""`` for an object that was not read from a file.
+        line: Line from 1, 0 if it is unknown.
+    """
+
+    level: str
+    code: str
+    subject: str
+    text: str
+    file: str
+    line: int
 
 
-def build_log(findings: Sequence[Finding]) -> JSONObject:
+def build_log(findings: Sequence[Annotation]) -> JSONObject:
     """Return the log of one run of the program, with these findings as its results."""
     codes = sorted({one.code for one in findings})
     driver: JSONObject = {"name": "fleethook", "version": __version__, "rules": [{"id": code} for code in codes]}
@@ -52,7 +55,7 @@ def build_log(findings: Sequence[Finding]) -> JSONObject:
     }
 
 
-def _build_result(one: Finding, codes: list[str]) -> JSONObject:
+def _build_result(one: Annotation, codes: list[str]) -> JSONObject:
     location: JSONObject = {"logicalLocations": [{"fullyQualifiedName": one.subject, "kind": "object"}]}
     if one.file:
         physical: JSONObject = {"artifactLocation": _locate(one.file)}
@@ -88,26 +91,6 @@ class AnnotationFormat(StrEnum):
 
     SARIF = "sarif"
     GITHUB = "github"
-
-
-class Annotation(NamedTuple):
-    """A finding, and its place in a file.
-
-    Attributes:
-        level: ``error`` or ``warning``.
-        code: Stable name of the finding, such as ``unknown-pool``.
-        subject: Kind and name of the object.
-        text: The message, with the field if there is one.
-        file: Path of the file, ``""`` for an object that was not read from a file.
-        line: Line from 1, 0 if it is unknown.
-    """
-
-    level: str
-    code: str
-    subject: str
-    text: str
-    file: str
-    line: int
 
 
 def annotate_row(row: Row) -> Annotation:

@@ -227,8 +227,11 @@ def _create_app(settings: Settings, lines: LogLines, stack: contextlib.AsyncExit
     if settings.record is None:
         return create_app(settings, log=lines.write, trace=trace)
     # Imported here, because a server that records nothing does not need them.
-    from fleethook.recordings.record.recorder import RecordMetrics  # noqa: PLC0415
-    from fleethook.recordings.record.setup import make_recorder, record_reviews  # noqa: PLC0415
+    from fleethook.recordings.record.recorder import (  # noqa: PLC0415
+        RecordMetrics,
+        make_recorder,
+        record_reviews,
+    )
 
     metrics = RecordMetrics()
     recorder = make_recorder(settings, settings.record, metrics)

@@ -222,6 +222,11 @@ def _read_members(found: Checks, pattern: str, members: Mapping[str, _Member]) -
             found.remarks.append(Remark("warning", "unknown-member", pattern, text, place))
 
 
+def format_pattern(kind: GroupKind) -> str:
+    """Return a kind as Argo CD writes it, ``GROUP/KIND``, or ``KIND`` for the core group."""
+    return f"{kind.group}/{kind.kind}" if kind.group else kind.kind
+
+
 def _find_place(document: Document, field: str, lines: FieldLines) -> Place:
     return Place(document.source, lines.line(document, field), lines.first_line(document, field))
 
@@ -271,7 +276,7 @@ def _read_misplaced(
         if not isinstance(value, str) or not _is_argocd_script(value):
             continue
         kind = GroupVersionKind(*parse_api_version(str(target.get("apiVersion"))), str(target.get("kind")))
-        pattern = f"{kind.group}/{kind.kind}" if kind.group else kind.kind
+        pattern = format_pattern(kind.group_kind)
         if not _SETS_STATUS.search(value):
             text = f"{field} sets no status: it is no health check, and an action has no counterpart in Karmada"
             found.remarks.append(Remark("warning", "no-counterpart", pattern, text, place))

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from fleethook.engines.interpret.argocd_checks import HealthCheck, Level, Place, Remark
+from fleethook.engines.interpret.argocd_checks import HealthCheck, Level, Place, Remark, format_pattern
 from fleethook.engines.interpret.lua.bundle import read_bundle
 from fleethook.engines.interpret.lua.portability import Finding
 from fleethook.engines.interpret.lua.rules import FUNCTION_OF, OBJECT, known_globals, read_customization
 from fleethook.engines.interpret.lua.script_parser import Script, parse_script
 from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
 from fleethook.engines.interpret.native import NATIVE
-from fleethook.model.gvk import GroupKind, GroupVersionKind
+from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import API_VERSION, CUSTOMIZATION, Operation
 
@@ -184,7 +184,7 @@ def convert_checks(
     selected, duplicates, remarks = _select_checks(checks)
     # The tests of a script that another one replaces are not about the other one.
     replaced = {check.pattern for check in duplicates}
-    tests = [test for test in tests if _is_valid(test.kind) and _pattern_of(test.kind.group_kind) not in replaced]
+    tests = [test for test in tests if _is_valid(test.kind) and format_pattern(test.kind.group_kind) not in replaced]
     found = _Converter(selected, tests, list(filter(_is_valid, dict.fromkeys(kinds))), remarks)
     converted = [one for check in selected for one in found.convert(check)]
     found.check_tests()
@@ -254,15 +254,12 @@ class _Converter:
         try:
             script = convert_script(check.script)
         except LuaSyntaxError as error:
-            text = f"line {error.line} of the script: {error}"
-            self._add("error", "syntax", check, text, check.place.at(error.line))
+            self._add_line("error", "syntax", check, Finding(error.line, str(error)))
             return None
         for one in script.warnings:
-            text = f"line {one.line} of the script: {one.text}"
-            self._add("warning", "unportable", check, text, check.place.at(one.line))
+            self._add_line("warning", "unportable", check, one)
         for one in script.refused:
-            text = f"line {one.line} of the script: {one.text}"
-            self._add("error", "refused", check, text, check.place.at(one.line))
+            self._add_line("error", "refused", check, one)
         return None if script.refused else script
 
     def _find_kinds(self, check: HealthCheck) -> list[GroupVersionKind]:
@@ -282,7 +279,7 @@ class _Converter:
             self._add("warning" if found else "error", "wildcard", check, text, check.place)
             return found
         if not found:
-            found = [kind for kind in self._known if _pattern_of(kind.group_kind) == check.pattern]
+            found = [kind for kind in self._known if format_pattern(kind.group_kind) == check.pattern]
         if not found:
             text = (
                 "Karmada needs a version: add the CustomResourceDefinition or an object to the input, or give "
@@ -293,7 +290,7 @@ class _Converter:
 
     def _select(self, kind: GroupVersionKind) -> HealthCheck | None:
         """Return the health check that Argo CD uses for a kind."""
-        name = _pattern_of(kind.group_kind)
+        name = format_pattern(kind.group_kind)
         for check in self._checks:
             if kind in check.kinds or check.pattern == name:
                 return check
@@ -307,8 +304,12 @@ class _Converter:
             if self._select(test.kind) is None:
                 text = f"{test.name}: no health check of the input is for {_name(test.kind)}"
                 self._remarks.append(
-                    Remark("warning", "other-kind", _pattern_of(test.kind.group_kind), text, test.place)
+                    Remark("warning", "other-kind", format_pattern(test.kind.group_kind), text, test.place)
                 )
+
+    def _add_line(self, level: Level, code: str, check: HealthCheck, found: Finding) -> None:
+        text = f"line {found.line} of the script: {found.text}"
+        self._add(level, code, check, text, check.place.at(found.line))
 
     def _add(self, level: Level, code: str, check: HealthCheck, text: str, place: Place) -> None:
         self._remarks.append(Remark(level, code, check.pattern, text, place))
@@ -335,10 +336,6 @@ def _index_known() -> dict[GroupVersionKind, bool]:
 def _is_valid(kind: GroupVersionKind) -> bool:
     """Return whether an apiserver could serve a kind; its names become names of files."""
     return _KIND.fullmatch(f"{kind.api_version}/{kind.kind}") is not None
-
-
-def _pattern_of(kind: GroupKind) -> str:
-    return f"{kind.group}/{kind.kind}" if kind.group else kind.kind
 
 
 def _name(kind: GroupVersionKind) -> str:

@@ -28,6 +28,11 @@ Observe = Callable[[str, str, float], None]
 """Called after each call of a hook or a script with its name, its outcome and its seconds."""
 
 
+def ignore_call(name: str, outcome: str, seconds: float) -> None:
+    """Drop a measurement: commands and the console have no metrics of calls."""
+    del name, outcome, seconds
+
+
 class OffLoop(Protocol):
     """Runs a function in a thread."""
 

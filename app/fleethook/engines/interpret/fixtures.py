@@ -10,7 +10,7 @@ A test with ``each: [NAME, ...]`` runs once for each of these objects, which has
 Source: karmada v1.16 pkg/resourceinterpreter/default/thirdparty/thirdparty_test.go.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from fleethook.interpret.question import Answer, Question
@@ -231,19 +231,9 @@ def _add_unnamed_members(expected: JSONObject, template: JSONObject) -> JSONObje
 def _compare_member(name: str, expected: JSON, found: JSON) -> Iterator[Difference]:
     if name == "aggregatedStatus" and isinstance(expected, dict) and "kind" not in expected:
         found = (found or {}).get("status")
-    if name in ("requires", "components", "dependencies"):
+    if (normalize := _NORMALIZERS.get(name)) is not None:
         # Karmada compares Go types, which omit empty members.
-        expected, found = _drop_empty(expected) or None, _drop_empty(found) or None
-    if name == "requires":
-        expected, found = _normalize_quantities(expected), _normalize_quantities(found)
-    elif name == "components":
-        expected, found = (
-            [_normalize_quantities(one) for one in _sort_elements(value, "name")] for value in (expected, found)
-        )
-    elif name == "dependencies":
-        expected, found = (
-            _sort_elements(value, "apiVersion", "kind", "namespace", "name") for value in (expected, found)
-        )
+        expected, found = normalize(_drop_empty(expected) or None), normalize(_drop_empty(found) or None)
     for step in diff({"": expected}, {"": found}):
         path = step["path"].removeprefix("/")
         before = _find_value({"": expected}, step["path"]) if step["op"] != "add" else None
@@ -291,6 +281,13 @@ def _normalize_quantity(amount: JSON) -> JSON:
         return str(Quantity(Quantity.parse(amount).value))
     except (ValueError, TypeError):
         return amount
+
+
+_NORMALIZERS: Final[Mapping[str, Callable[[JSON], JSON]]] = {
+    "requires": _normalize_quantities,
+    "components": lambda value: [_normalize_quantities(one) for one in _sort_elements(value, "name")],
+    "dependencies": lambda value: _sort_elements(value, "apiVersion", "kind", "namespace", "name"),
+}
 
 
 def _find_value(document: JSONObject, pointer: str) -> JSON:

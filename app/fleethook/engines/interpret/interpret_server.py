@@ -29,8 +29,7 @@ from fleethook.engines.interpret.lua.customizations import Customizations, recor
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.vm import ScriptLimits
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
-from fleethook.engines.interpret.samples import bar, foo
-from fleethook.interpret.python_interpreter import load
+from fleethook.interpret.python_interpreter import interpreter, load
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.fixed_addresses import parse_fixed_addresses
 from fleethook.model.gvk import GroupKind
@@ -50,6 +49,41 @@ from fleethook.server.reviews.endpoint import Endpoint
 from fleethook.settings import Settings
 from fleethook.work.pausing import Work
 from fleethook.work.turns import Turns
+
+foo = interpreter("foo.example.com/v1alpha1", "Foo")
+bar = interpreter("bar.example.com/v1alpha1", "Bar")
+
+
+@foo.retain
+def retain_size(desired: dict[str, Any], observed: dict[str, Any]) -> None:
+    """Keep the size that the member cluster's controller chose."""
+    if "size" in observed.get("spec", {}):
+        desired.setdefault("spec", {})["size"] = observed["spec"]["size"]
+
+
+@foo.healthy
+def is_foo_ready(observed: dict[str, Any]) -> bool:
+    """Return whether the phase of a Foo is Ready."""
+    return bool(observed.get("status", {}).get("phase") == "Ready")
+
+
+@bar.dependencies
+def list_dependencies(declared: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the ConfigMap and the Secret that a Bar reads."""
+    spec = declared.get("spec", {})
+    return [
+        {"apiVersion": "v1", "kind": kind, "namespace": spec.get("namespace", "default"), "name": spec[member]}
+        for kind, member in (("ConfigMap", "configMapName"), ("Secret", "secretName"))
+        if spec.get(member)
+    ]
+
+
+@bar.healthy
+def is_bar_ready(observed: dict[str, Any]) -> bool:
+    """Return whether all instances of a Bar are ready."""
+    status = observed.get("status", {})
+    return bool(status.get("ready", 0) >= observed.get("spec", {}).get("wanted", 1))
+
 
 _INTERPRETED_FROM = (
     EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, CUSTOMIZATION, CONFIG_MAP, DEFINITIONS.group_kind,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fleethook.cluster.store import Stored, StoreView
-from fleethook.engines.interpret.chain import Chain, Handler, Layer, NativeLayer, Observe, PythonLayer
+from fleethook.engines.interpret.chain import Chain, Handler, Layer, NativeLayer, Observe, PythonLayer, ignore_call
 from fleethook.engines.interpret.conventions.kinds import ConventionalKind, Scale
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.lua.bundle import BundleLayer
@@ -14,8 +14,8 @@ from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.native import find_native
 from fleethook.interpret.python_interpreter import Interpreter
 from fleethook.interpret.question import Question
-from fleethook.model.gvk import GroupVersionKind
-from fleethook.model.json import JSON, as_object, enumerate_objects
+from fleethook.model.gvk import GroupVersionKind, list_served_kinds
+from fleethook.model.json import as_object, enumerate_objects
 from fleethook.model.karmada import ConventionsMode, Operation
 
 _RULES: Final[Mapping[Operation, str]] = {
@@ -71,24 +71,13 @@ class ConventionsLayer:
     def answers(self) -> Iterator[tuple[GroupVersionKind, Operation]]:
         """Return the kinds of all CustomResourceDefinitions, except those of Karmada itself."""
         for definition in self._store.each("", DEFINITIONS_BY_KIND.group_kind) if self._operations else ():
-            spec = as_object(definition.get("spec"))
-            group, name = spec.get("group"), as_object(spec.get("names")).get("kind")
-            if not isinstance(group, str) or not isinstance(name, str) or _is_own(group):
-                continue
-            for version in _list_served_versions(spec):
-                kind = GroupVersionKind(group, version, name)
-                answered = _read_kind(kind, definition).answered
-                yield from ((kind, operation) for operation in self._operations & answered)
+            for kind in list_served_kinds(definition):
+                answered = () if _is_own(kind.group) else _read_kind(kind, definition).answered
+                yield from ((kind, operation) for operation in self._operations.intersection(answered))
 
 
 def _is_own(group: str) -> bool:
     return group.endswith(tuple(f".{one}" for one in _OWN)) or group in _OWN
-
-
-def _list_served_versions(spec: Mapping[str, JSON]) -> Iterator[str]:
-    for _, version in enumerate_objects(spec.get("versions")):
-        if version.get("served") is True and isinstance(version.get("name"), str):
-            yield version["name"]
 
 
 def _read_kind(kind: GroupVersionKind, definition: Stored | None) -> ConventionalKind:
@@ -110,7 +99,7 @@ def assemble_chain(
     runner: Runner,
     *,
     bundle: StoreView | None,
-    observe: Observe,
+    observe: Observe = ignore_call,
     traces: bool = False,
     conventions: Layer | None = None,
 ) -> Chain:

@@ -4,22 +4,30 @@ The thread shares the interpreter lock with the event loop, and perhaps its core
 the time, the thread rests, so that its share of the time stays small. The queue may then overflow.
 """
 
+import contextlib
 import logging
+import secrets
 import threading
 import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final
 
+from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from fleethook.fairness.shares import Shares
 from fleethook.model.asked_calls import AskedCall
+from fleethook.recordings.quoted_values import Hasher
 from fleethook.recordings.record.files import RecordFiles
-from fleethook.recordings.record.lines import EncodeLines
+from fleethook.recordings.record.lines import EncodeLines, LineEncoder
+from fleethook.recordings.redaction import Redactor
+from fleethook.recordings.suspicion import Suspicion, parse_field
 from fleethook.server.metrics.worker_metrics import Counts
-from fleethook.server.reviews.recording import AnsweredReview
+from fleethook.server.reviews.recording import AnsweredReview, RecordSettingError
+from fleethook.settings import Settings
 
 SHARE: Final = 0.015
 """The largest share of the time for which the recorder works while the event loop is busy."""
@@ -310,3 +318,53 @@ def _weigh(call: AskedCall, body: int) -> int:
     answer = call.answer
     patch = answer.get("patch") if isinstance(answer, dict) else None
     return _OVERHEAD_BYTES + len(call.error) + (len(patch) if isinstance(patch, str) else body)
+
+
+_KEY_BYTES = 32
+
+
+def make_encoder(redact: list[str]) -> LineEncoder:
+    """Return an encoder with a new random key.
+
+    Args:
+        redact: The fields to redact beside Secrets, as `fleethook.recordings.suspicion.parse_field` reads them.
+
+    Raises:
+        RecordSettingError: A text names no field.
+    """
+    try:
+        fields = [parse_field(text) for text in redact]
+    except ValueError as error:
+        raise RecordSettingError(f"record_redact: {error}") from error
+    # The key stays in this process: with the key, anybody could guess values from their hashes.
+    hasher = Hasher(secrets.token_bytes(_KEY_BYTES))
+    return LineEncoder(Redactor(hasher, fields), Suspicion(fields), hasher)
+
+
+def make_recorder(settings: Settings, directory: Path, metrics: RecordMetrics) -> Recorder:
+    """Return the recorder of a server; call this on the thread of the event loop.
+
+    Raises:
+        OSError: The directory cannot be opened.
+        RecordSettingError: A setting cannot be used.
+    """
+    encoder = make_encoder(settings.record_redact)
+    files = RecordFiles(directory, max_bytes=settings.record_max, writers=settings.workers)
+    throttle = Throttle(time_thread(threading.get_ident()))
+    return Recorder(files, encoder.encode, metrics, throttle=throttle, sample=settings.record_sample)
+
+
+@contextlib.contextmanager
+def record_reviews(recorder: Recorder, metrics: RecordMetrics, registry: CollectorRegistry) -> Iterator[None]:
+    """Run the recorder within the context, and publish its metrics; write the rest of the queue at the end.
+
+    Raises:
+        OSError: The directory cannot be written to.
+    """
+    for collector in metrics.collectors():
+        registry.register(collector)
+    recorder.start()
+    try:
+        yield
+    finally:
+        recorder.close()

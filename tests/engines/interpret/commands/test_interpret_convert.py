@@ -239,7 +239,9 @@ def test_the_documentation_lists_every_code_with_its_levels() -> None:
     for call in (
         node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.Call)
     ):
-        if ast.unparse(call.func) in ("Remark", "self._add") and isinstance(code := call.args[1], ast.Constant):
+        if ast.unparse(call.func) in ("Remark", "self._add", "self._add_line") and isinstance(
+            code := call.args[1], ast.Constant
+        ):
             levels = [one.value for one in ast.walk(call.args[0]) if isinstance(one, ast.Constant)]
             made.setdefault(code.value, set()).update(levels)
     assert listed == made

@@ -52,7 +52,6 @@ from fleethook.engines.interpret.commands.interpret_register import register
 from fleethook.engines.interpret.fixtures import FixtureError, find_operation, make_question, name_results
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS
 from fleethook.engines.interpret.lua.runner import Runner
-from fleethook.interpret.question import Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.formats.fixed_addresses import FixedAddresses
 from fleethook.model.gvk import DEFINITION
@@ -71,22 +70,9 @@ _Rules = Annotated[
 ]
 
 
-class _Input(NamedTuple):
-    """The documents of ``-f``, which takes both objects and customizations, as karmadactl does."""
-
-    objects: list[JSONObject]
-    interpreters: list[Document]
-
-
-def _read_input(paths: Sequence[Path], reading: InputOptions) -> _Input:
-    """Return the object to ask about, and the interpreters. A file or directory may hold both."""
-    found = _Input([], [])
-    for document in read_objects(paths, reading):
-        if has_scripts(document) or key_of(document.object).group_kind in (*CONFIGURATIONS, DEFINITION):
-            found.interpreters.append(document)
-        else:
-            found.objects.append(document.object)
-    return found
+def _is_interpreter(document: Document) -> bool:
+    """Return whether a document of ``-f``, which also takes objects to ask about, configures interpreters."""
+    return has_scripts(document) or key_of(document.object).group_kind in (*CONFIGURATIONS, DEFINITION)
 
 
 def _read_object(path: Path | None) -> JSON:
@@ -142,15 +128,16 @@ def run(
     """
     with report_input_errors(output):
         items = _read_status_items(status_file)
-        given = _read_input([*(files or ()), *(filenames or ())], reading)
+        given = read_objects([*(files or ()), *(filenames or ())], reading)
         desired, observed = _read_object(desired_file), _read_object(observed_file)
         rules = read_rules(karmada, manifests or (), reading)
-    if len(given.objects) + (desired_file is not None) > 1:
+    objects = [one.object for one in given if not _is_interpreter(one)]
+    if len(objects) + (desired_file is not None) > 1:
         fail("-f and --desired-file give several objects to ask about: give only one")
     try:
         asked = make_question(
             find_operation(operation),
-            desired=given.objects[0] if given.objects else desired,
+            desired=objects[0] if objects else desired,
             observed=observed,
             items=items,
             replicas=desired_replica,
@@ -158,11 +145,16 @@ def run(
     except FixtureError as error:
         fail(str(error))
     runner = Runner()
-    under_test = _Layers(
-        interpreters or [], replace_objects(rules, given.interpreters), conventions, read_addresses(resolve)
-    )
+    under_test, addresses = replace_objects(rules, list(filter(_is_interpreter, given))), read_addresses(resolve)
+
+    async def answer() -> tuple[JSONObject, Step]:
+        async with HookClient(allow_private=True, fixed=addresses) as client:
+            chain = build_chain(client, runner, interpreters or [], under_test, conventions=conventions)
+            explained = await chain.answer(asked)
+            return name_results(asked, explained.answer), explained.steps[-1]
+
     try:
-        found, step = asyncio.run(_answer(asked, runner, under_test))
+        found, step = asyncio.run(answer())
     except ChainError as error:
         fail(f"{asked.operation}: {explain_error(asked, error)}", code=CHECK_FAILED)
     except InterpretError as error:
@@ -170,23 +162,6 @@ def run(
     finally:
         write_error(*runner.printed())
     _print_answer(found, step, output)
-
-
-class _Layers(NamedTuple):
-    """The layers to ask."""
-
-    interpreters: Sequence[str]
-    objects: Sequence[Document]
-    conventions: ConventionsMode
-    addresses: FixedAddresses
-
-
-async def _answer(asked: Question, runner: Runner, layers: _Layers) -> tuple[JSONObject, Step]:
-    """Return the results by their names in a fixture, and the step of the layer that answered."""
-    async with HookClient(allow_private=True, fixed=layers.addresses) as client:
-        chain = build_chain(client, runner, layers.interpreters, layers.objects, conventions=layers.conventions)
-        explained = await chain.answer(asked)
-        return name_results(asked, explained.answer), explained.steps[-1]
 
 
 def _print_answer(found: JSONObject, step: Step, output: YamlOutput) -> None:

@@ -189,7 +189,7 @@ def build_chain(
     """
     store = Store([DEFINITIONS_BY_KIND])
     customizations = Customizations(store, namespace=InterpretSettings.model_fields["karmada_namespace"].default)
-    hooks = WebhookLayer(store, client, observe=_ignore)
+    hooks = WebhookLayer(store, client)
     problems = list(find_problems(objects))
     if problems:
         fail_input(problems)
@@ -201,14 +201,8 @@ def build_chain(
         load_interpreters(interpreters),
         runner,
         bundle=store if bundle else None,
-        observe=_ignore,
         conventions=make_conventions_layer(store, conventions),
     )
-
-
-def _ignore(name: str, outcome: str, seconds: float) -> None:
-    """Drop a measurement: a command has no metrics."""
-    del name, outcome, seconds
 
 
 def explain_error(question: Question, error: ChainError) -> str:

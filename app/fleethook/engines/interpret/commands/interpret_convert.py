@@ -18,13 +18,13 @@ from fleethook.cli.parameters import Option
 from fleethook.cluster.manifests.manifest_reader import decode_text, is_directory, list_files, name_source, read_file
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, read_values
 from fleethook.cluster.store.store import key_of
-from fleethook.engines.interpret.argocd_checks import HealthCheck, Place, Remark, read_checks
+from fleethook.engines.interpret.argocd_checks import HealthCheck, Place, Remark, format_pattern, read_checks
 from fleethook.engines.interpret.argocd_conversion import Converted, HealthTest, convert_checks
 from fleethook.engines.interpret.commands.interpret_chain import build_chain
 from fleethook.engines.interpret.commands.interpret_fixtures import FixtureCase, FixtureResult, run_fixture
 from fleethook.engines.interpret.fixtures import read_fixtures
 from fleethook.engines.interpret.lua.runner import Runner
-from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of, parse_api_version
+from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of, list_served_kinds, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.outbound.client import HookClient
 
@@ -101,17 +101,8 @@ def _is_test(document: JSON) -> bool:
 
 
 def _list_kinds(document: JSONObject) -> Iterator[GroupVersionKind]:
-    """Yield the kind of an object, or the kinds that a CustomResourceDefinition serves."""
-    if key_of(document).group_kind != DEFINITION:
-        yield gvk_of(document)
-        return
-    spec = as_object(document.get("spec"))
-    versions = spec.get("versions")
-    for version in versions if isinstance(versions, list) else ():
-        if as_object(version).get("served"):
-            yield GroupVersionKind(
-                str(spec.get("group")), str(version.get("name")), str(as_object(spec.get("names")).get("kind"))
-            )
+    """Return the kind of an object, or the kinds that a CustomResourceDefinition serves."""
+    return list_served_kinds(document) if key_of(document).group_kind == DEFINITION else iter([gvk_of(document)])
 
 
 def _read_tests(document: Document, lines: FieldLines) -> Iterator[tuple[Path | None, HealthTest | Remark]]:
@@ -157,8 +148,7 @@ def _read_script(found: HealthChecks, file: Path, kinds: Sequence[GroupVersionKi
     tested = [test.kind for test in found.tests if Path(test.place.source).parent == file.parent]
     own = tuple(dict.fromkeys(kinds or tested))
     if own:
-        pattern = f"{own[0].group}/{own[0].kind}" if own[0].group else own[0].kind
-        found.checks.append(HealthCheck(pattern, script, place, own))
+        found.checks.append(HealthCheck(format_pattern(own[0].group_kind), script, place, own))
     else:
         text = f"the file is not in a directory GROUP/KIND, and no test is in {_TESTS} beside it: give --kind"
         found.remarks.append(Remark("error", "no-kind", file.name, text, place))

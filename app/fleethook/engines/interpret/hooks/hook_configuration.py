@@ -23,7 +23,7 @@ from fleethook.model.formats.field_errors import (
     version_problems,
     webhooks_problems,
 )
-from fleethook.model.gvk import GroupKind, GroupVersionKind
+from fleethook.model.gvk import GroupKind, GroupVersionKind, guess_plural
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import (
     EXPLORING_CONFIGURATION,
@@ -138,7 +138,6 @@ def _has_name(names: JSON, name: str) -> bool:
 
 CONFIGURATIONS: Final = (EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION)
 
-_PLURALS: Final[dict[str, str]] = {"Ingress": "ingresses", "NetworkPolicy": "networkpolicies", "Endpoints": "endpoints"}
 _CLUSTER_SCOPED: Final = frozenset(
     {
         GroupKind("", "PersistentVolume"), GroupKind("", "Namespace"), GroupKind("", "Node"),
@@ -163,19 +162,10 @@ def find_target(kind: GroupVersionKind, document: JSONObject, definition: Defini
     if found is not None:
         spec = as_object(found.get("spec"))
         return Target(kind, str(as_object(spec.get("names")).get("plural") or ""), spec.get("scope") == "Namespaced")
-    singular = kind.kind.lower()
-    if kind.kind in _PLURALS:
-        plural = _PLURALS[kind.kind]
-    elif singular.endswith("s"):
-        plural = singular + "es"
-    elif singular.endswith("y"):
-        plural = singular[:-1] + "ies"
-    else:
-        plural = singular + "s"
     namespaced = kind.group_kind not in _CLUSTER_SCOPED
     if namespaced and not kind.group.endswith(("k8s.io", "apps", "batch", "policy", "autoscaling")) and kind.group:
         namespaced = bool(as_object(document.get("metadata")).get("namespace"))
-    return Target(kind, plural, namespaced)
+    return Target(kind, guess_plural(kind.kind.lower()), namespaced)
 
 
 _NAME_SEGMENTS: Final = 2

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import Index, ObjectKey, Store, Stored
-from fleethook.engines.interpret.chain import Handler, IgnoredError, Observe
+from fleethook.engines.interpret.chain import Handler, IgnoredError, Observe, ignore_call
 from fleethook.engines.interpret.hooks.hook_configuration import (
     CONFIGURATIONS,
     Hook,
@@ -70,7 +70,7 @@ class WebhookLayer:
 
     name = "webhook"
 
-    def __init__(self, store: Store, client: HookClient, *, observe: Observe) -> None:
+    def __init__(self, store: Store, client: HookClient, *, observe: Observe = ignore_call) -> None:
         """Prepare.
 
         Args:

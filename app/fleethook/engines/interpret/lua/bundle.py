@@ -25,7 +25,7 @@ import yaml
 
 from fleethook.cluster.manifests.yaml_reader import read_values
 from fleethook.cluster.store import StoreView
-from fleethook.engines.interpret.chain import Handler, Observe
+from fleethook.engines.interpret.chain import Handler, Observe, ignore_call
 from fleethook.engines.interpret.conventions.kinds import ConventionalKind
 from fleethook.engines.interpret.fixtures import Fixture, read_fixtures
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND
@@ -33,8 +33,8 @@ from fleethook.engines.interpret.lua.layer import LuaLayer, Rules, index_rules
 from fleethook.engines.interpret.lua.rules import Rule, known_globals, list_answers, read_customization
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.question import Question
-from fleethook.model.gvk import GroupVersionKind
-from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
+from fleethook.model.gvk import GroupVersionKind, list_served_kinds
+from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import Operation
 
 _ROOT: Final = resources.files("fleethook.engines.interpret").joinpath("bundle")
@@ -200,7 +200,7 @@ class BundleLayer:
 
     name = "bundle"
 
-    def __init__(self, runner: Runner, *, observe: Observe, definitions: StoreView | None = None) -> None:
+    def __init__(self, runner: Runner, *, observe: Observe = ignore_call, definitions: StoreView | None = None) -> None:
         """Read which kinds the bundle has, so that no review waits for it; arguments as for `LuaLayer`.
 
         Args:
@@ -253,13 +253,8 @@ def is_defined_by_users(kind: GroupVersionKind, definitions: StoreView | None) -
 def list_defined_by_users(definitions: StoreView | None) -> Iterator[GroupVersionKind]:
     """Yield the served versions of all kinds in the definitions for which `is_defined_by_users` is true."""
     for definition in () if definitions is None else definitions.each("", DEFINITIONS_BY_KIND.group_kind):
-        spec = as_object(definition.get("spec"))
-        if not _has_category(spec):
-            continue
-        group, name = str(spec.get("group") or ""), str(as_object(spec.get("names")).get("kind") or "")
-        for _, version in enumerate_objects(spec.get("versions")):
-            if version.get("served") is True:
-                yield GroupVersionKind(group, str(version.get("name") or ""), name)
+        if _has_category(as_object(definition.get("spec"))):
+            yield from list_served_kinds(definition)
 
 
 def _has_category(spec: Mapping[str, JSON]) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from fleethook.engines.interpret.chain import Handler, Observe
+from fleethook.engines.interpret.chain import Handler, Observe, ignore_call
 from fleethook.engines.interpret.lua.convert import as_list, as_object
 from fleethook.engines.interpret.lua.rules import Rule
 from fleethook.engines.interpret.lua.runner import Call, Runner
@@ -38,7 +38,9 @@ def index_rules(rules: Iterable[Rule]) -> Rules:
 class LuaLayer:
     """Finds the scripts for a kind and operation, and runs them."""
 
-    def __init__(self, name: str, rules: Callable[[], Rules], runner: Runner, *, observe: Observe) -> None:
+    def __init__(
+        self, name: str, rules: Callable[[], Rules], runner: Runner, *, observe: Observe = ignore_call
+    ) -> None:
         """Prepare.
 
         Args:

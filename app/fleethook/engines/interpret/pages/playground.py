@@ -1,22 +1,31 @@
-"""The playground's form: reads the texts, asks the script, and shows result, changes, cost and export."""
+"""The playground: reads a form, asks its script as the server does, and shows result, changes, cost and export.
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+The export is a customization with a fixture, which ``fleethook interpret test`` runs.
+"""
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from itertools import islice
 from typing import Final
 
+import msgspec
+import yaml
+
+from fleethook.cluster.manifests.yaml_scalars import quote_texts
 from fleethook.console.forms import FieldError, FormFieldError, limit_text, read_documents, read_value
-from fleethook.engines.interpret.fixtures import FixtureError, find_operation
-from fleethook.engines.interpret.pages.playground_answer import (
-    PlaygroundAnswer,
-    PlaygroundQuestion,
-    answer_question,
-    export_files,
-    write_yaml,
-)
-from fleethook.model.json import JSON
-from fleethook.model.karmada import PATCHING, Operation
+from fleethook.engines.interpret.chain import Chain, Explained
+from fleethook.engines.interpret.fixtures import FixtureError, find_operation, name_results, read_fixture
+from fleethook.engines.interpret.lua.layer import LuaLayer, index_rules
+from fleethook.engines.interpret.lua.rules import FUNCTION_OF, Rule, list_findings, list_unportable, read_customization
+from fleethook.engines.interpret.lua.runner import Call, Runner
+from fleethook.engines.interpret.lua.vm import Machine, Usage
+from fleethook.interpret.question import Question
+from fleethook.interpret.typed_members import InterpretError
+from fleethook.model.json import JSON, JSONObject
+from fleethook.model.karmada import API_VERSION, CUSTOMIZATION, PATCHING, Operation
 
 MAX_TEXT: Final = 512 << 10
 """Characters of one field. Objects of a real fleet rarely have more than 100 KiB."""
@@ -24,66 +33,19 @@ MAX_SHOWN: Final = 200_000
 """Characters of a result on the page."""
 MAX_DIFF_LINES: Final = 5_000
 """Lines of a document that is compared: the comparison takes quadratic time."""
+MAX_RESULT_BYTES: Final = 4 << 20
+"""Bytes of a result as JSON. Results of real scripts have a few KiB."""
+CUSTOMIZATION_FILE: Final = "customization.yaml"
+FIXTURE_FILE: Final = "testdata/playground-test.yaml"
 
-Ask = Callable[[PlaygroundQuestion], PlaygroundAnswer]
-"""Runs a script (`fleethook.engines.interpret.pages.playground_answer.answer_question`)."""
-
-_CHANGED: Final = {
-    Operation.RETAIN: "retained", Operation.REVISE_REPLICA: "revised", Operation.AGGREGATE_STATUS: "aggregatedStatus",
-    Operation.PRUNE: "packed",
-}  # fmt: skip
-"""The result of each operation that changes the object."""
-
-
-@dataclass(frozen=True)
-class PlaygroundForm:
-    """The fields of the form, as the user typed them; the objects are YAML or JSON."""
-
-    operation: str = Operation.HEALTH.value
-    code: str = ""
-    desired: str = ""
-    observed: str = ""
-    items: str = ""
-    """AggregateStatus: the AggregatedStatusItems, as documents or as a list."""
-    replicas: str = ""
-    """ReviseReplica: the desired number."""
-
-
-@dataclass(frozen=True)
-class DiffLine:
-    """A line of the difference between object and result."""
-
-    sign: str
-    """``+``, ``-``, ``@`` or a space."""
-    text: str
-
-
-@dataclass(frozen=True)
-class ExportedFile:
-    """A file for ``fleethook interpret test``."""
-
-    path: str
-    text: str
-
-
-@dataclass(frozen=True)
-class PlaygroundResult:
-    """The part of the page about a question: an error, or the result."""
-
-    error: FieldError | None = None
-    result: str = ""
-    """The results as YAML."""
-    is_cut: bool = False
-    """Whether `result` lacks its end."""
-    diff: tuple[DiffLine, ...] = ()
-    milliseconds: float = 0
-    instructions: int = 0
-    memory_kib: int = 0
-    printed: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    files: tuple[ExportedFile, ...] = ()
-
-
+_MAX_LISTED: Final = 20
+_UNUSED: Final = Usage(0, 0)
+_LINES_AROUND: Final = 3
+_LINE: Final = re.compile(r"(?:\ALua script error: line |/[A-Za-z]+:)([0-9]+):")
+"""A place in the two forms that problems of rules and errors of scripts have."""
+_ONLY_FOR: Final = {"statusItems": Operation.AGGREGATE_STATUS, "inputReplicas": Operation.REVISE_REPLICA}
+"""Inputs of a fixture that only one operation has."""
+_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
 _OBJECT: Final = """\
 apiVersion: games.example.com/v1
 kind: Game
@@ -114,24 +76,39 @@ EXAMPLES: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True)
-class CodeLine:
-    """A line of a script beside an error."""
+class PlaygroundForm:
+    """The fields of the form, as the user typed them; the objects are YAML or JSON."""
 
-    number: int
-    text: str
-    is_wrong: bool
-    """Whether the error names it."""
+    operation: str = Operation.HEALTH.value
+    code: str = ""
+    desired: str = ""
+    observed: str = ""
+    items: str = ""
+    """AggregateStatus: the AggregatedStatusItems, as documents or as a list."""
+    replicas: str = ""
+    """ReviseReplica: the desired number."""
 
 
-_LINES_AROUND: Final = 3
+@dataclass(frozen=True)
+class PlaygroundResult:
+    """The part of the page about a script: its results or an error, with its cost."""
 
-
-def number_lines(code: str, line: int) -> tuple[CodeLine, ...]:
-    """Return the lines of a script around one that an error names."""
-    lines = code.splitlines()
-    first = max(1, line - _LINES_AROUND)
-    around = lines[first - 1 : line + _LINES_AROUND]
-    return tuple(CodeLine(number, text, number == line) for number, text in enumerate(around, first))
+    error: FieldError | None = None
+    results: JSONObject = field(default_factory=dict)
+    """By their names in fixtures."""
+    seconds: float = 0
+    usage: Usage = _UNUSED
+    printed: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """Suspicious code in the script, each with its line."""
+    text: str = ""
+    """The results as YAML."""
+    is_cut: bool = False
+    """Whether `text` lacks its end."""
+    diff: tuple[tuple[str, str], ...] = ()
+    """The lines that differ from the object, each with its sign: ``+``, ``-``, ``@`` or a space."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The texts for ``fleethook interpret test`` by their paths."""
 
 
 def fill_form(operation: str) -> PlaygroundForm:
@@ -147,49 +124,56 @@ def fill_form(operation: str) -> PlaygroundForm:
     )
 
 
-def run_form(form: PlaygroundForm, ask: Ask = answer_question) -> PlaygroundResult:
+def number_lines(code: str, line: int) -> tuple[tuple[int, str], ...]:
+    """Return the lines of a script around one that an error names."""
+    lines = code.splitlines()
+    first = max(1, line - _LINES_AROUND)
+    return tuple(enumerate(lines[first - 1 : line + _LINES_AROUND], first))
+
+
+def run_form(form: PlaygroundForm) -> PlaygroundResult:
     """Ask the script of a form, and return its result or its error. Blocks until the script ends."""
     try:
-        question = read_form(form)
+        code, fixture = read_form(form)
+        question = read_question(fixture)
+        customization = build_customization(code, question)
     except FormFieldError as problem:
         return PlaygroundResult(error=problem.error)
-    answer = ask(question)
-    cost = PlaygroundResult(
-        milliseconds=answer.seconds * 1000,
-        instructions=answer.instructions,
-        memory_kib=answer.memory >> 10,
-        printed=answer.printed,
-        warnings=answer.warnings,
-    )
-    if answer.results is None:
-        field = "desired" if answer.reason == "input" else "code"
-        return replace(cost, error=FieldError(field, answer.error, answer.line))
-    text = write_yaml(answer.results)
+    found = run_script(customization, question)
+    if found.error is not None:
+        return found
+    text = write_yaml(found.results)
     return replace(
-        cost,
-        result=text[:MAX_SHOWN],
+        found,
+        text=text[:MAX_SHOWN],
         is_cut=len(text) > MAX_SHOWN,
-        diff=compare(question, answer.results),
-        files=tuple(ExportedFile(path, text) for path, text in export_files(question, answer.results).items()),
+        diff=compare(question, found.results),
+        files={
+            CUSTOMIZATION_FILE: write_yaml(customization),
+            FIXTURE_FILE: write_yaml(complete_fixture(fixture, question, found.results)),
+        },
     )
 
 
-def read_form(form: PlaygroundForm) -> PlaygroundQuestion:
-    """Return the question of a form; raises FormFieldError."""
+def read_form(form: PlaygroundForm) -> tuple[str, JSONObject]:
+    """Return the script of a form, and its question as a fixture without the answer; raises FormFieldError."""
     if not form.code.strip():
         raise FormFieldError("code", "the script is empty")
     try:
         operation = find_operation(form.operation)
     except FixtureError as error:
         raise FormFieldError("operation", str(error)) from None
-    return PlaygroundQuestion(
-        limit_text("code", form.code, most=MAX_TEXT).replace("\r\n", "\n"),
-        operation.value,
-        read_value("desired", form.desired, most=MAX_TEXT),
-        read_value("observed", form.observed, most=MAX_TEXT),
-        _read_items(form.items),
-        _read_replicas(form.replicas),
-    )
+    code = limit_text("code", form.code, most=MAX_TEXT).replace("\r\n", "\n")
+    given: JSONObject = {
+        "name": f"{operation} as in the playground",
+        "operation": operation.value,
+        "desiredObj": read_value("desired", form.desired, most=MAX_TEXT),
+        "observedObj": read_value("observed", form.observed, most=MAX_TEXT),
+        "statusItems": _read_items(form.items),
+        "inputReplicas": _read_replicas(form.replicas),
+        "output": {},
+    }
+    return code, {name: value for name, value in given.items() if value is not None}
 
 
 def _read_items(text: str) -> list[JSON]:
@@ -208,14 +192,127 @@ def _read_replicas(text: str) -> int:
     return found
 
 
-def compare(question: PlaygroundQuestion, results: dict[str, JSON]) -> tuple[DiffLine, ...]:
+def read_question(fixture: JSONObject) -> Question:
+    """Return the question of a fixture; raises FormFieldError for an incomplete one."""
+    try:
+        return read_fixture(fixture).question
+    except FixtureError as error:
+        raise FormFieldError("desired", str(error)) from None
+
+
+def build_customization(code: str, question: Question) -> JSONObject:
+    """Return the ResourceInterpreterCustomization with a script for a question.
+
+    Raises:
+        FormFieldError: A customization has no rule for the operation.
+    """
+    function = FUNCTION_OF.get(question.operation)
+    if function is None:
+        text = f"a customization has no rule for {question.operation}: choose another operation"
+        raise FormFieldError("desired", text)
+    kind = question.kind
+    name = _NOT_IN_NAMES.sub("-", f"{kind.kind}-{kind.group or 'core'}".lower()).strip("-")
+    return {
+        "apiVersion": API_VERSION,
+        "kind": CUSTOMIZATION.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "target": {"apiVersion": kind.api_version, "kind": kind.kind},
+            "customizations": {function.member: {"luaScript": code}},
+        },
+    }
+
+
+def complete_fixture(fixture: JSONObject, question: Question, results: JSONObject) -> JSONObject:
+    """Return a fixture that expects ``results``, without the inputs of other operations."""
+    return {
+        name: results if name == "output" else value
+        for name, value in fixture.items()
+        if _ONLY_FOR.get(name, question.operation) is question.operation
+    }
+
+
+def compare(question: Question, results: JSONObject) -> tuple[tuple[str, str], ...]:
     """Return the lines that an operation changes in its object; none for an operation that changes nothing."""
-    operation = find_operation(question.operation)
-    if operation not in PATCHING or operation not in _CHANGED:
+    if question.operation not in PATCHING:
         return ()
-    before = write_yaml(question.desired if question.desired is not None else question.observed).splitlines()
-    after = write_yaml(results.get(_CHANGED[operation])).splitlines()
+    [after] = (write_yaml(value).splitlines() for value in results.values())
+    before = write_yaml(question.object).splitlines()
     if max(len(before), len(after)) > MAX_DIFF_LINES:
-        return (DiffLine("@", f"the objects have more than {MAX_DIFF_LINES} lines, so they are not compared"),)
+        return (("@", f"the objects have more than {MAX_DIFF_LINES} lines, so they are not compared"),)
     lines = islice(unified_diff(before, after, lineterm=""), 2, None)
-    return tuple(DiffLine(line[0], line if line[0] == "@" else line[1:]) for line in lines)
+    return tuple((line[0], line if line[0] == "@" else line[1:]) for line in lines)
+
+
+@quote_texts
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as literal blocks, so that scripts stay readable."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Return True, because users edit the output."""
+        del data
+        return True
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def write_yaml(value: JSON) -> str:
+    """Return a value as YAML with literal blocks."""
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return text
+
+
+class _MeasuredRunner(Runner):
+    """Runs scripts with their full limits on this thread, and keeps the resources that the last call used."""
+
+    usage = _UNUSED
+    lines: tuple[str, ...] = ()
+
+    def run(self, call: Call, *, at_once: bool = True) -> list[JSON]:
+        """Return the results of a script's function; raises LuaError."""
+        del at_once
+        return self.run_now(call)
+
+    def _keep(self, machine: Machine) -> None:
+        self.usage, self.lines = machine.usage(), tuple(machine.printed())
+
+
+def run_script(customization: JSONObject, question: Question) -> PlaygroundResult:
+    """Return the results of a script, or its error, by the chain that the server asks, with the server's limits."""
+    found = read_customization(customization)
+    if found.problems:
+        return PlaygroundResult(error=_make_error(found.problems[0].text))
+    runner = _MeasuredRunner()
+    chain = Chain([LuaLayer("lua", lambda: index_rules(found.rules), runner)])
+    error, results, started = None, {}, time.perf_counter()
+    try:
+        explained = chain.begin(question)
+    except InterpretError as problem:
+        error = _make_error(str(problem))
+    else:
+        assert isinstance(explained, Explained)  # the runner does not wait
+        results = name_results(question, explained.answer)
+    seconds = time.perf_counter() - started
+    if len(msgspec.json.encode(results)) > MAX_RESULT_BYTES:
+        error, results = _make_error(f"the result has more than {MAX_RESULT_BYTES >> 20} MiB"), {}
+    warnings = tuple(text for rule in found.rules for text in _list_warnings(rule))[:_MAX_LISTED]
+    return PlaygroundResult(error, results, seconds, runner.usage, runner.lines, warnings)
+
+
+def _list_warnings(rule: Rule) -> tuple[str, ...]:
+    return (*list_findings(rule), *list_unportable(rule))
+
+
+def _make_error(message: str) -> FieldError:
+    return FieldError("code", message, find_line(message))
+
+
+def find_line(message: str) -> int:
+    """Return the line of the script that a message names first, 0 if it names none."""
+    found = _LINE.search(message)
+    return int(found[1]) if found else 0

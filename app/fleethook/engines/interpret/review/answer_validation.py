@@ -17,7 +17,7 @@ from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import PATCHING, Operation
 
 Check = Callable[[JSON], str]
-"""Returns the path below the value and the problem, ``""`` if there is none."""
+"""Returns the problem of a value, ``""`` if there is none."""
 
 
 def check_requirements(requirements: JSON, where: str) -> None:
@@ -30,7 +30,7 @@ def check_requirements(requirements: JSON, where: str) -> None:
     Raises:
         InterpretError: A member has another type than Karmada expects; the text names its path.
     """
-    if requirements is not None and (problem := _REQUIREMENTS(requirements)):
+    if requirements is not None and (problem := _find_mismatch(requirements, _REQUIREMENTS)):
         raise InterpretError(f"{where}{problem}", code=500)
 
 
@@ -61,59 +61,40 @@ def _find_quantity_problem(text: str) -> str:
     return ""
 
 
-def _make_map_check(check: Check) -> Check:
-    def check_map(value: JSON) -> str:
-        if not isinstance(value, dict):
-            return _describe_mismatch(value, "object")
-        for name, member in value.items():
-            if member is not None and (problem := check(member)):
-                return f".{name}{problem}"
-        return ""
+def _find_mismatch(value: JSON, shape: Any) -> str:
+    """Return the path below a value and the problem, ``""`` if there is none.
 
-    return check_map
-
-
-def _make_list_check(check: Check) -> Check:
-    def check_list(value: JSON) -> str:
-        if not isinstance(value, list):
-            return _describe_mismatch(value, "array")
-        for index, element in enumerate(value):
-            if element is not None and (problem := check(element)):
-                return f"[{index}]{problem}"
-        return ""
-
-    return check_list
+    Args:
+        value: The value.
+        shape: A `Check`, a list with the shape of the elements, or the shapes of members by name. The shape ``*`` is
+            for all other members. Members that are null or have no shape are not checked.
+    """
+    if callable(shape):
+        return str(shape(value))
+    if not isinstance(value, type(shape)):
+        return _describe_mismatch(value, "array" if isinstance(shape, list) else "object")
+    is_list = isinstance(value, list)
+    for name, member in enumerate(value) if is_list else value.items():
+        inner = shape[0] if is_list else shape.get(name, shape.get("*"))
+        if member is not None and inner is not None and (problem := _find_mismatch(member, inner)):
+            return f"[{name}]{problem}" if is_list else f".{name}{problem}"
+    return ""
 
 
-def _make_struct_check(**members: Check) -> Check:
-    def check_struct(value: JSON) -> str:
-        if not isinstance(value, dict):
-            return _describe_mismatch(value, "object")
-        for name, member in value.items():
-            if member is not None and name in members and (problem := members[name](member)):
-                return f".{name}{problem}"
-        return ""
-
-    return check_struct
-
-
-_EXPRESSIONS: Final = _make_list_check(
-    _make_struct_check(key=_check_string, operator=_check_string, values=_make_list_check(_check_string))
-)
-_AFFINITY: Final = _make_struct_check(
-    nodeSelectorTerms=_make_list_check(_make_struct_check(matchExpressions=_EXPRESSIONS, matchFields=_EXPRESSIONS))
-)  # fmt: skip
-_TOLERATION: Final = _make_struct_check(
-    key=_check_string, operator=_check_string, value=_check_string, effect=_check_string,
-    tolerationSeconds=_check_integer,
-)  # fmt: skip
-_CLAIM: Final = _make_struct_check(
-    hardNodeAffinity=_AFFINITY, nodeSelector=_make_map_check(_check_string), tolerations=_make_list_check(_TOLERATION)
-)  # fmt: skip
-_REQUIREMENTS: Final = _make_struct_check(
-    nodeClaim=_CLAIM, resourceRequest=_make_map_check(_check_quantity), namespace=_check_string,
-    priorityClassName=_check_string,
-)  # fmt: skip
+_EXPRESSIONS: Final = [{"key": _check_string, "operator": _check_string, "values": [_check_string]}]
+_TOLERATION: Final = dict.fromkeys(("key", "operator", "value", "effect"), _check_string) | {
+    "tolerationSeconds": _check_integer
+}
+_REQUIREMENTS: Final = {
+    "nodeClaim": {
+        "hardNodeAffinity": {"nodeSelectorTerms": [{"matchExpressions": _EXPRESSIONS, "matchFields": _EXPRESSIONS}]},
+        "nodeSelector": {"*": _check_string},
+        "tolerations": [_TOLERATION],
+    },
+    "resourceRequest": {"*": _check_quantity},
+    "namespace": _check_string,
+    "priorityClassName": _check_string,
+}
 
 
 MAX_REPLICAS: Final = 2**31 - 1
