@@ -21,6 +21,8 @@ ENGINE = """
         indexes="greeter.greeter_server:INDEXES",
         settings="greeter.greeter_settings:GreeterSettings",
         commands={"greet": EngineCommand("greeter.greet:greet", "Print a greeting.")},
+        webhooks="greeter.greet:list_webhooks",
+        lint="greeter.greet:lint",
         page="greeter.pages.greetings:PAGE",
     )
 """
@@ -32,7 +34,7 @@ SERVER = """
     from fleethook.server.engine_server import EngineServer
     from greeter.greeter_settings import GreeterSettings
     from fleethook.server.health import Check
-    from fleethook.server.metrics.metrics import Gauges
+    from fleethook.server.metrics.worker_metrics import Gauges
     from fleethook.server.reviews.admission_endpoint import make_admission_route
 
     BY_TEAM = Index("by_team", NAMESPACES.group_kind, lambda cluster, one: one["metadata"].get("labels", {}).values())
@@ -82,6 +84,16 @@ FILES = {
         def greet() -> None:
             """Print a greeting."""
             print("hello")
+
+        def list_webhooks():
+            from fleethook.cluster.registration.webhooks import VALIDATING, Webhook
+
+            return [Webhook("pods.greeter.example.org", VALIDATING, "/greet", "", "v1", ("pods",), {}, ())]
+
+        def lint(documents, store, options):
+            from fleethook.cli.output.findings_output import Row
+
+            return [Row("warning", "greeting", "", "Namespace", "", "a", "", "", f"{len(documents)} documents", "f")]
     ''',
     "greeter/pages/__init__.py": "",
     "greeter/pages/templates/greetings/list.html": """
@@ -185,6 +197,23 @@ def test_the_command_line_has_its_command(distribution: Path) -> None:
     code = "from fleethook.cli import run_command\nrun_command({!r})\n"
     assert run(distribution, code.format(["greet"])) == "hello"
     assert "greet      Print a greeting." in run(distribution, code.format(["--help"]))
+
+
+def test_its_webhook_is_registered(distribution: Path) -> None:
+    code = """
+    from fleethook.cluster.registration.webhooks import service_of, webhook_configurations
+
+    for one in webhook_configurations(service_of("a/b"), engines=["greeter"]):
+        print(one["kind"], [webhook["name"] for webhook in one["webhooks"]])
+    """
+    assert run(distribution, code) == "ValidatingWebhookConfiguration ['pods.greeter.example.org']"
+
+
+def test_lint_reports_its_findings(distribution: Path, tmp_path: Path) -> None:
+    file = tmp_path / "namespace.yaml"
+    file.write_text("{apiVersion: v1, kind: Namespace, metadata: {name: a}}")
+    code = f"from fleethook.cli import run_command\nrun_command(['lint', {str(file)!r}])\n"
+    assert "warning [greeting]\n  Namespace a: 1 documents" in run(distribution, code)
 
 
 def test_the_console_has_its_page_in_the_navigation(distribution: Path) -> None:

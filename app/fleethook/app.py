@@ -27,9 +27,9 @@ from fleethook.server.logs import LogSink, write_line
 from fleethook.server.metrics.edge_metrics import EdgeMetrics
 from fleethook.server.metrics.metrics import Metrics, store_gauges
 from fleethook.server.openapi import describe_reviews
-from fleethook.server.protocol.body_memory import BodyBudget
 from fleethook.server.protocol.capacity import Trimmer, find_capacity, find_trim
 from fleethook.server.protocol.connections import Connections
+from fleethook.server.protocol.request_body import BodyBudget
 from fleethook.server.protocol.sending import PacedApp, close_after_answer
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.server.reviews.codec import encode_error

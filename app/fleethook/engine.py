@@ -45,6 +45,10 @@ class Engine(NamedTuple):
         indexes: A tuple of the indexes of the store that its reviews need.
         settings: A subclass of `fleethook.server_settings.ServerSettings` with its settings.
         commands: Its commands by name.
+        webhooks: A function that returns the `fleethook.cluster.registration.webhooks.Webhook` that send reviews to it.
+        lint: A function of the documents to check, of a store with all objects and its indexes, and of the
+            `fleethook.cli.inputs.sources.SourceOptions`, None if it must not ask a cluster. It returns findings as
+            `fleethook.cli.output.findings_output.Row`.
         page: A `fleethook.console.sections.ConsolePage`.
     """
 
@@ -55,7 +59,14 @@ class Engine(NamedTuple):
     indexes: str = ""
     settings: str = ""
     commands: Mapping[str, EngineCommand] = {}
+    webhooks: str = ""
+    lint: str = ""
     page: str = ""
+
+
+def list_linting() -> list[Engine]:
+    """Return the records of the installed engines that find mistakes in objects, in their order."""
+    return [one for one in installed_engines().values() if one.lint]
 
 
 def load_reference(reference: str) -> Any:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fleethook.engines.dispatch.call.live_lookups import ACCESS_REVIEWS, TOKEN_REVIEWS
+from fleethook.server.callers import ACCESS_REVIEWS, TOKEN_REVIEWS
 from tests.apiserver_rules import check_review
 
 TOKEN = "an-opaque-token-of-alice"

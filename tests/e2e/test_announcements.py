@@ -10,7 +10,7 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.kubernetes.resources import MUTATING_CONFIGURATIONS
 from fleethook.cluster.registration.match_conditions import SubjectName
-from fleethook.cluster.registration.webhooks import SELECTED, URLReference, webhook_configurations
+from fleethook.cluster.registration.webhooks import URLReference, list_selected, webhook_configurations
 from fleethook.engines.overrider.controller.selection import make_selection_writer
 from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.engines.overrider.policies.mode import Mode
@@ -84,7 +84,7 @@ async def late(plane: ControlPlane, admin: Api, crds: None, namespace: str) -> A
     app = create_app(Settings(kubeconfig=config(plane, "announcing", plane.port), controller=True), log=None)
     made = Late(app, admin, namespace)
     mutating, _ = webhook_configurations(URLReference("https://127.0.0.1:9"), selecting=False)
-    mutating["webhooks"] = [webhook for webhook in mutating["webhooks"] if webhook["name"] in SELECTED]
+    mutating["webhooks"] = [webhook for webhook in mutating["webhooks"] if webhook["name"] in list_selected()]
     async with app.router.lifespan_context(app):
         assert app.cluster is not None
         await asyncio.wait_for(app.cluster.source.wait_synced(), NET)

@@ -9,7 +9,12 @@ import pytest
 import yaml
 
 from fleethook.cluster.registration.match_conditions import Announcement, Selection, SubjectName
-from fleethook.cluster.registration.webhooks import SELECTED, URLReference, select_workloads, webhook_configurations
+from fleethook.cluster.registration.webhooks import (
+    URLReference,
+    list_selected,
+    select_workloads,
+    webhook_configurations,
+)
 from tests.builders import entry, overrider
 from tests.e2e.chart import CHART, Release
 from tests.e2e.cluster import Api, ControlPlane, RefusedError
@@ -256,7 +261,7 @@ def test_no_upgrade_rollback_or_restored_backup_refuses_a_set_without_an_overrid
 
         release.helm("rollback", "fleethook", "1")
         registered = {one["name"]: one for one in admin[CONFIGURATION]["webhooks"]}
-        assert all("rules" in registered[name] for name in SELECTED if name in registered)
+        assert all("rules" in registered[name] for name in list_selected() if name in registered)
         assert selection(admin).closed == listed.closed
         wait_for_configuration(former=True)
         edit(plain, "nginx:7.2")
@@ -315,7 +320,7 @@ def test_a_removed_or_edited_condition_is_restored(installation: Installation, a
 
 def select(admin: Api, wanted: Selection) -> None:
     """Write the selection as the leader does."""
-    webhooks = [{"name": name, **members} for name, members in select_workloads(SELECTED, wanted).items()]
+    webhooks = [{"name": name, **members} for name, members in select_workloads(list_selected(), wanted).items()]
     body = {
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": "fleethook"}, "webhooks": webhooks,

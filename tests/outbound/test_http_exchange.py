@@ -13,10 +13,30 @@ import pytest
 from fleethook.outbound.call_limits import MAX_FAILURES, Quotas
 from fleethook.outbound.client import CallError, HookClient, Parties
 from fleethook.outbound.endpoint import Endpoint
-from fleethook.outbound.http_exchange import MAX_RETRIES
+from fleethook.outbound.http_exchange import HEADER, MAX_RETRIES, OUTGOING, was_dispatched
 from tests.faults.webhook_calls import catch_call_error, endpoint
 from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close
 from tests.waiting import NET, until, with_patience_async
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ([(b"fleethook-hops", b"1")], True),
+        ([(b"host", b"h"), (b"fleethook-hops", b"")], True),
+        ([(b"host", b"fleethook-hops")], False),
+        ([], False),
+    ],
+)
+def test_a_header_with_any_value_marks_a_dispatched_review(
+    headers: list[tuple[bytes, bytes]], *, expected: bool
+) -> None:
+    assert was_dispatched(headers) is expected
+
+
+def test_calls_of_the_dispatch_engine_are_recognized() -> None:
+    assert was_dispatched((name.lower().encode(), value.encode()) for name, value in OUTGOING.items())
+    assert set(OUTGOING) == {HEADER}
 
 
 @pytest.mark.parametrize("code", [200, 201, 202, 203, 205, 206])

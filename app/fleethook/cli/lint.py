@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated
 
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.inputs.manifests import write_input_errors
@@ -13,8 +13,6 @@ from fleethook.cli.output.findings_output import (
     Row,
     has_failures,
     make_input_row,
-    make_overrider_row,
-    make_webhook_row,
     print_text,
     select_new,
 )
@@ -22,13 +20,7 @@ from fleethook.cli.output.json_output import write_json
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.cluster.store import key_of
-from fleethook.engines.dispatch.schema_owner import INDEXES
-from fleethook.engines.overrider.rollout.manifest_findings import check_documents
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
-
-_LINTED: Final = frozenset(one.group_kind for one in select_dispatching(kcp=True))
-"""Kinds without which there are no findings about webhooks."""
+from fleethook.engine import list_linting, load_reference
 
 
 class Output(StrEnum):
@@ -91,19 +83,6 @@ def lint(
 
 def _check(options: SourceOptions, documents: Sequence[Document]) -> list[Row]:
     """Return the findings about all objects."""
-    store = fill_store(documents, [OVERRIDERS_BY_SUBJECT, *INDEXES])
-    places = {key_of(one.object): one.place for one in documents}
-    rows = [make_overrider_row(one) for one in check_documents(documents, store)]
-    if options.reads_cluster:
-        from fleethook.engines.overrider.commands.server_check import (  # noqa: PLC0415 - as for `read_source`
-            check_on_server,
-        )
-
-        rows += check_on_server(options, documents, store, rows)
-    if not any(key_of(one.object).group_kind in _LINTED for one in documents):
-        return rows
-    from fleethook.engines.dispatch.lint.lint import (  # noqa: PLC0415 - it needs CEL, and overriders do not
-        lint as lint_webhooks,
-    )
-
-    return rows + [make_webhook_row(one) for one in lint_webhooks(store, places=places)]
+    engines = list_linting()
+    store = fill_store(documents, [index for one in engines for index in load_reference(one.indexes)])
+    return [row for one in engines for row in load_reference(one.lint)(documents, store, options)]

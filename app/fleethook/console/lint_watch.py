@@ -9,10 +9,7 @@ from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.cluster.store.store import PARTIAL_KINDS, Stored
 from fleethook.console.context import ConsoleContext
-from fleethook.engines.dispatch.lint.lint import lint
-from fleethook.engines.dispatch.schema_owner import INDEXES
-from fleethook.engines.overrider.rollout.manifest_findings import check_documents
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.engine import list_linting, load_reference
 from fleethook.model.gvk import GroupKind
 from fleethook.work.worker import Worker
 
@@ -48,14 +45,12 @@ def select_checked(documents: Sequence[Document]) -> list[Document]:
 
 def count_findings(documents: Sequence[Document]) -> list[FindingCount]:
     """Return the numbers of findings about objects, errors first. It reads no other object, so a thread may call it."""
-    store = Store([OVERRIDERS_BY_SUBJECT, *INDEXES])
-    for one in documents:
-        store.put(one.object)
-    found: Counter[tuple[str, str, str]] = Counter()
-    for about in check_documents(documents, store):
-        found[about.level, about.finding.code, about.key.group_kind.kind] += 1
-    for webhook in lint(store, places={key_of(one.object): one.place for one in documents}):
-        found[webhook.level, webhook.code, webhook.kind] += 1
+    engines = list_linting()
+    store = Store([index for one in engines for index in load_reference(one.indexes)])
+    for document in documents:
+        store.put(document.object)
+    rows = (row for one in engines for row in load_reference(one.lint)(documents, store, None))
+    found: Counter[tuple[str, str, str]] = Counter((row.level, row.code, row.kind) for row in rows)
     return [FindingCount(*key, total) for key, total in sorted(found.items())]
 
 

@@ -6,6 +6,7 @@ Upstream: k8s.io/client-go/rest/request.go and with_retry.go.
 import contextlib
 import re
 import zlib
+from collections.abc import Iterable
 from typing import Final
 
 import aiohttp
@@ -16,6 +17,21 @@ from yarl import URL
 
 from fleethook.model.json import JSON, as_object
 from fleethook.outbound.call_errors import CallError, escaped, excerpt, posting, quoted
+
+HEADER: Final = "Fleethook-Hops"
+OUTGOING: Final = {HEADER: "1"}
+"""The headers of all calls that the dispatch engine makes."""
+_NAME: Final = HEADER.lower().encode()
+
+
+def was_dispatched(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return whether a request has the header, with any value.
+
+    Args:
+        headers: Headers of an ASGI scope, with names in lower case.
+    """
+    return any(name == _NAME for name, _ in headers)
+
 
 _CHUNK: Final = 65536
 # Values of ``wbits`` in zlib.decompressobj: 15 is the largest window, 16 more means gzip, negative means raw deflate.

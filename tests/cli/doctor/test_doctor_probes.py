@@ -16,7 +16,7 @@ from fleethook.cli.doctor.doctor_probes import (
     list_policy_rights,
     list_rights,
 )
-from fleethook.cluster.registration.webhooks import WEBHOOKS
+from fleethook.cluster.registration.webhooks import list_webhooks
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION
 from fleethook.engines.overrider.policies.policy_client import AppliedObject
 from tests.builders import overrider
@@ -143,7 +143,7 @@ PROBE = PROBES[0]
 
 
 def test_each_probe_asks_a_validating_webhook_of_its_engine() -> None:
-    webhooks = {one.name: one for one in WEBHOOKS}
+    webhooks = {one.name: one for one in list_webhooks()}
     for probe in PROBES:
         wanted = webhooks[probe.webhook]
         assert (wanted.engine, wanted.group, wanted.version) == (probe.engine, probe.group, probe.version)

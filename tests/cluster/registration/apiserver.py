@@ -18,7 +18,12 @@ from fleethook.cluster.registration.match_conditions import (
     read_announcements,
     read_conditions,
 )
-from fleethook.cluster.registration.webhooks import SELECTED, ServiceReference, select_workloads, webhook_configurations
+from fleethook.cluster.registration.webhooks import (
+    ServiceReference,
+    list_selected,
+    select_workloads,
+    webhook_configurations,
+)
 from fleethook.patch import apply
 from tests.apiserver_rules import conflict, not_found, parse_path
 
@@ -67,12 +72,12 @@ class Server:
         """Set rules and conditions."""
         assert self.present is not None
         self._version += 1
-        self._set(select_workloads(SELECTED, selection))
+        self._set(select_workloads(list_selected(), selection))
 
     def _set(self, selecting: dict[str, Any]) -> None:
         assert self.present is not None
         for webhook in self.present["webhooks"]:
-            if webhook["name"] in SELECTED:
+            if webhook["name"] in list_selected():
                 ours, members = find_conditions(webhook), selecting.get(webhook["name"], {})
                 kept = [one for one in webhook["matchConditions"] if one not in ours]
                 webhook["matchConditions"] = [*kept, *members.get("matchConditions", [])]
@@ -81,7 +86,7 @@ class Server:
 
     def selection(self) -> Selection:
         assert self.present is not None
-        conditions = [find_conditions(one) for one in self.present["webhooks"] if one["name"] in SELECTED]
+        conditions = [find_conditions(one) for one in self.present["webhooks"] if one["name"] in list_selected()]
         return read_conditions([one["expression"] for each in conditions for one in each])
 
     def listed(self) -> frozenset[SubjectName]:

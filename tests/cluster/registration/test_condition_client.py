@@ -7,7 +7,7 @@ import pytest
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.registration.condition_client import ConditionClient
 from fleethook.cluster.registration.match_conditions import Selection
-from fleethook.cluster.registration.webhooks import SELECTED, select_workloads
+from fleethook.cluster.registration.webhooks import list_selected, select_workloads
 from tests.cluster.registration.apiserver import DEMO, NEW, OTHER, Server, configuration
 
 
@@ -24,8 +24,8 @@ async def test_the_conditions_of_the_workload_webhooks_are_read() -> None:
     server.add(DEMO)
     registered = await client(server).read()
     assert registered is not None
-    assert registered.selecting == select_workloads(SELECTED, closed(DEMO))
-    assert (registered.listed, registered.names) == (closed(DEMO), frozenset(SELECTED))
+    assert registered.selecting == select_workloads(list_selected(), closed(DEMO))
+    assert (registered.listed, registered.names) == (closed(DEMO), frozenset(list_selected()))
     assert (registered.resource_version, registered.announcements) == ("2", ())
     assert registered.selects(closed(DEMO))
     assert not registered.selects(closed(DEMO, OTHER))

@@ -8,7 +8,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.registration.match_conditions import Selection
-from fleethook.cluster.registration.webhooks import SELECTED, select_workloads
+from fleethook.cluster.registration.webhooks import list_selected, select_workloads
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode
@@ -22,12 +22,12 @@ from tests.waiting import settled
 async def test_only_the_condition_of_the_workload_webhooks_is_written() -> None:
     server = Server(configuration())
     assert await writer(server, lambda: {DEMO}).write()
-    wanted = select_workloads(SELECTED, Selection(frozenset({DEMO})))
+    wanted = select_workloads(list_selected(), Selection(frozenset({DEMO})))
     assert server.present is not None
     for before, after in zip(configuration()["webhooks"], server.present["webhooks"], strict=True):
         members = wanted.get(before["name"], {"matchConditions": []})
         assert after == {**before, **members, "matchConditions": before["matchConditions"] + members["matchConditions"]}
-    assert len(SELECTED) == 4
+    assert len(list_selected()) == 4
 
 
 async def test_no_field_stays_owned_so_that_an_installer_can_remove_webhooks() -> None:
@@ -183,7 +183,7 @@ async def test_a_webhook_without_workloads_has_no_rules() -> None:
     server = Server(configuration())
     assert await writer(server, lambda: Selection(frozenset(), frozenset({DEMO}))).write()
     assert server.present is not None
-    selected = [one for one in server.present["webhooks"] if one["name"] in SELECTED]
+    selected = [one for one in server.present["webhooks"] if one["name"] in list_selected()]
     ruled = [one["name"] for one in selected if one["rules"]]
     assert ruled == ["deployments.optional.overrider.fleethook.io", "statefulsets.optional.overrider.fleethook.io"]
     # A rollback to an installer that sets rules still sends nothing.
@@ -198,8 +198,8 @@ async def test_a_registration_of_an_earlier_version_gets_all_workloads_in_its_ow
     server = Server(present)
     leader = writer(server, lambda: Selection(frozenset({DEMO}), frozenset({OTHER})))
     assert [await leader.write() for _ in range(2)] == [True, False]
-    ruled = [one["name"] for one in present["webhooks"] if one["name"] in SELECTED]
-    assert ruled == [name for name in SELECTED if ".optional." not in name]
+    ruled = [one["name"] for one in present["webhooks"] if one["name"] in list_selected()]
+    assert ruled == [name for name in list_selected() if ".optional." not in name]
     assert server.present is not None
     condition = server.present["webhooks"][0]["matchConditions"][-1]
     assert "fleethook.io/rendered" in condition["expression"]

@@ -8,6 +8,7 @@ import pytest
 
 from fleethook.cluster.registration.registrar import CAInjector, Registrar
 from fleethook.cluster.registration.webhooks import MUTATING, ServiceReference, configuration_path
+from fleethook.engine import installed_engines
 from fleethook.lifetime import run_in_background
 from tests.apiserver_rules import parse_path
 from tests.cluster.object_server import ObjectServer
@@ -76,7 +77,11 @@ async def test_installation_waits_until_the_server_is_ready() -> None:
         defined=lambda: defined.append(len(list_written(server))),
     )
     service = ServiceReference("fleet", "fleethook")
-    async with run_in_background(registrar.run(service, exempt_namespaces=[]), name="registration", ended=pytest.fail):
+    async with run_in_background(
+        registrar.run(service, exempt_namespaces=[], engines=installed_engines()),
+        name="registration",
+        ended=pytest.fail,
+    ):
         for _ in range(20):
             await asyncio.sleep(0)
         assert list_written(server) == []
@@ -106,5 +111,9 @@ async def test_a_server_that_becomes_ready_during_a_comparison_is_installed_at_o
 
     registrar = Registrar(server, lambda: b"authority", check_seconds=3600, ready=wait_ready)  # type: ignore[arg-type]
     service = ServiceReference("fleet", "fleethook")
-    async with run_in_background(registrar.run(service, exempt_namespaces=[]), name="registration", ended=pytest.fail):
+    async with run_in_background(
+        registrar.run(service, exempt_namespaces=[], engines=installed_engines()),
+        name="registration",
+        ended=pytest.fail,
+    ):
         await settled(registrar.installed.is_set)

@@ -8,11 +8,11 @@ from fleethook.app import create_app
 from fleethook.cluster.registration.match_conditions import Selection, SubjectName
 from fleethook.cluster.registration.paths import VALIDATE_OVERRIDER
 from fleethook.cluster.registration.webhooks import (
-    SELECTED,
     ServiceReference,
     URLReference,
     ca_bundles,
     find_exempt_namespaces,
+    list_selected,
     select_workloads,
     service_of,
     webhook_configurations,
@@ -82,15 +82,17 @@ def test_installers_register_no_rules_for_workloads() -> None:
         for webhook in one["webhooks"]
         if "rules" not in webhook
     }
-    assert bare == set(SELECTED)
+    assert bare == set(list_selected())
     assert {
         webhook["name"] for one in webhook_templates() for webhook in one["webhooks"] if "rules" not in webhook
     } == bare
     every_rule = {str(webhook["name"]): webhook["rules"] for webhook in every()}
-    written = select_workloads(SELECTED, Selection(frozenset({SubjectName("a", "YurtAppSet", "x")})))
+    written = select_workloads(list_selected(), Selection(frozenset({SubjectName("a", "YurtAppSet", "x")})))
     # Without a leader, the webhooks that fail closed get all workloads.
-    assert {name for name in SELECTED if name in every_rule} == {name for name in SELECTED if "optional" not in name}
-    for name in SELECTED:
+    assert {name for name in list_selected() if name in every_rule} == {
+        name for name in list_selected() if "optional" not in name
+    }
+    for name in list_selected():
         assert written[name]["rules"] == every_rule[name.replace(".optional", "")]
 
 

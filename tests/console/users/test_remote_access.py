@@ -18,9 +18,9 @@ from fleethook.console.users.remote_access import (
     find_certificate_user,
     read_certificate_user,
 )
-from fleethook.engines.dispatch.call.live_lookups import TOKEN_REVIEWS
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET
+from fleethook.server.callers import TOKEN_REVIEWS
 from tests.console.reviews_of_access import TOKEN, Apiserver
 
 

@@ -11,8 +11,8 @@ from fleethook.outbound.call_errors import OverloadedError
 from fleethook.outbound.call_limits import Quotas
 from fleethook.outbound.client import HookClient
 from fleethook.server.metrics.edge_metrics import CallSlots
-from fleethook.server.protocol.body_memory import BodyCharge, OverBudgetError
 from fleethook.server.protocol.connections import Connections, Stage
+from fleethook.server.protocol.request_body import BodyCharge, OverBudgetError
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.faults.webhook_calls import endpoint

@@ -15,10 +15,10 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from fleethook.server.metrics.metrics import Gauges
 from fleethook.server.metrics.worker_metrics import (
     MULTIPROCESS,
     Counts,
+    Gauges,
     Observations,
     WorkerMetrics,
     is_running,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.server.protocol.body_memory import BodyBudget, BodyCharge, OverBudgetError
+from fleethook.server.protocol.request_body import BodyBudget, BodyCharge, OverBudgetError
 from fleethook.server.protocol.sending import PIECE_BYTES, PacedApp, Reply, send_reply
 
 AT_ONCE = 0.0

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.cluster.registration.match_conditions import find_conditions
-from fleethook.cluster.registration.webhooks import MUTATING, SELECTED, WEBHOOKS, Webhook
+from fleethook.cluster.registration.webhooks import MUTATING, Webhook, list_webhooks
 from fleethook.engines.dispatch.hooks.hooks import Hook, Phase, compile_hooks
 from fleethook.engines.dispatch.match.rules import RuleAttributes, matches_rule
 from fleethook.engines.overrider.controller.openyurt_conflicts import (
@@ -24,7 +24,6 @@ from fleethook.outbound.tls.ca_bundle import MIN_REMAINING, BundleError, find_en
 
 Level = Literal["ok", "note", "warning", "error"]
 
-_OWN: Final = {one.name: one for one in WEBHOOKS}
 _MIN_MINOR: Final = 30  # the chart's kubeVersion
 _MAX_CLOCK_DIFFERENCE: Final = timedelta(seconds=60)
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
@@ -68,11 +67,12 @@ class Registered(NamedTuple):
 
 def find_registered(configurations: Iterable[JSONObject]) -> list[Registered]:
     """Return fleethook's webhooks, in configurations of any name."""
+    own = {one.name: one for one in list_webhooks()}
     return [
-        Registered(_name(configuration), _OWN[webhook["name"]], webhook)
+        Registered(_name(configuration), own[webhook["name"]], webhook)
         for configuration in configurations
         for webhook in configuration.get("webhooks") or ()
-        if webhook.get("name") in _OWN
+        if webhook.get("name") in own
     ]
 
 
@@ -89,17 +89,17 @@ def check_registration(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
     engines = {one.wanted.engine for one in registered}
     faults = 0
     has_lists = any(find_conditions(dict(one.found)) for one in registered)
-    for webhook in WEBHOOKS:
+    for webhook in list_webhooks():
         # Without a leader that lists subjects, installers register no optional webhooks.
-        is_expected = has_lists or not webhook.advises or webhook.name not in SELECTED
+        is_expected = has_lists or not webhook.advises or not webhook.gets_selected
         if webhook.engine in engines and webhook.name not in names and is_expected:
             faults += 1
             yield Diagnosis("error", "registration", f"the webhook {webhook.name} is missing", upgrade)
         if names.count(webhook.name) > 1:
             faults += 1
-            where = " and ".join(one.configuration for one in registered if one.wanted is webhook)
+            where = " and ".join(one.configuration for one in registered if one.wanted == webhook)
             yield Diagnosis("error", "registration", f"{webhook.name} is in {where}", "delete one of the two")
-    waiting = [one for one in registered if one.wanted.name in SELECTED and not one.found.get("rules")]
+    waiting = [one for one in registered if one.wanted.gets_selected and not one.found.get("rules")]
     if waiting and not has_lists:
         faults += 1
         text = (
@@ -209,11 +209,12 @@ def check_others(configurations: Sequence[JSONObject], registered: Sequence[Regi
     for render in find_render_webhooks(configurations):
         remedy = "remove this webhook from its configuration, or turn it off in OpenYurt: docs/openyurt-versions.md"
         yield Diagnosis("error", "other-webhooks", f"the {render} renders Deployments, too", remedy)
+    own = {one.name for one in list_webhooks()}
     for configuration in configurations:
         phase: Phase = "mutating" if configuration.get("kind") == MUTATING else "validating"
         for hook in compile_hooks(phase, "", configuration):
             kinds = [one for one in _WORKLOADS if _matches(hook, "UPDATE", GroupVersionResource("apps", "v1", one))]
-            if hook.name not in _OWN and kinds:
+            if hook.name not in own and kinds:
                 text = f"{hook.name} of {_name(configuration)} is called for {' and '.join(kinds)}, too"
                 yield Diagnosis("note", "other-webhooks", text, _describe_order(phase))
 

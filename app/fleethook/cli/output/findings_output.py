@@ -2,17 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import structs
 
 from fleethook.cli.output.terminal import styled, write_error, write_styled
 from fleethook.cluster.manifests.yaml_reader import ManifestError
-
-if TYPE_CHECKING:
-    from fleethook.engines.dispatch.lint.codes import Finding as WebhookFinding
-    from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding
 
 
 class ObjectRow(msgspec.Struct, frozen=True):
@@ -75,39 +71,6 @@ class Row(ObjectRow, frozen=True):
     field: str
     text: str
     place: str
-
-
-def make_overrider_row(one: "ManifestFinding") -> Row:
-    """Return the row of a finding about an overrider or its subject."""
-    key, finding = one.key, one.finding
-    return Row(
-        level=one.level,
-        code=finding.code,
-        cluster=key.cluster,
-        kind=key.group_kind.kind,
-        namespace=key.namespace,
-        name=key.name,
-        webhook="",
-        field=finding.field,
-        text=finding.message,
-        place=one.place,
-    )
-
-
-def make_webhook_row(one: "WebhookFinding") -> Row:
-    """Return the row of a finding about a webhook configuration or an APIBinding."""
-    return Row(
-        level=one.level,
-        code=one.code,
-        cluster=one.cluster,
-        kind=one.kind,
-        namespace="",
-        name=one.configuration,
-        webhook=one.webhook,
-        field="",
-        text=one.text,
-        place=one.place,
-    )
 
 
 def make_input_row(error: ManifestError) -> Row:

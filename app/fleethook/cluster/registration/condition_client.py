@@ -14,7 +14,7 @@ from fleethook.cluster.registration.match_conditions import (
     write_announcements,
 )
 from fleethook.cluster.registration.server_side_apply import get_object, owns_fields, patch_object, release_fields
-from fleethook.cluster.registration.webhooks import MUTATING, SELECTED, configuration_path, select_workloads
+from fleethook.cluster.registration.webhooks import MUTATING, configuration_path, list_selected, select_workloads
 from fleethook.model.json import JSONObject
 from fleethook.patch import diff
 
@@ -27,7 +27,7 @@ class Registered(NamedTuple):
 
     resource_version: str
     names: frozenset[str]
-    """The names of those webhooks of `SELECTED` that are registered."""
+    """The names of those webhooks of `list_selected` that are registered."""
     selecting: dict[str, JSONObject]
     """``rules`` and ``matchConditions`` of each of them that has some, as `select_workloads` returns them."""
     announcements: tuple[Announcement, ...] = ()
@@ -67,7 +67,8 @@ class ConditionClient:
         if present is None:
             return None
         metadata = present["metadata"]
-        webhooks = {one["name"]: one for one in present.get("webhooks") or () if one["name"] in SELECTED}
+        selected = list_selected()
+        webhooks = {one["name"]: one for one in present.get("webhooks") or () if one["name"] in selected}
         found = {
             name: {"rules": one.get("rules") or [], "matchConditions": find_conditions(one)}
             for name, one in webhooks.items()

@@ -12,7 +12,6 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.registration.server_side_apply import apply_object, get_object, release_fields
 from fleethook.cluster.registration.webhooks import (
-    ENGINES,
     LABELS,
     Reference,
     ca_bundles,
@@ -113,7 +112,7 @@ class Registrar:
         reference: Reference,
         *,
         exempt_namespaces: Sequence[str],
-        engines: Collection[str] = ENGINES,
+        engines: Collection[str],
         selecting: bool = True,
     ) -> None:
         """Apply the CustomResourceDefinitions and the webhook configurations; raises APIError, UnreachableError.
@@ -149,7 +148,7 @@ class Registrar:
         reference: Reference | None,
         *,
         exempt_namespaces: Sequence[str],
-        engines: Collection[str] = ENGINES,
+        engines: Collection[str],
         selecting: bool = True,
     ) -> None:
         """Install once, if there is a ``reference``, then keep ``caBundle`` until cancelled."""

@@ -7,23 +7,8 @@ from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple
 
 from fleethook.cluster.registration.match_conditions import BOUND_CONDITION, OWNED, Failing, Selection, write_conditions
-from fleethook.cluster.registration.paths import (
-    MUTATE_DEPLOYMENT,
-    MUTATE_KARMADA,
-    MUTATE_OVERRIDER,
-    MUTATE_STATEFULSET,
-    VALIDATE_APP_DAEMON,
-    VALIDATE_APP_SET,
-    VALIDATE_APP_SET_V1BETA1,
-    VALIDATE_CONFIG_MAP,
-    VALIDATE_CUSTOMIZATION,
-    VALIDATE_HOOKS,
-    VALIDATE_KARMADA,
-    VALIDATE_OVERRIDER,
-)
-from fleethook.model import karmada, operator
+from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.model.json import JSON, JSONObject
-from fleethook.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1
 from fleethook.settings import Settings
 
 
@@ -45,19 +30,8 @@ VALIDATING: Final = "ValidatingWebhookConfiguration"
 _TIMEOUT_SECONDS: Final = 5
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 
-# No overrider may block the deletion of a workload, and removing a finalizer is an UPDATE.
-_NOT_DELETING: Final = {"name": "not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
-
-# The guard of rollouts has nothing to add to a deletion that was admitted before and waits for finalizers.
-_DELETES_NOW: Final = {"name": "not-being-deleted", "expression": "!has(oldObject.metadata.deletionTimestamp)"}
-
-# Status and metadata of a subject do not affect the rendering.
-_SPEC_CHANGES: Final = {"name": "spec-changes", "expression": "oldObject == null || object.spec != oldObject.spec"}
-
-# kube-apiserver sends no ConfigMap of another name, so these do not depend on this server.
-_KARMADA_CONFIG: Final = {
-    "name": "is-karmada-config", "expression": f"object.metadata.name == '{karmada.CONFIG_MAP_NAME}'"
-}  # fmt: skip
+NOT_DELETING: Final = {"name": "not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
+"""No webhook may block a deletion: the removal of a finalizer is an UPDATE."""
 
 
 class ServiceReference(NamedTuple):
@@ -112,8 +86,6 @@ def find_reference(settings: Settings) -> Reference:
 class Webhook(NamedTuple):
     """One webhook of a configuration."""
 
-    engine: str
-    """The engine that handles the reviews; the webhook is registered only if the engine is enabled."""
     name: str
     configuration: Literal["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
     path: str
@@ -127,85 +99,34 @@ class Webhook(NamedTuple):
     """Whether a failed call may be ignored: a later review refuses the same problem, or deletions must go on."""
     side_effects: Literal["None", "NoneOnDryRun"] = "None"
     operations: tuple[str, ...] = ("CREATE", "UPDATE")
+    engine: str = ""
+    """The engine that handles the reviews, which `list_webhooks` adds."""
+
+    @property
+    def gets_selected(self) -> bool:
+        """Whether the leader adds ``rules`` and the conditions of `cluster.registration.match_conditions`.
+
+        Installers register such webhooks without rules, so kube-apiserver sends nothing until the leader has listed the
+        subjects. An installation whose replicas never become ready refuses no workload.
+        """
+        return OWNED in self.conditions
 
 
-_POOLED: Final[JSONObject] = {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]}
-
-WEBHOOKS: Final = (
-    Webhook(
-        "overrider", "deployments.overrider.fleethook.io", MUTATING, MUTATE_DEPLOYMENT, "apps", "v1", ("deployments",),
-        _POOLED, (_NOT_DELETING, OWNED),
-    ),
-    Webhook(
-        "overrider", "statefulsets.overrider.fleethook.io", MUTATING, MUTATE_STATEFULSET, "apps", "v1",
-        ("statefulsets",), _POOLED, (_NOT_DELETING, OWNED),
-    ),
-    # Workloads that nothing of fleethook may refuse: the match conditions send each workload to one of both webhooks.
-    Webhook(
-        "overrider", "deployments.optional.overrider.fleethook.io", MUTATING, MUTATE_DEPLOYMENT, "apps", "v1",
-        ("deployments",), _POOLED, (_NOT_DELETING, OWNED), advises=True,
-    ),
-    Webhook(
-        "overrider", "statefulsets.optional.overrider.fleethook.io", MUTATING, MUTATE_STATEFULSET, "apps", "v1",
-        ("statefulsets",), _POOLED, (_NOT_DELETING, OWNED), advises=True,
-    ),
-    Webhook(
-        "overrider", "defaults.yurtappoverrider.fleethook.io", MUTATING, MUTATE_OVERRIDER, GROUP, VERSION,
-        ("yurtappoverriders",), {}, (_NOT_DELETING,),
-    ),
-    Webhook(
-        "overrider", "rules.yurtappoverrider.fleethook.io", VALIDATING, VALIDATE_OVERRIDER, GROUP, VERSION,
-        ("yurtappoverriders",), {}, (_NOT_DELETING,),
-        # The review announces the subject of a new overrider: `fleethook.cluster.registration.announcer`.
-        side_effects="NoneOnDryRun",
-    ),
-    Webhook(
-        "overrider", "deletion.yurtappoverrider.fleethook.io", VALIDATING, VALIDATE_OVERRIDER, GROUP, VERSION,
-        ("yurtappoverriders",), {}, (_DELETES_NOW,), advises=True, operations=("DELETE",),
-    ),
-    Webhook(
-        "overrider", "fit.yurtappset.fleethook.io", VALIDATING, VALIDATE_APP_SET, GROUP, VERSION,
-        ("yurtappsets",), {}, (_NOT_DELETING, _SPEC_CHANGES), advises=True,
-    ),
-    # kube-apiserver sends an edit in the version of the request, if that version is registered.
-    Webhook(
-        "overrider", "fit.v1beta1.yurtappset.fleethook.io", VALIDATING, VALIDATE_APP_SET_V1BETA1, GROUP,
-        VERSION_V1BETA1, ("yurtappsets",), {}, (_NOT_DELETING, _SPEC_CHANGES), advises=True,
-    ),
-    Webhook(
-        "overrider", "fit.yurtappdaemon.fleethook.io", VALIDATING, VALIDATE_APP_DAEMON, GROUP, VERSION,
-        ("yurtappdaemons",), {}, (_NOT_DELETING, _SPEC_CHANGES), advises=True,
-    ),
-    Webhook(
-        "interpret", "rules.hooks.interpret.fleethook.io", VALIDATING, VALIDATE_HOOKS, karmada.GROUP, karmada.VERSION,
-        ("resourceexploringwebhookconfigurations", "resourceinterpreterwebhookconfigurations"), {}, (_NOT_DELETING,),
-        "Cluster",
-    ),
-    Webhook(
-        "interpret", "rules.customizations.interpret.fleethook.io", VALIDATING, VALIDATE_CUSTOMIZATION, karmada.GROUP,
-        karmada.VERSION, ("resourceinterpretercustomizations",), {}, (_NOT_DELETING,), "Cluster",
-    ),
-    Webhook(
-        "interpret", "karmada-config.interpret.fleethook.io", VALIDATING, VALIDATE_CONFIG_MAP, "", "v1",
-        ("configmaps",), {}, (_NOT_DELETING, _KARMADA_CONFIG),
-    ),
-    Webhook(
-        "crds", "defaults.karmada.crds.fleethook.io", MUTATING, MUTATE_KARMADA, operator.GROUP, operator.VERSION,
-        ("karmadas",), {}, (_NOT_DELETING,),
-    ),
-    Webhook(
-        "crds", "rules.karmada.crds.fleethook.io", VALIDATING, VALIDATE_KARMADA, operator.GROUP, operator.VERSION,
-        ("karmadas",), {}, (_NOT_DELETING,),
-    ),
-)  # fmt: skip
+def list_webhooks(engines: Collection[str] | None = None) -> tuple[Webhook, ...]:
+    """Return the webhooks of some engines, or of all installed ones, in the order of the engines."""
+    found = enabled_engines(installed_engines() if engines is None else engines)
+    return tuple(
+        webhook._replace(engine=engine.name)
+        for engine in found
+        if engine.webhooks
+        for webhook in load_reference(engine.webhooks)()
+    )
 
 
-SELECTED: Final = tuple(webhook.name for webhook in WEBHOOKS if OWNED in webhook.conditions)
-"""The webhooks to which the leader adds ``rules`` and the conditions of `cluster.registration.match_conditions`.
+def list_selected() -> tuple[str, ...]:
+    """Return the names of the webhooks that get only workloads of the subjects with an overrider."""
+    return tuple(one.name for one in list_webhooks() if one.gets_selected)
 
-Installers register them without rules, so kube-apiserver sends nothing until the leader has listed the subjects. An
-installation whose replicas never become ready refuses no workload.
-"""
 
 _NOTHING: Final = {"name": BOUND_CONDITION, "expression": "false"}
 
@@ -226,7 +147,7 @@ def webhook_templates() -> list[JSONObject]:
     templates: list[JSONObject] = []
     for kind in (MUTATING, VALIDATING):
         made = []
-        for webhook in WEBHOOKS:
+        for webhook in list_webhooks():
             if webhook.configuration == kind:
                 rendered = _webhook(webhook, ServiceReference("", ""), namespaces={})
                 kept = {name: value for name, value in rendered.items() if name not in decided}
@@ -237,11 +158,8 @@ def webhook_templates() -> list[JSONObject]:
     return templates
 
 
-ENGINES: Final = frozenset(webhook.engine for webhook in WEBHOOKS)
-
-
 def select_workloads(registered: Collection[str], selection: Selection) -> dict[str, JSONObject]:
-    """Return ``rules`` and ``matchConditions`` of the webhooks of `SELECTED`.
+    """Return ``rules`` and ``matchConditions`` of the webhooks of `list_selected`.
 
     A webhook that gets no workload has no rules. It has a condition all the same: after a rollback to a version whose
     installer registers rules, the webhook would otherwise get all workloads until a leader of that version runs.
@@ -250,7 +168,7 @@ def select_workloads(registered: Collection[str], selection: Selection) -> dict[
         registered: The names of the webhooks in the configuration, which an earlier version may have installed.
         selection: The subjects with an overrider.
     """
-    selected = [webhook for webhook in WEBHOOKS if webhook.name in SELECTED and webhook.name in registered]
+    selected = [webhook for webhook in list_webhooks() if webhook.gets_selected and webhook.name in registered]
     optional = {webhook.resources for webhook in selected if webhook.advises}
     made = {}
     for webhook in selected:
@@ -265,7 +183,7 @@ def webhook_configurations(
     reference: Reference,
     *,
     exempt_namespaces: Sequence[str] = (),
-    engines: Collection[str] = ENGINES,
+    engines: Collection[str] | None = None,
     selecting: bool = True,
 ) -> list[JSONObject]:
     """Return the webhook configurations without ``caBundle``, which `fleethook.cluster.registration.registrar` adds.
@@ -274,14 +192,15 @@ def webhook_configurations(
         reference: The Service or URL of this server.
         exempt_namespaces: Namespaces whose objects are never sent. They should include the namespace of this server,
             so that it can be started, scaled and repaired while it does not respond.
-        engines: The enabled engines; the webhooks of others are not registered.
-        selecting: Whether a leader adds the rules of `SELECTED`. Otherwise all workloads of OpenYurt are sent, and the
-            optional webhooks are not registered.
+        engines: The enabled engines; the webhooks of others are not registered. None for all installed engines.
+        selecting: Whether a leader adds the rules of `list_selected`. Otherwise all workloads of OpenYurt are sent, and
+            the optional webhooks are not registered.
     """
     namespaces: JSONObject = {}
     if exempt_namespaces:
         excluded = {"key": _NAMESPACE_LABEL, "operator": "NotIn", "values": list(exempt_namespaces)}
         namespaces = {"matchExpressions": [excluded]}
+    webhooks = list_webhooks(engines)
     return [
         {
             "apiVersion": API_VERSION,
@@ -289,14 +208,12 @@ def webhook_configurations(
             "metadata": {"name": CONFIGURATION_NAME, "labels": dict(LABELS)},
             "webhooks": [
                 _webhook(webhook, reference, namespaces=namespaces, selecting=selecting)
-                for webhook in WEBHOOKS
-                if webhook.configuration == kind
-                and webhook.engine in engines
-                and (selecting or not (webhook.advises and webhook.name in SELECTED))
+                for webhook in webhooks
+                if webhook.configuration == kind and (selecting or not (webhook.advises and webhook.gets_selected))
             ],
         }
         for kind in (MUTATING, VALIDATING)
-        if any(webhook.configuration == kind and webhook.engine in engines for webhook in WEBHOOKS)
+        if any(webhook.configuration == kind for webhook in webhooks)
     ]
 
 
@@ -330,7 +247,7 @@ def _webhook(webhook: Webhook, reference: Reference, *, namespaces: JSONObject, 
         "timeoutSeconds": _TIMEOUT_SECONDS,
         "admissionReviewVersions": ["v1", "v1beta1"],
     }
-    if selecting and webhook.name in SELECTED:
+    if selecting and webhook.gets_selected:
         del rendered["rules"]
     if webhook.configuration == MUTATING:
         # A later webhook may add a container that an overrider changes.
@@ -353,7 +270,7 @@ def ca_bundles(bundle: str) -> list[JSONObject]:
             "apiVersion": API_VERSION,
             "kind": kind,
             "metadata": {"name": CONFIGURATION_NAME},
-            "webhooks": [member(webhook) for webhook in WEBHOOKS if webhook.configuration == kind],
+            "webhooks": [member(webhook) for webhook in list_webhooks() if webhook.configuration == kind],
         }
         for kind in (MUTATING, VALIDATING)
     ]

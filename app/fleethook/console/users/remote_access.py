@@ -20,21 +20,21 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from fleethook.cel.evaluation import AccessQuestion
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.console.users.access import AccessError, User
-from fleethook.engines.dispatch.call.live_lookups import (
+from fleethook.fairness.cache import ExpiringCache
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSON, JSONObject
+from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
+from fleethook.server.callers import (
     ACCESS_REVIEWS,
     REVIEW_SECONDS,
     TOKEN_REVIEWS,
     Post,
+    bearer_token,
     build_access_review,
     build_token_review,
     is_allowed,
     read_reviewed_user,
 )
-from fleethook.engines.dispatch.review.access import bearer_token
-from fleethook.fairness.cache import ExpiringCache
-from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject
-from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
 
 EXTENSION: Final = "fleethook.console-user"
 """The ASGI extension with the user of a client certificate: its member ``user`` is a `User`."""

@@ -1,8 +1,13 @@
 """The engine for the CRD tarballs of Karmada."""
 
-from typing import Final
+# ruff: noqa: PLC0415 - each command reads this record, so it imports as little as possible
+
+from typing import TYPE_CHECKING, Final
 
 from fleethook.engine import Engine, EngineCommand
+
+if TYPE_CHECKING:
+    from fleethook.cluster.registration.webhooks import Webhook
 
 _FOLDER: Final = "fleethook.engines.crds"
 
@@ -13,6 +18,25 @@ ENGINE: Final = Engine(
     commands={
         "crds": EngineCommand(f"{_FOLDER}.commands.crds:crds", "Fetch, verify and cache the CRD tarballs of Karmada."),
     },
+    webhooks=f"{_FOLDER}.engine:list_webhooks",
     page=f"{_FOLDER}.pages.crds:PAGE",
 )
 """All that the engine contributes."""
+
+
+def list_webhooks() -> "tuple[Webhook, ...]":
+    """Return the webhooks for Karmada instances, in their order in a configuration."""
+    from fleethook.cluster.registration import paths
+    from fleethook.cluster.registration.webhooks import MUTATING, NOT_DELETING, VALIDATING, Webhook
+    from fleethook.model import operator
+
+    return (
+        Webhook(
+            "defaults.karmada.crds.fleethook.io", MUTATING, paths.MUTATE_KARMADA, operator.GROUP, operator.VERSION,
+            ("karmadas",), {}, (NOT_DELETING,),
+        ),
+        Webhook(
+            "rules.karmada.crds.fleethook.io", VALIDATING, paths.VALIDATE_KARMADA, operator.GROUP, operator.VERSION,
+            ("karmadas",), {}, (NOT_DELETING,),
+        ),
+    )  # fmt: skip

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from prometheus_client.registry import Collector
@@ -10,30 +11,74 @@ from prometheus_client.registry import Collector
 from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.kubernetes.resources import DISPATCHING, WORKSPACES
 from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.registration.paths import (
+    CLUSTER_EXPLAIN,
+    CLUSTER_MUTATE,
+    CLUSTER_VALIDATE,
+    OBSERVE,
+    VALIDATE_MUTATING,
+    VALIDATE_VALIDATING,
+)
 from fleethook.engines.dispatch.configuration_review import ConfigurationValidator
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.dispatcher import Dispatcher
+from fleethook.engines.dispatch.explain import Explanation
 from fleethook.engines.dispatch.factory import build_dispatcher
 from fleethook.engines.dispatch.hooks.own_endpoints import Address, OwnEndpoints, list_own_addresses
 from fleethook.engines.dispatch.recorded_dispatch import answer_from_records, call_without_effects
 from fleethook.engines.dispatch.request_limits import RequestLimits
 from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_open, log_access, needed_credentials
 from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
-from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext
-from fleethook.engines.dispatch.routes import dispatch_routes
+from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
 from fleethook.engines.dispatch.webhook_credentials import Credentials
 from fleethook.fairness.slots import Limits, Slots
+from fleethook.model import admission
+from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.fixed_addresses import parse_fixed_addresses
 from fleethook.outbound.call_limits import Quotas
 from fleethook.outbound.client import HookClient
-from fleethook.outbound.hops import OUTGOING
+from fleethook.outbound.http_exchange import OUTGOING
 from fleethook.server.callers import NamedCallers, RequestQuota
 from fleethook.server.engine_server import BackgroundTask, EngineServer, Replay, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.metrics.edge_metrics import CallSlots
 from fleethook.server.protocol.capacity import log_contradictions
-from fleethook.server.reviews.admission_endpoint import ReviewRoute
+from fleethook.server.reviews.admission_endpoint import Make, ReviewHandler, ReviewRoute, make_admission_route
 from fleethook.settings import Settings
+
+
+def dispatch_routes(context: DispatchContext, validate: ReviewHandler) -> list[ReviewRoute]:
+    """Return the routes of dispatching.
+
+    Args:
+        context: The objects and services that it answers with.
+        validate: Answers reviews of webhook configurations.
+    """
+    mutate = "Ask the mutating webhooks of the cluster that owns the schema, and return their changes as one patch"
+    ask = "Ask the validating webhooks of the cluster that owns the schema"
+    explained = "Explain for each webhook whether it would be asked, and if not, why"
+    validation = "Validate a webhook configuration, and warn about settings without effect"
+    return [
+        _make_cluster_route(CLUSTER_MUTATE, mutate, partial(DispatchEndpoint, context=context, phase="mutating")),
+        _make_cluster_route(CLUSTER_VALIDATE, ask, partial(DispatchEndpoint, context=context, phase="validating")),
+        _make_cluster_route(CLUSTER_EXPLAIN, explained, partial(ExplainEndpoint, context=context))._replace(
+            answer=Explanation
+        ),
+        make_admission_route(OBSERVE, "Admit every review, so that the server records it", _observe, pure=True),
+        make_admission_route(VALIDATE_MUTATING, validation, validate),
+        make_admission_route(VALIDATE_VALIDATING, validation, validate),
+    ]
+
+
+def _observe(request: AdmissionRequest) -> Response:
+    """Admit any review: another control plane decides it, and this server only records it."""
+    del request
+    return admission.allowed()
+
+
+def _make_cluster_route(path: str, summary: str, make: Make) -> ReviewRoute:
+    return ReviewRoute(path, summary, make, authorizes=True)
+
 
 # The part of the connections on which bodies may arrive at a time before their logical cluster is known.
 _UNKNOWN_SHARE: Final = 8

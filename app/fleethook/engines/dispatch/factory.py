@@ -6,7 +6,7 @@ from typing import Final, NoReturn
 
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.call import FindCredential, Observe, WebhookCaller
-from fleethook.engines.dispatch.call.live_lookups import LiveSource, Post, authorize, read_namespace
+from fleethook.engines.dispatch.call.live_lookups import LiveSource, authorize, read_namespace
 from fleethook.engines.dispatch.converter import ObjectConverter
 from fleethook.engines.dispatch.dispatch_errors import internal
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
@@ -15,6 +15,7 @@ from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
 from fleethook.engines.dispatch.request_limits import RequestLimits
 from fleethook.outbound.call_limits import CallSlots, Quotas
 from fleethook.outbound.client import HookClient
+from fleethook.server.callers import Post
 
 # Concurrent SubjectAccessReviews, for one logical cluster and for all. An apiserver answers one in 1 to 2 ms.
 _ACCESS_QUOTAS: Final = Quotas(connections=8, calls=8, total=64)

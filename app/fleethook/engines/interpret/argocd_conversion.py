@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from fleethook.engines.interpret.argocd_checks import HealthCheck, Level, Place, Remark, format_pattern
 from fleethook.engines.interpret.lua.bundle import read_bundle
-from fleethook.engines.interpret.lua.portability import Finding
+from fleethook.engines.interpret.lua.portability import ScriptWarning
 from fleethook.engines.interpret.lua.rules import FUNCTION_OF, OBJECT, known_globals, read_customization
 from fleethook.engines.interpret.lua.script_parser import Script, parse_script
 from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
@@ -66,8 +66,8 @@ class HealthScript(NamedTuple):
     """
 
     text: str
-    refused: list[Finding]
-    warnings: list[Finding]
+    refused: list[ScriptWarning]
+    warnings: list[ScriptWarning]
 
 
 def convert_script(source: str) -> HealthScript:
@@ -85,7 +85,7 @@ def convert_script(source: str) -> HealthScript:
     function = _FUNCTION.replace("{status}", " or ".join(f"health.{name}" for name in statuses))
     body = source if _LONG_STRING.search(source) else textwrap.indent(source, "  ")
     text = f"local function assess({OBJECT})\n{declared}{body}\nend\n\n{function}"
-    refused = [Finding(line, _explain_refusal(name)) for name, line in parsed.reads.items() if name in _REFUSED]
+    refused = [ScriptWarning(line, _explain_refusal(name)) for name, line in parsed.reads.items() if name in _REFUSED]
     undefined = [one for one in parsed.findings if "is undefined" in one.text]
     return HealthScript(text, sorted(refused), sorted([*undefined, *parsed.portability]))
 

@@ -1,8 +1,13 @@
 """The engine that interprets resources for Karmada."""
 
-from typing import Final
+# ruff: noqa: PLC0415 - each command reads this record, so it imports as little as possible
+
+from typing import TYPE_CHECKING, Final
 
 from fleethook.engine import Engine, EngineCommand
+
+if TYPE_CHECKING:
+    from fleethook.cluster.registration.webhooks import Webhook
 
 _FOLDER: Final = "fleethook.engines.interpret"
 
@@ -19,6 +24,34 @@ ENGINE: Final = Engine(
             "Run, test, check, convert and register resource interpreters: Lua, webhooks, Python, native.",
         ),
     },
+    webhooks=f"{_FOLDER}.engine:list_webhooks",
     page=f"{_FOLDER}.pages.interpreters:PAGE",
 )
 """All that the engine contributes."""
+
+
+def list_webhooks() -> "tuple[Webhook, ...]":
+    """Return the webhooks for the configurations of interpreters, in their order in a configuration."""
+    from fleethook.cluster.registration import paths
+    from fleethook.cluster.registration.webhooks import NOT_DELETING, VALIDATING, Webhook
+    from fleethook.model import karmada
+
+    # kube-apiserver sends no ConfigMap of another name, so these do not depend on this server.
+    karmada_config = {
+        "name": "is-karmada-config", "expression": f"object.metadata.name == '{karmada.CONFIG_MAP_NAME}'"
+    }  # fmt: skip
+    return (
+        Webhook(
+            "rules.hooks.interpret.fleethook.io", VALIDATING, paths.VALIDATE_HOOKS, karmada.GROUP, karmada.VERSION,
+            ("resourceexploringwebhookconfigurations", "resourceinterpreterwebhookconfigurations"), {}, (NOT_DELETING,),
+            "Cluster",
+        ),
+        Webhook(
+            "rules.customizations.interpret.fleethook.io", VALIDATING, paths.VALIDATE_CUSTOMIZATION, karmada.GROUP,
+            karmada.VERSION, ("resourceinterpretercustomizations",), {}, (NOT_DELETING,), "Cluster",
+        ),
+        Webhook(
+            "karmada-config.interpret.fleethook.io", VALIDATING, paths.VALIDATE_CONFIG_MAP, "", "v1",
+            ("configmaps",), {}, (NOT_DELETING, karmada_config),
+        ),
+    )  # fmt: skip

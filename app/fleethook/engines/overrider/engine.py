@@ -1,8 +1,13 @@
 """The engine that renders workloads for each node pool, as YurtAppOverriders describe."""
 
-from typing import Final
+# ruff: noqa: PLC0415 - each command reads this record, so it imports as little as possible
+
+from typing import TYPE_CHECKING, Final
 
 from fleethook.engine import Engine, EngineCommand
+
+if TYPE_CHECKING:
+    from fleethook.cluster.registration.webhooks import Webhook
 
 _FOLDER: Final = "fleethook.engines.overrider"
 
@@ -34,6 +39,69 @@ ENGINE: Final = Engine(
             "Manage the MutatingAdmissionPolicies of overriders in a cluster.",
         ),
     },
+    webhooks=f"{_FOLDER}.engine:list_webhooks",
+    lint=f"{_FOLDER}.commands.overrider_findings:lint_overriders",
     page=f"{_FOLDER}.pages.overriders:PAGE",
 )
 """All that the engine contributes."""
+
+
+def list_webhooks() -> "tuple[Webhook, ...]":
+    """Return the webhooks for overriders, their subjects and workloads, in their order in a configuration."""
+    from fleethook.cluster.registration import paths
+    from fleethook.cluster.registration.match_conditions import OWNED
+    from fleethook.cluster.registration.webhooks import MUTATING, NOT_DELETING, VALIDATING, Webhook
+    from fleethook.model.json import JSONObject
+    from fleethook.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1
+
+    # The guard of rollouts has nothing to add to a deletion that was admitted before and waits for finalizers.
+    deletes_now = {"name": "not-being-deleted", "expression": "!has(oldObject.metadata.deletionTimestamp)"}
+    # Status and metadata of a subject do not affect the rendering.
+    spec_changes = {"name": "spec-changes", "expression": "oldObject == null || object.spec != oldObject.spec"}
+    pooled: JSONObject = {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]}
+    return (
+        Webhook(
+            "deployments.overrider.fleethook.io", MUTATING, paths.MUTATE_DEPLOYMENT, "apps", "v1", ("deployments",),
+            pooled, (NOT_DELETING, OWNED),
+        ),
+        Webhook(
+            "statefulsets.overrider.fleethook.io", MUTATING, paths.MUTATE_STATEFULSET, "apps", "v1",
+            ("statefulsets",), pooled, (NOT_DELETING, OWNED),
+        ),
+        # Workloads that nothing of fleethook may refuse: the match conditions send each one to one of both webhooks.
+        Webhook(
+            "deployments.optional.overrider.fleethook.io", MUTATING, paths.MUTATE_DEPLOYMENT, "apps", "v1",
+            ("deployments",), pooled, (NOT_DELETING, OWNED), advises=True,
+        ),
+        Webhook(
+            "statefulsets.optional.overrider.fleethook.io", MUTATING, paths.MUTATE_STATEFULSET, "apps", "v1",
+            ("statefulsets",), pooled, (NOT_DELETING, OWNED), advises=True,
+        ),
+        Webhook(
+            "defaults.yurtappoverrider.fleethook.io", MUTATING, paths.MUTATE_OVERRIDER, GROUP, VERSION,
+            ("yurtappoverriders",), {}, (NOT_DELETING,),
+        ),
+        Webhook(
+            "rules.yurtappoverrider.fleethook.io", VALIDATING, paths.VALIDATE_OVERRIDER, GROUP, VERSION,
+            ("yurtappoverriders",), {}, (NOT_DELETING,),
+            # The review announces the subject of a new overrider: `fleethook.cluster.registration.announcer`.
+            side_effects="NoneOnDryRun",
+        ),
+        Webhook(
+            "deletion.yurtappoverrider.fleethook.io", VALIDATING, paths.VALIDATE_OVERRIDER, GROUP, VERSION,
+            ("yurtappoverriders",), {}, (deletes_now,), advises=True, operations=("DELETE",),
+        ),
+        Webhook(
+            "fit.yurtappset.fleethook.io", VALIDATING, paths.VALIDATE_APP_SET, GROUP, VERSION,
+            ("yurtappsets",), {}, (NOT_DELETING, spec_changes), advises=True,
+        ),
+        # kube-apiserver sends an edit in the version of the request, if that version is registered.
+        Webhook(
+            "fit.v1beta1.yurtappset.fleethook.io", VALIDATING, paths.VALIDATE_APP_SET_V1BETA1, GROUP,
+            VERSION_V1BETA1, ("yurtappsets",), {}, (NOT_DELETING, spec_changes), advises=True,
+        ),
+        Webhook(
+            "fit.yurtappdaemon.fleethook.io", VALIDATING, paths.VALIDATE_APP_DAEMON, GROUP, VERSION,
+            ("yurtappdaemons",), {}, (NOT_DELETING, spec_changes), advises=True,
+        ),
+    )  # fmt: skip

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlencode
 import msgspec
 
 from fleethook.model.json import JSON, as_object
-from fleethook.outbound.hops import OUTGOING
+from fleethook.outbound.http_exchange import OUTGOING
 from fleethook.recordings.format import BodyError, Record, unwrap_body
 from fleethook.recordings.reader import Entry
 from fleethook.recordings.replay.decision_changes import DISPATCHING, Change, Place, make_change

@@ -2,13 +2,13 @@
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
-from fleethook.server.metrics.worker_metrics import Counts, Observations
+from fleethook.server.metrics.worker_metrics import Counts, Gauges, Observations
 
 OTHER: Final = "other"
 """The label value of all names beyond the limits."""
@@ -92,11 +92,10 @@ class ConsumerMetrics:
             "Dispatched and explained requests, by logical cluster, route (mutate, validate, explain) and outcome.",
             ["cluster", "route", "outcome"],
         )
-        self._refused: Final = Counter(
+        self._refused: Final = Counts(
             "fleethook_dispatch_requests_refused",
             "Requests refused because of dispatch_workspace_requests, by logical cluster.",
             ["cluster"],
-            registry=registry,
         )
         self._seconds: Final = Observations(
             "fleethook_dispatch_duration_seconds",
@@ -104,8 +103,8 @@ class ConsumerMetrics:
             ["cluster"],
             buckets=_BUCKETS,
         )
-        registry.register(self._requests)
-        registry.register(self._seconds)
+        for one in (self._requests, self._refused, self._seconds):
+            registry.register(one)
 
     def count_answered(self, cluster: str, route: str, outcome: str, *, seconds: float, is_known: bool) -> None:
         """Count one answered request; an unknown cluster gets no series of its own."""
@@ -115,33 +114,21 @@ class ConsumerMetrics:
 
     def count_refused(self, cluster: str, *, is_known: bool) -> None:
         """Count one request beyond the quota of its cluster."""
-        self._refused.labels(self._names.add_label(cluster, is_known=is_known)).inc()
+        self._refused.add((self._names.add_label(cluster, is_known=is_known),))
 
     def gauges(
         self, requests: Callable[[], Mapping[str, int]], calls: Callable[[], Mapping[str, int]]
     ) -> Iterator[Collector]:
         """Yield the gauges of requests and calls in flight; the arguments return their number by cluster."""
-        yield _InFlight(
-            "fleethook_dispatch_requests_in_flight", "Requests that are being answered", requests, self._names
-        )
-        yield _InFlight("fleethook_dispatch_calls_in_flight", "Webhook calls in flight", calls, self._names)
+        text = "Requests that are being answered, by logical cluster."
+        yield Gauges("fleethook_dispatch_requests_in_flight", text, partial(self._add_up, requests), "cluster")
+        text = "Webhook calls in flight, by logical cluster."
+        yield Gauges("fleethook_dispatch_calls_in_flight", text, partial(self._add_up, calls), "cluster")
 
-
-class _InFlight(Collector):
-    """A gauge by logical cluster. Clusters without a name among the series count together."""
-
-    def __init__(self, name: str, text: str, read: Callable[[], Mapping[str, int]], names: ClusterNames) -> None:
-        self._name: Final = name
-        self._text: Final = text
-        self._read: Final = read
-        self._names: Final = names
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the gauge."""
-        family = GaugeMetricFamily(self._name, f"{self._text}, by logical cluster.", labels=["cluster"])
+    def _add_up(self, read: Callable[[], Mapping[str, int]]) -> Iterator[tuple[dict[str, str], float]]:
+        """Yield numbers by logical cluster. Clusters without a name among the series count together."""
         sums: Tally[str] = Tally()
-        for cluster, count in self._read().items():
+        for cluster, count in read().items():
             sums[self._names.find_label(cluster)] += count
         for name, count in sums.items():
-            family.add_metric([name], count)
-        yield family
+            yield {"cluster": name}, count

@@ -7,8 +7,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fleethook.outbound.client import HookClient
-from fleethook.server.protocol.body_memory import BodyBudget
 from fleethook.server.protocol.connections import Connections
+from fleethook.server.protocol.request_body import BodyBudget
 
 
 class CallSlots(Collector):
@@ -20,14 +20,10 @@ class CallSlots(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
         slots = self._client.slots
-        under_way = GaugeMetricFamily("fleethook_webhook_calls_in_flight", "Webhook calls in flight.")
-        under_way.add_metric([], slots.under_way)
-        yield under_way
-        waiting = GaugeMetricFamily(
-            "fleethook_webhook_calls_waiting", "Webhook calls that wait for other calls to end."
+        yield GaugeMetricFamily("fleethook_webhook_calls_in_flight", "Webhook calls in flight.", slots.under_way)
+        yield GaugeMetricFamily(
+            "fleethook_webhook_calls_waiting", "Webhook calls that wait for other calls to end.", slots.queued
         )
-        waiting.add_metric([], slots.queued)
-        yield waiting
         refused = CounterMetricFamily(
             "fleethook_webhook_calls_refused",
             "Webhook calls refused because a quota was full, by quota.",
@@ -58,40 +54,28 @@ class EdgeMetrics(Collector):
         """Yield the metrics."""
         connections, bodies = self._connections(), self._bodies
         if connections is not None:
-            yield _gauge("fleethook_connections", "Open connections.", len(connections))
-            yield _gauge(
+            yield GaugeMetricFamily("fleethook_connections", "Open connections.", len(connections))
+            yield GaugeMetricFamily(
                 "fleethook_connections_limit",
                 "Maximum number of open connections (max_connections).",
                 connections.limit,
             )
-            yield _counter(
+            yield CounterMetricFamily(
                 "fleethook_connections_closed",
                 "Connections that were closed to make room for others.",
                 connections.closed,
             )
-            yield _counter(
+            yield CounterMetricFamily(
                 "fleethook_connections_health_only",
                 "Connections beyond the limit, on which only health checks are answered.",
                 connections.crowded,
             )
-        yield _gauge(
+        yield GaugeMetricFamily(
             "fleethook_body_bytes", "Bytes charged for bodies and the objects decoded from them.", bodies.total
         )
-        yield _gauge(
+        yield GaugeMetricFamily(
             "fleethook_body_bytes_limit", "Maximum number of bytes that may be charged (body_memory).", bodies.limit
         )
-        yield _counter(
+        yield CounterMetricFamily(
             "fleethook_bodies_refused", "Requests and answers that found no body memory in time.", bodies.refused
         )
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    family = GaugeMetricFamily(name, text)
-    family.add_metric([], value)
-    return family
-
-
-def _counter(name: str, text: str, value: float) -> Metric:
-    family = CounterMetricFamily(name, text)
-    family.add_metric([], value)
-    return family

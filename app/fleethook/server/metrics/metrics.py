@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
@@ -20,7 +20,7 @@ from fleethook.server.metrics.consumer_metrics import (
     WebhookNames,
     group_code,
 )
-from fleethook.server.metrics.worker_metrics import MULTIPROCESS, Counts, Observations, WorkerMetrics
+from fleethook.server.metrics.worker_metrics import MULTIPROCESS, Counts, Gauges, Observations, WorkerMetrics
 
 # A review takes some 0.1 ms; an apiserver gives up after timeoutSeconds, 30 s at most.
 _BUCKETS: Final = (
@@ -70,75 +70,56 @@ class Metrics:
             ["route"],
             buckets=_BUCKETS,
         )
-        self.registry.register(self._reviews)
-        self.registry.register(self._seconds)
-        self._calls: Final = Histogram(
+        self._calls: Final = Observations(
             "fleethook_hook_call_duration_seconds",
             "Duration of calls of interpreter webhooks, by outcome: answered, failed, ignored. Names beyond 200 "
             "count as `other`.",
             ["hook", "outcome"],
             buckets=_BUCKETS,
-            registry=self.registry,
         )
-        self._scripts: Final = Histogram(
+        self._scripts: Final = Observations(
             "fleethook_script_duration_seconds",
             "Duration of Lua scripts, by rule and outcome: answered, or the kind of the error. Names beyond 200 count "
             "as `other`.",
             ["rule", "outcome"],
             buckets=_BUCKETS,
-            registry=self.registry,
         )
-        self._webhooks: Final = Counter(
+        self._webhooks: Final = Counts(
             "fleethook_webhook_requests",
             "Webhook calls made while dispatching reviews, by outcome and HTTP status. Clusters beyond "
             "dispatch_metrics_clusters, and webhooks beyond 20 of a cluster, count as `other`.",
             ["cluster", "webhook", "type", "outcome", "code"],
-            registry=self.registry,
         )
-        self._webhook_seconds: Final = Histogram(
+        self._webhook_seconds: Final = Observations(
             "fleethook_webhook_duration_seconds",
             "Duration of webhook calls made while dispatching reviews.",
             ["type"],
             buckets=_BUCKETS,
-            registry=self.registry,
         )
-        self._script_histograms: Final[dict[tuple[str, str], Histogram]] = {}
+        for one in (self._reviews, self._seconds, self._calls, self._scripts, self._webhooks, self._webhook_seconds):
+            self.registry.register(one)
         self._webhook_names: Final = WebhookNames(max_clusters=max_clusters)
         self._hook_names: Final = WebhookNames(max_webhooks_per_cluster=_MAX_NAMES)
         self._rule_names: Final = WebhookNames(max_webhooks_per_cluster=_MAX_NAMES)
-        # labels() costs more than the increment itself, so each combination is looked up once.
-        self._webhook_counters: Final[dict[tuple[str, ...], Counter]] = {}
-        self._webhook_histograms: Final[dict[str, Histogram]] = {}
         self._exemplars_due: Final[dict[str, float]] = {}
         self.in_flight = 0
         self.registry.register(
-            Gauges("fleethook_reviews_in_flight", "Reviews that are being answered.", self._in_flight)
+            Gauges("fleethook_reviews_in_flight", "Reviews that are being answered.", lambda: [({}, self.in_flight)])
         )
-
-    def _in_flight(self) -> Iterator[tuple[dict[str, str], float]]:
-        yield {}, self.in_flight
 
     def count_hook_call(self, hook: str, outcome: str, seconds: float) -> None:
         """Count one call of an interpreter webhook."""
-        self._calls.labels(self._hook_names.add_label("", hook)[1], outcome).observe(seconds)
+        self._calls.add((self._hook_names.add_label("", hook)[1], outcome), seconds)
 
     def count_webhook_call(self, hook: CalledWebhook, *, outcome: str, code: int, seconds: float) -> None:
         """Count one call of a webhook that a review was dispatched to."""
-        key = (*self._webhook_names.add_label(hook.cluster, hook.uid), hook.phase, outcome, group_code(code))
-        counter = self._webhook_counters.get(key)
-        if counter is None:
-            counter = self._webhook_counters[key] = self._webhooks.labels(*key)
-            self._webhook_histograms.setdefault(hook.phase, self._webhook_seconds.labels(hook.phase))
-        counter.inc()
-        self._webhook_histograms[hook.phase].observe(seconds)
+        cluster, name = self._webhook_names.add_label(hook.cluster, hook.uid)
+        self._webhooks.add((cluster, name, hook.phase, outcome, group_code(code)))
+        self._webhook_seconds.add((hook.phase,), seconds)
 
     def count_script(self, rule: str, outcome: str, seconds: float) -> None:
         """Count one call of a script."""
-        key = (self._rule_names.add_label("", rule)[1], outcome)
-        histogram = self._script_histograms.get(key)
-        if histogram is None:
-            histogram = self._script_histograms[key] = self._scripts.labels(*key)
-        histogram.observe(seconds)
+        self._scripts.add((self._rule_names.add_label("", rule)[1], outcome), seconds)
 
     def count_review(
         self, route: str, operation: str, outcome: str, *, seconds: float, request_id: str, trace_id: str = ""
@@ -181,73 +162,30 @@ def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
     return encode(registry), content_type
 
 
-class Gauges(Collector):
-    """A gauge whose samples are read when it is scraped."""
-
-    def __init__(
-        self, name: str, text: str, read: Callable[[], Iterator[tuple[dict[str, str], float]]], *labels: str
-    ) -> None:
-        self._name: Final = name
-        self._text: Final = text
-        self._read: Final = read
-        self._labels: Final = labels
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the gauge with its current samples."""
-        family = GaugeMetricFamily(self._name, self._text, labels=self._labels)
-        for labels, value in self._read():
-            family.add_metric([labels[name] for name in self._labels], value)
-        yield family
-
-
-class _Evictions(Collector):
-    """The number of times that plans were dropped to make room."""
-
-    def __init__(self, read: Callable[[], int]) -> None:
-        self._read: Final = read
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the counter."""
-        text = "Number of times that the plans of a subject or of a node pool were dropped to make room."
-        counter = CounterMetricFamily("fleethook_plan_cache_evictions", text)
-        counter.add_metric([], self._read())
-        yield counter
-
-
 def plan_metrics(read: Callable[[], tuple[int, int]]) -> Iterator[Collector]:
     """Yield the metrics of compiled plans; ``read`` returns their bytes and the number of evictions."""
-
-    def size() -> Iterator[tuple[dict[str, str], float]]:
-        yield {}, read()[0]
-
-    yield Gauges("fleethook_plan_cache_bytes", "Estimated bytes of compiled plans.", size)
-    yield _Evictions(lambda: read()[1])
+    yield Gauges("fleethook_plan_cache_bytes", "Estimated bytes of compiled plans.", lambda: [({}, read()[0])])
+    yield Gauges(
+        "fleethook_plan_cache_evictions",
+        "Number of times that the plans of a subject or of a node pool were dropped to make room.",
+        lambda: [({}, read()[1])],
+        family=CounterMetricFamily,
+    )
 
 
 def certificate_gauge(read: Callable[[], float]) -> Collector:
     """Return the gauge of the serving certificate; ``read`` returns its end in seconds since the epoch."""
-
-    def expiry() -> Iterator[tuple[dict[str, str], float]]:
-        yield {}, read()
-
     text = "End of the serving certificate in use, in seconds since the epoch."
-    return Gauges("fleethook_certificate_expiry_timestamp_seconds", text, expiry)
+    return Gauges("fleethook_certificate_expiry_timestamp_seconds", text, lambda: [({}, read())])
 
 
 def script_gauges(counts: Callable[[], tuple[int, int]]) -> Iterator[Collector]:
     """Yield the gauges of customizations; ``counts`` returns the number of scripts in use and of refused objects."""
-
-    def count_used() -> Iterator[tuple[dict[str, str], float]]:
-        yield {}, counts()[0]
-
-    def count_refused_objects() -> Iterator[tuple[dict[str, str], float]]:
-        yield {}, counts()[1]
-
-    yield Gauges("fleethook_scripts", "Lua scripts of customizations in use.", count_used)
+    yield Gauges("fleethook_scripts", "Lua scripts of customizations in use.", lambda: [({}, counts()[0])])
     yield Gauges(
         "fleethook_customizations_refused",
         "Customizations whose newest version cannot be used; /readyz names them and their errors.",
-        count_refused_objects,
+        lambda: [({}, counts()[1])],
     )
 
 

@@ -9,13 +9,13 @@ import asyncio
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
 import msgspec
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, Exemplar, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, Exemplar, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.mmap_dict import MmapedDict, mmap_key
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
@@ -165,6 +165,32 @@ class Observations(Collector):
             for key in (*keys, series.sum_key):
                 self._shared.write(key, 0.0)
         return series
+
+
+class Gauges(Collector):
+    """A gauge, or another family, whose samples are read when it is scraped."""
+
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        read: Callable[[], Iterable[tuple[Mapping[str, str], float]]],
+        *labels: str,
+        family: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
+    ) -> None:
+        """Prepare; ``read`` returns the samples, each with its labels."""
+        self._name: Final = name
+        self._text: Final = text
+        self._read: Final = read
+        self._labels: Final = labels
+        self._family: Final = family
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the family with its current samples."""
+        family = self._family(self._name, self._text, labels=self._labels)
+        for labels, value in self._read():
+            family.add_metric([labels[name] for name in self._labels], value)
+        yield family
 
 
 def _key(name: str, suffix: str, names: Labels, values: Labels, text: str) -> str:

@@ -18,9 +18,9 @@ import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from fleethook.server.protocol.body_memory import PartialBody, client_of
 from fleethook.server.protocol.connections import ClosingProtocol
 from fleethook.server.protocol.repeated_head import KnownHead, remember_head
+from fleethook.server.protocol.request_body import PartialBody, client_of
 from fleethook.server.protocol.sending import JSON_TYPE, Reply
 from fleethook.server.reviews.endpoint import Endpoint
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fleethook.server.protocol.body_memory import BodyBudget, BodyCharge, OverBudgetError, client_of
+from fleethook.server.protocol.request_body import BodyBudget, BodyCharge, OverBudgetError, client_of
 from fleethook.server.reviews.codec import encode_error
 
 PIECE_BYTES: Final = 64 * 1024

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fleethook.server.metrics.metrics import Metrics
-from fleethook.server.protocol.body_memory import (
+from fleethook.server.protocol.request_body import (
     BodyBudget,
     BodyCharge,
     ClientGoneError,
@@ -127,7 +127,7 @@ class Endpoint(ABC):
 
         Args:
             scope: The request.
-            client: The client, as `fleethook.server.protocol.body_memory.client_of` returns it.
+            client: The client, as `fleethook.server.protocol.request_body.client_of` returns it.
 
         Returns:
             The body, still empty; its owner calls `PartialBody.end`. None if the request is refused before its body
@@ -151,7 +151,7 @@ class Endpoint(ABC):
         Args:
             scope: The request.
             body: Its body, as long as the Content-Length says.
-            client: The client, as `fleethook.server.protocol.body_memory.client_of` returns it.
+            client: The client, as `fleethook.server.protocol.request_body.client_of` returns it.
 
         Returns:
             The answer, if it is short enough to be sent in one piece. An ASGI app that goes on with the request, and

@@ -21,7 +21,7 @@ from fleethook.model.json import JSON
 from fleethook.server.log_lines import LineShares
 from fleethook.server.logs import Line, LogSink, encode_line
 from fleethook.server.metrics.metrics import Metrics
-from fleethook.server.protocol.body_memory import BodyBudget, RequestError
+from fleethook.server.protocol.request_body import BodyBudget, RequestError
 from fleethook.server.reviews.codec import encode_error
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Answer, Endpoint
 from fleethook.server.reviews.recording import AnsweredReview, RecordReview

@@ -7,53 +7,16 @@ import pytest
 
 from fleethook.cel.evaluation import AccessDecision, AccessQuestion
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.engines.dispatch.call.live_lookups import (
-    authorize,
-    build_access_review,
-    build_token_review,
-    is_allowed,
-    read_namespace,
-    read_reviewed_user,
-)
+from fleethook.engines.dispatch.call.live_lookups import authorize, read_namespace
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import DispatchResult
 from fleethook.outbound.call_limits import CallSlots, Quotas
+from fleethook.server.callers import build_access_review
 from tests.engines.dispatch.access_reviews import Apiserver, authorizer_hook
 from tests.engines.dispatch.builders import configuration, review, store_of
 from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Webhooks, allow
 from tests.waiting import until
-
-ALICE = {"username": "alice", "uid": "7", "groups": ["devs"], "extra": {"b": ["2"], "a": ["1"]}}
-
-
-def test_a_review_has_the_audiences_only_if_there_are_some() -> None:
-    assert build_token_review("t", ())["spec"] == {"token": "t"}
-    assert build_token_review("t", ["x"])["spec"] == {"token": "t", "audiences": ["x"]}
-
-
-def test_the_user_has_all_that_the_apiserver_says_about_it() -> None:
-    user = read_reviewed_user({"status": {"authenticated": True, "user": ALICE}}, ())
-    assert user == ("alice", "7", ("devs",), (("a", ("1",)), ("b", ("2",))))
-
-
-@pytest.mark.parametrize(
-    "status", [{}, {"user": ALICE}, {"authenticated": "true", "user": ALICE}, {"authenticated": True, "user": {}}]
-)
-def test_an_answer_without_an_authenticated_user_accepts_no_token(status: Any) -> None:
-    assert read_reviewed_user({"status": status}, ()) is None
-
-
-def test_a_token_for_another_audience_is_not_accepted() -> None:
-    answer: Any = {"status": {"authenticated": True, "user": ALICE, "audiences": ["other"]}}
-    assert read_reviewed_user(answer, ["wanted"]) is None
-    assert read_reviewed_user(answer, ["other"]) is not None
-
-
-def test_a_right_needs_an_answer_that_allows_and_does_not_deny() -> None:
-    assert is_allowed({"status": {"allowed": True}})
-    for status in [{}, {"allowed": "true"}, {"allowed": True, "denied": True}, {"allowed": False}]:
-        assert not is_allowed({"status": status})
 
 
 async def test_access_reviews_of_one_consumer_do_not_block_another_consumer(front: Front, server: Webhooks) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleethook.cluster.certificates.certificate_authority import new_authority
 from fleethook.cluster.store import key_of
-from fleethook.engines.dispatch.lint.codes import CODES, Finding
+from fleethook.engines.dispatch.lint.codes import CODES, WebhookFinding
 from fleethook.engines.dispatch.lint.lint import lint
 from tests.engines.dispatch.builders import (
     WIDGETS,
@@ -271,7 +271,7 @@ def test_valid_configurations_have_no_findings(documents: Documents) -> None:
 def test_a_finding_has_its_place() -> None:
     made = validating(webhook(rules=[]))
     assert lint(store_of(made), places={key_of(made): "a.yaml:7"}) == [
-        Finding(
+        WebhookFinding(
             level="error",
             code="no-rules",
             cluster="c",

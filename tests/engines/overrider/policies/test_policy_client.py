@@ -11,7 +11,7 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.registration.condition_client import ConditionClient, Registered
 from fleethook.cluster.registration.match_conditions import Selection, SubjectName
-from fleethook.cluster.registration.webhooks import SELECTED, select_workloads
+from fleethook.cluster.registration.webhooks import list_selected, select_workloads
 from fleethook.engines.overrider.policies.mode import COMPILED_LABEL
 from fleethook.engines.overrider.policies.policy_client import PolicyClient, PolicyWatch, path_of, remove_policies
 from fleethook.lifetime import run_in_background
@@ -108,7 +108,7 @@ class Conditions:
     async def read(self) -> Registered | None:
         if self.selection is None:
             return None
-        return Registered("1", frozenset(SELECTED), select_workloads(SELECTED, self.selection))
+        return Registered("1", frozenset(list_selected()), select_workloads(list_selected(), self.selection))
 
     async def write(self, _: Registered, selection: Selection, *, announcements: Any = ()) -> str:
         assert announcements == ()

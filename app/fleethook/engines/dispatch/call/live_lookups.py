@@ -1,74 +1,17 @@
-"""Asks the apiserver while a request waits: TokenReviews, SubjectAccessReviews, namespaces that the store lacks."""
+"""Asks the apiserver while a request waits: SubjectAccessReviews, and namespaces that the store lacks."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Protocol
 
 from fleethook.cel.evaluation import AccessDecision, AccessQuestion
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.engines.dispatch.dispatch_errors import StatusError, internal, too_many_requests
 from fleethook.engines.dispatch.dispatcher import NAMESPACE
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import as_object
 from fleethook.outbound.call_limits import CallSlots, FullError
-
-TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
-ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-REVIEW_SECONDS: Final = 5.0
-"""The longest wait for an apiserver's answer to one review."""
-
-
-class ReviewedUser(NamedTuple):
-    """The user of a token, as an apiserver describes it; ``extra`` is sorted by key."""
-
-    name: str
-    uid: str
-    groups: tuple[str, ...]
-    extra: tuple[tuple[str, tuple[str, ...]], ...]
-
-
-def build_token_review(token: str, audiences: Sequence[str]) -> JSONObject:
-    """Build the TokenReview for a token.
-
-    Args:
-        token: The bearer token.
-        audiences: The token must be for one of these; for the apiserver's own if there are none.
-    """
-    spec: JSONObject = {"token": token}
-    if audiences:
-        spec["audiences"] = list(audiences)
-    return {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
-
-
-def read_reviewed_user(answer: JSON, audiences: Sequence[str]) -> ReviewedUser | None:
-    """Return the user in an answered TokenReview, None if the token is not accepted; arguments as asked."""
-    status: Mapping[str, Any] = as_object(as_object(answer).get("status"))
-    user = as_object(status.get("user"))
-    name = user.get("username")
-    if status.get("authenticated") is not True or not isinstance(name, str) or not name:
-        return None
-    # An apiserver without support for audiences names none: the token is for the apiserver itself then.
-    if audiences and not set(audiences) & set(_texts(status.get("audiences"))):
-        return None
-    extra = tuple(sorted((key, _texts(values)) for key, values in as_object(user.get("extra")).items()))
-    return ReviewedUser(name, str(user.get("uid") or ""), _texts(user.get("groups")), extra)
-
-
-def is_allowed(answer: JSON) -> bool:
-    """Return whether an answered SubjectAccessReview gives the right."""
-    status = as_object(as_object(answer).get("status"))
-    return status.get("allowed") is True and status.get("denied") is not True
-
-
-def _texts(value: JSON) -> tuple[str, ...]:
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
-
-
-_ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-_ACCESS_SECONDS: Final = 5.0
-
-Post = Callable[..., Awaitable[JSON]]
-"""Sends a request to the apiserver, as `fleethook.cluster.connection.Connection.json` does."""
+from fleethook.server.callers import ACCESS_REVIEWS, REVIEW_SECONDS, Post, build_access_review
 
 
 class LiveSource(Protocol):
@@ -79,36 +22,6 @@ class LiveSource(Protocol):
 
     def scope(self, cluster: str) -> str:
         """Return the path prefix of a cluster."""
-
-
-def build_access_review(question: AccessQuestion) -> JSONObject:
-    """Build the SubjectAccessReview for a question (authorization.k8s.io/v1)."""
-    spec: JSONObject = {
-        "user": question.user,
-        "uid": question.uid,
-        "groups": list(question.groups),
-        "extra": {name: list(values) for name, values in question.extra},
-    }
-    if question.path:
-        spec["nonResourceAttributes"] = {"path": question.path, "verb": question.verb}
-    else:
-        attributes: JSONObject = {
-            "verb": question.verb,
-            "group": question.group,
-            "version": question.version or "*",
-            "resource": question.resource,
-            "subresource": question.subresource,
-            "namespace": question.namespace,
-            "name": question.name,
-        }
-        for member, selector in (
-            ("fieldSelector", question.field_selector),
-            ("labelSelector", question.label_selector),
-        ):
-            if selector:
-                attributes[member] = {"rawSelector": selector}
-        spec["resourceAttributes"] = attributes
-    return {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
 
 
 async def authorize(
@@ -129,9 +42,9 @@ async def authorize(
 
     async def ask(question: AccessQuestion) -> AccessDecision | StatusError:
         try:
-            async with slots.hold(cluster, _ACCESS_REVIEWS, seconds=_ACCESS_SECONDS):
-                path = live.scope(cluster) + _ACCESS_REVIEWS
-                answer = await post("POST", path, body=build_access_review(question), timeout=_ACCESS_SECONDS)
+            async with slots.hold(cluster, ACCESS_REVIEWS, seconds=REVIEW_SECONDS):
+                path = live.scope(cluster) + ACCESS_REVIEWS
+                answer = await post("POST", path, body=build_access_review(question), timeout=REVIEW_SECONDS)
         except FullError:
             return too_many_requests(
                 f"too many concurrent questions to the authorizer for logical cluster {cluster!r} (limits: "

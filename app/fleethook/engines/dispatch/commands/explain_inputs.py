@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.cluster_reader import ListRequest, read_lists
 from fleethook.cli.inputs.kcp_export import read_consumers
@@ -20,7 +22,7 @@ from fleethook.engines.dispatch.match.equivalent_resources import (
     is_namespaced,
 )
 from fleethook.engines.dispatch.match.rest_mapping import ResourceName, parse_resource
-from fleethook.engines.dispatch.review.request_plan import InputDocument, find_problem
+from fleethook.engines.dispatch.review.request_plan import InputDocument, find_problem, is_review
 from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported, resolve
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, as_object
@@ -238,3 +240,30 @@ def _find_versions(store: Store, name: ResourceName, cluster: str) -> list[str]:
     )
     versions = dict.fromkeys([name.version, *(one.resource.version for one in found)])
     return [one for one in versions if one] or list(_USUAL_VERSIONS)
+
+
+def read_reviews(paths: Sequence[Path]) -> Iterator[InputDocument]:
+    """Yield the admission reviews of recordings. Reports records that are none, and exits if there are no others."""
+    from fleethook.cli.replay.replay_input import (  # noqa: PLC0415 - `explain` reads no recordings
+        list_recordings,
+        read_recordings,
+    )
+    from fleethook.recordings.format import BodyError, unwrap_body  # noqa: PLC0415 - as above
+
+    skipped = found = 0
+    for entry in read_recordings(
+        list_recordings(paths), lambda problem: write_error(f"{problem.place}: {problem.reason}")
+    ):
+        try:
+            review: JSON = msgspec.json.decode(unwrap_body(entry.record.review))
+        except (BodyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            review = None
+        if find_problem(review) or not is_review(as_object(review)):
+            skipped += 1
+            continue
+        found += 1
+        yield InputDocument(dict(as_object(review)), f"{entry.file}:{entry.line}", entry.record.cluster or None)
+    if skipped:
+        write_error(f"note: {skipped:,} records are no admission reviews, and not sent")
+    if not found:
+        fail(f"there are no admission reviews in {', '.join(map(str, paths))}")

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
 
-import msgspec
-
 from fleethook.cel import compile_condition
 from fleethook.cli.command_line import Group
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
@@ -35,11 +33,10 @@ from fleethook.cli.options import (
 )
 from fleethook.cli.output.terminal import StatusLine, write_error
 from fleethook.cli.parameters import Option
-from fleethook.cli.replay.replay_input import list_recordings, read_recordings
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.call import Deadline
-from fleethook.engines.dispatch.commands.explain_inputs import read_objects, resolve_cluster, select_all
+from fleethook.engines.dispatch.commands.explain_inputs import read_objects, read_reviews, resolve_cluster, select_all
 from fleethook.engines.dispatch.commands.trial import Trial, try_webhooks
 from fleethook.engines.dispatch.commands.webhook_output import Output, TriedWebhook, print_results
 from fleethook.engines.dispatch.configuration_validation import configuration_problems
@@ -54,7 +51,6 @@ from fleethook.engines.dispatch.review.request_plan import (
     PlanError,
     PlannedRequest,
     RequestOptions,
-    find_problem,
     is_review,
     plan_request,
 )
@@ -62,7 +58,6 @@ from fleethook.engines.dispatch.schema_owner import INDEXES, resolve
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.outbound.client import HookClient
-from fleethook.recordings.format import BodyError, unwrap_body
 
 # Requests in flight; the calls of a request follow each other.
 _CONCURRENT: Final = 16
@@ -173,7 +168,7 @@ def send_objects(
     if location.records and resource:
         fail("--resource reads objects of a cluster: give it without --records")
     if location.records:
-        inputs = list(_read_reviews(location.records))
+        inputs = list(read_reviews(location.records))
     elif options.reads_cluster:
         inputs = read_objects(source, store, options, resource or ())
     elif resource:
@@ -310,27 +305,6 @@ def _find_cluster(source: Source, location: LocationOptions) -> str:
     if cluster and location.is_kcp and not store.knows(cluster):
         fail(f"--cluster: {resolve(store, location.cluster).problem or f'logical cluster {cluster} is unknown'}")
     return cluster
-
-
-def _read_reviews(paths: Sequence[Path]) -> Iterator[InputDocument]:
-    """Yield the admission reviews of recordings. Reports records that are none, and exits if there are no others."""
-    skipped = found = 0
-    for entry in read_recordings(
-        list_recordings(paths), lambda problem: write_error(f"{problem.place}: {problem.reason}")
-    ):
-        try:
-            review: JSON = msgspec.json.decode(unwrap_body(entry.record.review))
-        except (BodyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            review = None
-        if find_problem(review) or not is_review(as_object(review)):
-            skipped += 1
-            continue
-        found += 1
-        yield InputDocument(dict(as_object(review)), f"{entry.file}:{entry.line}", entry.record.cluster or None)
-    if skipped:
-        write_error(f"note: {skipped:,} records are no admission reviews, and not sent")
-    if not found:
-        fail(f"there are no admission reviews in {', '.join(map(str, paths))}")
 
 
 def _find_namespace(one: InputDocument) -> str:

@@ -5,7 +5,7 @@ those of overriders, are called like any webhook: they call no other webhook, an
 unchecked.
 
 An unknown address, such as that of a load balancer, is not recognized. Calls therefore carry a header
-(`fleethook.outbound.hops`), and dispatch routes refuse reviews with that header.
+(`fleethook.outbound.http_exchange`), and dispatch routes refuse reviews with that header.
 """
 
 from collections.abc import Callable, Iterable

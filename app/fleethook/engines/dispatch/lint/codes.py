@@ -93,7 +93,7 @@ class Issue(NamedTuple):
     text: str
 
 
-class Finding(msgspec.Struct, frozen=True):
+class WebhookFinding(msgspec.Struct, frozen=True):
     """An issue, and its place."""
 
     level: Level

@@ -13,7 +13,7 @@ from fleethook.engines.dispatch.configuration_validation import configuration_pr
 from fleethook.engines.dispatch.explain import BUDGET_SECONDS
 from fleethook.engines.dispatch.hooks.hooks import EVERY, PHASES, Hook, Phase, Rule, compile_hooks, set_defaults
 from fleethook.engines.dispatch.lint.calls import call_findings
-from fleethook.engines.dispatch.lint.codes import CODES, Finding, Issue
+from fleethook.engines.dispatch.lint.codes import CODES, Issue, WebhookFinding
 from fleethook.engines.dispatch.lint.filters import filter_findings
 from fleethook.engines.dispatch.lint.rule_checks import rule_findings
 from fleethook.engines.dispatch.schema_owner import (
@@ -230,7 +230,9 @@ def _format_text(owner: Ownership) -> str:
 _NOWHERE: Final[Mapping[ObjectKey, str]] = {}
 
 
-def lint(store: Store, *, places: Mapping[ObjectKey, str] = _NOWHERE, now: datetime | None = None) -> list[Finding]:
+def lint(
+    store: Store, *, places: Mapping[ObjectKey, str] = _NOWHERE, now: datetime | None = None
+) -> list[WebhookFinding]:
     """Return all findings, sorted by cluster, kind and name of the object.
 
     Args:
@@ -246,7 +248,7 @@ def lint(store: Store, *, places: Mapping[ObjectKey, str] = _NOWHERE, now: datet
     found += ((key, "", one) for key, one in binding_findings(store))
     found.sort(key=lambda one: one[0])
     return [
-        Finding(
+        WebhookFinding(
             level=CODES[code],
             code=code,
             cluster=key.cluster,

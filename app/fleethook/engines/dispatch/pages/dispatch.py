@@ -23,7 +23,7 @@ from fleethook.console.users.permissions import require_kind, require_read_kinds
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dispatcher
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.hooks.hooks import PHASES
-from fleethook.engines.dispatch.lint.codes import CODES, MEANINGS, Finding, Level
+from fleethook.engines.dispatch.lint.codes import CODES, MEANINGS, Level, WebhookFinding
 from fleethook.engines.dispatch.lint.lint import lint
 from fleethook.engines.dispatch.pages.cluster_map import FLEET_KINDS, Fleet, MapFilter, draw_map, read_fleet
 from fleethook.engines.dispatch.pages.dispatch_view import (
@@ -54,7 +54,7 @@ _GROUPS: Final = {kind.kind: kind.group for kind in (*PHASES.values(), API_BINDI
 class FindingRow:
     """A finding, with the addresses of the objects that it concerns."""
 
-    finding: Finding
+    finding: WebhookFinding
     meaning: str
     object_address: str
     """The page that shows the object."""
@@ -84,12 +84,12 @@ class FindingList:
     pages: int
 
 
-def find_all(store: Store, *, places: Mapping[ObjectKey, str] | None = None) -> tuple[Finding, ...]:
+def find_all(store: Store, *, places: Mapping[ObjectKey, str] | None = None) -> tuple[WebhookFinding, ...]:
     """Return all findings, as ``fleethook lint`` reports them. Large fleets take seconds, so keep the result."""
     return tuple(lint(store, places=places or {}))
 
 
-def list_findings(findings: tuple[Finding, ...], wanted: FindingFilter) -> FindingList:
+def list_findings(findings: tuple[WebhookFinding, ...], wanted: FindingFilter) -> FindingList:
     """Return a page of the findings that match a filter."""
     matching = [one for one in findings if _is_wanted(one, wanted)]
     matching.sort(key=lambda one: LEVELS.index(one.level))  # stable: within a level by cluster, kind and name
@@ -105,7 +105,7 @@ def list_findings(findings: tuple[Finding, ...], wanted: FindingFilter) -> Findi
     )
 
 
-def _is_wanted(finding: Finding, wanted: FindingFilter) -> bool:
+def _is_wanted(finding: WebhookFinding, wanted: FindingFilter) -> bool:
     return (
         wanted.level in ("", finding.level)
         and wanted.code in ("", finding.code)
@@ -113,7 +113,7 @@ def _is_wanted(finding: Finding, wanted: FindingFilter) -> bool:
     )
 
 
-def _make_row(finding: Finding) -> FindingRow:
+def _make_row(finding: WebhookFinding) -> FindingRow:
     query = urlencode({"focus": finding.cluster}) if finding.cluster else ""
     group = _GROUPS[finding.kind]
     choice = write_choice(ObjectKey(finding.cluster, GroupKind(group, finding.kind), "", finding.configuration))
@@ -131,7 +131,7 @@ class DispatchState(NamedTuple):
 
     dispatcher: Dispatcher
     fleet: Memo[Fleet]
-    findings: Memo[tuple[Finding, ...]]
+    findings: Memo[tuple[WebhookFinding, ...]]
 
 
 def make_state(store: Store) -> DispatchState:

@@ -17,25 +17,26 @@ from starlette.types import Scope
 
 from fleethook.cel.evaluation import AccessQuestion
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.engines.dispatch.call.live_lookups import (
-    ACCESS_REVIEWS,
-    REVIEW_SECONDS,
-    TOKEN_REVIEWS,
-    LiveSource,
-    Post,
-    ReviewedUser,
-    build_access_review,
-    build_token_review,
-    is_allowed,
-    read_reviewed_user,
-)
+from fleethook.engines.dispatch.call.live_lookups import LiveSource
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.fairness.cache import ExpiringCache
 from fleethook.model.json import JSON
 from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
 from fleethook.outbound.connection_errors import FailureLog
-from fleethook.server.callers import NamedCallers
-from fleethook.server.protocol.body_memory import RequestError
+from fleethook.server.callers import (
+    ACCESS_REVIEWS,
+    REVIEW_SECONDS,
+    TOKEN_REVIEWS,
+    NamedCallers,
+    Post,
+    ReviewedUser,
+    bearer_token,
+    build_access_review,
+    build_token_review,
+    is_allowed,
+    read_reviewed_user,
+)
+from fleethook.server.protocol.request_body import RequestError
 from fleethook.work.pausing import Work
 
 ACCESS_GROUP: Final = "fleethook.io"
@@ -226,8 +227,6 @@ _NO_CLUSTER: Final = frozenset({403, 404})
 
 _log: Final = logging.getLogger(__name__)
 
-_BEARER: Final = "bearer"
-
 
 class Grant(NamedTuple):
     """The permission of a caller."""
@@ -312,15 +311,6 @@ class ClusterAccess:
             f"{ACCESS_VERB} on {ACCESS_RESOURCE}/{route} of {ACCESS_GROUP} with the name {cluster!r}"
         )
         raise RequestError(403, "Forbidden", text)
-
-
-def bearer_token(scope: Scope) -> str:
-    """Return the bearer token of a request (RFC 6750 section 2.1), ``""`` if it has none, or more than one."""
-    values = [value for name, value in scope["headers"] if name == b"authorization"]
-    if len(values) != 1:
-        return ""
-    scheme, _, token = values[0].decode("latin-1").partition(" ")
-    return token.strip() if scheme.lower() == _BEARER else ""
 
 
 def is_open(settings: DispatchSettings) -> bool:

@@ -26,11 +26,11 @@ from fleethook.model.admission import AdmissionRequest, Response, errored
 from fleethook.model.asked_calls import AskedCall
 from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
-from fleethook.outbound.hops import HEADER, was_dispatched
+from fleethook.outbound.http_exchange import HEADER, was_dispatched
 from fleethook.server.callers import CONNECTION, EXTENSION, FullQuotaError, RequestQuota
 from fleethook.server.logs import ReviewLine, find_cluster, make_admission_line
-from fleethook.server.protocol.body_memory import BodyCharge, ClientGoneError, RequestError, client_of
 from fleethook.server.protocol.connections import Connection
+from fleethook.server.protocol.request_body import BodyCharge, ClientGoneError, RequestError, client_of
 from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.admission_endpoint import classify, find_outcome, to_response
 from fleethook.server.reviews.codec import Decoded, decode_review, encode_response, find_budget

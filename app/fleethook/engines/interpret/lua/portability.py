@@ -14,7 +14,7 @@ _MODULES: Final = frozenset({"kube", "string", "table", "math", "os"})
 _NEEDS_A_VALUE: Final = frozenset({"tonumber", "tostring", "type"})
 
 
-class Finding(NamedTuple):
+class ScriptWarning(NamedTuple):
     """A warning about a line of a script."""
 
     line: int
@@ -28,10 +28,10 @@ class Portability:
         self._found: Final[dict[str, int]] = {}
         self._match_end = -1
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[ScriptWarning]:
         """Yield the findings, each with its first line."""
         for text, line in sorted(self._found.items(), key=lambda found: found[1]):
-            yield Finding(line, f"does not run on Karmada: {text}")
+            yield ScriptWarning(line, f"does not run on Karmada: {text}")
 
     def field(self, path: str, line: int) -> None:
         """Check the member of a library, such as ``string.rep``."""

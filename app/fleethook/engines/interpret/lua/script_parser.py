@@ -7,7 +7,7 @@ pkg/resourceinterpreter/customized/declarative/luavm.
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
-from fleethook.engines.interpret.lua.portability import Finding, Portability
+from fleethook.engines.interpret.lua.portability import Portability, ScriptWarning
 from fleethook.engines.interpret.lua.script_rewriter import (
     BINARY,
     UNARY,
@@ -31,10 +31,10 @@ class Script(NamedTuple):
     """The script rewritten for Lua 5.4, with the same lines."""
     functions: dict[str, "FunctionInfo"]
     """The global functions that its top level defines."""
-    findings: list[Finding]
+    findings: list[ScriptWarning]
     assigned: frozenset[str]
     """The globals that it sets, at any place."""
-    portability: list[Finding]
+    portability: list[ScriptWarning]
     """Code that does not run in Karmada."""
     reads: dict[str, int]
     """The globals that it reads, each with its first line."""
@@ -129,18 +129,18 @@ class _Parser(Cursor):
         reads = {name: line for line, name in reversed(self._reads)}
         return Script(self._edits.text(), self._functions, findings, frozenset(self._assigned), portability, reads)
 
-    def _list_findings(self) -> Iterator[Finding]:
+    def _list_findings(self) -> Iterator[ScriptWarning]:
         seen = set[str]()
         for line, name, is_function in self._leaks:
             if name in seen:
                 continue
             seen.add(name)
             what = f"function {name} is global" if is_function else f"{name} is set as a global"
-            yield Finding(line, f"{what}: declare it `local`, because Karmada may keep globals for other calls")
+            yield ScriptWarning(line, f"{what}: declare it `local`, because Karmada may keep globals for other calls")
         for line, name in self._reads:
             if name not in self._assigned and name not in self._known and name not in seen:
                 seen.add(name)
-                yield Finding(line, f"{name} is undefined: the script reads a global that nothing sets")
+                yield ScriptWarning(line, f"{name} is undefined: the script reads a global that nothing sets")
 
     # Blocks and statements. Each method returns whether the code always ends with a return or an error.
 

@@ -21,7 +21,7 @@ from fleethook.cli.options import (
     YamlOutputOption,
 )
 from fleethook.cli.output.ci_output import report_input_errors
-from fleethook.cli.output.findings_output import Row, count_levels, has_failures, make_overrider_row, print_lines
+from fleethook.cli.output.findings_output import Row, count_levels, has_failures, print_lines
 from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import write, write_document
 from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
@@ -29,6 +29,7 @@ from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store.store import key_of
+from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
 from fleethook.engines.overrider.policies.compiler import Compiled, compile_all
 from fleethook.engines.overrider.policies.documents import FailurePolicy
 from fleethook.engines.overrider.policies.mode import Refusal

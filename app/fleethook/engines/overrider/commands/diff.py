@@ -24,13 +24,14 @@ from fleethook.cli.options import (
     WithoutOption,
 )
 from fleethook.cli.output.ci_output import report_input_errors
-from fleethook.cli.output.findings_output import has_failures, make_overrider_row, print_lines
+from fleethook.cli.output.findings_output import has_failures, print_lines
 from fleethook.cli.output.json_output import write_json
 from fleethook.cli.output.terminal import concatenate, styled, write, write_error, write_styled
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.cluster.store.store import key_of
+from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
 from fleethook.engines.overrider.rollout.edit import predict_edit
 from fleethook.engines.overrider.rollout.effect import EFFECTS
 from fleethook.engines.overrider.rollout.guard import ALLOW_ANNOTATION, make_allowance, read_edit

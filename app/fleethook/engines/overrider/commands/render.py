@@ -20,7 +20,6 @@ from fleethook.cli.output.findings_output import (
     Row,
     count_levels,
     has_failures,
-    make_overrider_row,
     print_lines,
     select_new,
 )
@@ -32,6 +31,7 @@ from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.cluster.store.store import key_of
+from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents

@@ -6,12 +6,13 @@ from itertools import islice
 from typing import Final
 
 from fleethook.cli.inputs.sources import SourceOptions
-from fleethook.cli.output.findings_output import Row, make_overrider_row
+from fleethook.cli.output.findings_output import Row
 from fleethook.cli.output.terminal import write_error
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.admission.dry_run import Subject, find_subject
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun, Trials, select_trials
+from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
 from fleethook.engines.overrider.rollout.manifest_findings import locate_findings
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.validation import pools_to_check

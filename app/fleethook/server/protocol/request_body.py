@@ -178,7 +178,7 @@ def client_of(address: tuple[str, int] | None) -> str:
 
 
 # The server answers bodies within milliseconds, and ends stalled ones within seconds
-# (`fleethook.server.protocol.body_memory`).
+# (`fleethook.server.protocol.request_body`).
 _RETRY_SECONDS: Final = 1
 
 

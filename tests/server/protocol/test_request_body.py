@@ -10,7 +10,8 @@ import pytest
 
 from fleethook.model.admission import allowed
 from fleethook.server.metrics.metrics import Metrics
-from fleethook.server.protocol.body_memory import (
+from fleethook.server.protocol.connections import Stage
+from fleethook.server.protocol.request_body import (
     DECODED_BYTES_PER_BYTE,
     BodyBudget,
     BodyCharge,
@@ -20,7 +21,6 @@ from fleethook.server.protocol.body_memory import (
     count_decoded,
     read_body,
 )
-from fleethook.server.protocol.connections import Stage
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from tests.asgi_client import call
 from tests.server.direct_connections import LIMIT, TURNS, Neighbour, Wire, app_for_tests, encode, long_review
