@@ -254,7 +254,7 @@ class _Converter:
         try:
             script = convert_script(check.script)
         except LuaSyntaxError as error:
-            self._add_line("error", "syntax", check, Finding(error.line, str(error)))
+            self._add_line("error", "syntax", check, ScriptWarning(error.line, str(error)))
             return None
         for one in script.warnings:
             self._add_line("warning", "unportable", check, one)
@@ -307,7 +307,7 @@ class _Converter:
                     Remark("warning", "other-kind", format_pattern(test.kind.group_kind), text, test.place)
                 )
 
-    def _add_line(self, level: Level, code: str, check: HealthCheck, found: Finding) -> None:
+    def _add_line(self, level: Level, code: str, check: HealthCheck, found: ScriptWarning) -> None:
         text = f"line {found.line} of the script: {found.text}"
         self._add(level, code, check, text, check.place.at(found.line))
 
