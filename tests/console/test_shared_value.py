@@ -3,11 +3,14 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from fleethook.cluster.store import Store
-from fleethook.console.shared_value import KeptValue, Memo
+from fleethook.console.shared_value import KeptValue, Memo, Watch
 from fleethook.model.gvk import GroupKind
 from fleethook.work.worker import Worker
 from tests.console.visits import make_context
+from tests.waiting import NET, until
 
 POD = GroupKind("", "Pod")
 
@@ -55,6 +58,63 @@ async def test_a_change_during_the_computation_is_not_missed() -> None:
     go_on.set()
     assert await first == []
     assert await memo.get(worker) == ["late"]
+
+
+def watch_names(store: Store) -> Watch[list[str]]:
+    return Watch(store, lambda: [key.name for key in store.keys(POD)].copy)
+
+
+async def test_a_watch_computes_once_asked_for_and_again_after_a_change() -> None:
+    store = Store()
+    watch = watch_names(store)
+    assert watch.find() == (None, False, "")
+    await until(lambda: watch.find().is_current)
+    assert watch.find().value == []
+    store.put(pod("a"))
+    assert watch.find() == ([], False, "")
+    await until(lambda: watch.find().is_current)
+    assert watch.find().value == ["a"]
+
+
+async def test_a_watch_can_be_waited_for() -> None:
+    store = Store()
+    watch = watch_names(store)
+    assert await watch.get() == ([], True, "")
+    store.put(pod("a"))
+    assert await watch.get() == (["a"], True, "")
+
+
+async def test_a_change_of_a_workload_computes_nothing() -> None:
+    store = Store()
+    watch = watch_names(store)
+    await watch.get()
+    store.put({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w", "namespace": "default"}})
+    assert watch.find().is_current
+
+
+@pytest.mark.parametrize("fails_early", [True, False])
+async def test_a_failure_is_named_and_not_repeated_without_a_change(fails_early: bool) -> None:
+    calls = []
+
+    def fail() -> Any:
+        calls.append(1)
+        raise ValueError("broken")
+
+    watch: Watch[Any] = Watch(Store(), fail if fails_early else lambda: fail)
+    assert await watch.get() == (None, True, "ValueError: broken")
+    assert watch.find() == await watch.get() == (None, True, "ValueError: broken")
+    assert len(calls) == 1
+
+
+async def test_pages_need_not_wait_for_a_watch() -> None:
+    ended, worker = threading.Event(), Worker()
+    watch = Watch(Store(), lambda: lambda: ended.wait(NET))
+    watch.find()
+    await asyncio.sleep(0)
+    assert await worker.run("", lambda: "answered") == "answered"
+    assert not watch.find().is_current
+    ended.set()
+    await until(lambda: watch.find().is_current)
 
 
 def request_of(app: Any) -> Any:

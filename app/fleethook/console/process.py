@@ -27,9 +27,9 @@ from fleethook.cluster.leader_election import LEASE, NAME, RESOURCE, LeaseName, 
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import Index
+from fleethook.console.attention import FirstSeen
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormTokens
-from fleethook.console.lint_watch import LintWatch
 from fleethook.console.pages import login, overview, reviews
 from fleethook.console.rendering import find_context, load_templates, render
 from fleethook.console.reviews.replay_jobs import ReviewReplay
@@ -79,7 +79,7 @@ def create_console(context: ConsoleContext, *, hosts: tuple[str, ...] | None) ->
     app.state.context = context
     app.state.kept_values = {}
     app.state.form_tokens = FormTokens()
-    app.state.lint_watch = LintWatch(context)
+    app.state.first_seen = FirstSeen()
     for router in (overview.router, *(one.router for one in engine_pages()), reviews.router):
         app.include_router(router, dependencies=[Depends(check_access)])
     app.include_router(_health)

@@ -1,12 +1,15 @@
 """The sections of the console: their addresses, titles and the kinds that they show."""
 
 import functools
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from fastapi import APIRouter
+from starlette.requests import Request
 
 from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.store.store import Index
+from fleethook.console.attention import Attention
 from fleethook.engine import installed_engines, load_reference
 from fleethook.model.gvk import GroupKind
 
@@ -37,6 +40,8 @@ class ConsolePage(NamedTuple):
         followed: Resources that they show, besides those of the engine's reviews.
         reviewed: Kinds that recorded reviews of the engine show, as `Section.kinds`.
         replayed: Kinds that a replay of such a review reads, as `Section.further`.
+        attention: Returns its lines of the overview's list for the user of a request, None without any. It must not
+            wait for work that takes long.
     """
 
     section: Section
@@ -45,6 +50,7 @@ class ConsolePage(NamedTuple):
     followed: Followed = Followed()
     reviewed: tuple[GroupKind, ...] = ()
     replayed: tuple[GroupKind, ...] = ()
+    attention: Callable[[Request], Awaitable[Attention]] | None = None
 
 
 MUTATING: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")

@@ -40,7 +40,7 @@ def type_script(page: Any, text: str) -> None:
 
 def explain_widget(page: Any) -> None:
     """Fill and send the form."""
-    form = page.locator("form[method=post][action='/dispatch']")
+    form = page.locator("form[method=post][action='/dispatch#verdict']")
     form.get_by_label("Object", exact=True).fill(WIDGET)
     form.get_by_label("Cluster").fill("ws2")
     form.get_by_label("Operation").select_option("UPDATE")
@@ -51,7 +51,11 @@ def explain_widget(page: Any) -> None:
 def test_a_pasted_object_is_explained(open_page: Callable[..., Any], console: str, *, scripts: bool) -> None:
     page = open_page(f"{console}/dispatch", java_script_enabled=scripts)
     explain_widget(page)
-    page.get_by_role("heading", name="UPDATE of widgets.example.org").wait_for()
+    heading = page.get_by_role("heading", name="UPDATE of widgets.example.org")
+    heading.wait_for()
+    # The answer is below two forms, so the address leads to it.
+    page.wait_for_function("() => document.getElementById('verdict').getBoundingClientRect().top < innerHeight")
+    assert page.url.endswith("#verdict")
     page.locator("details.hook.call").first.wait_for()
     page.locator("details.hook.skip").first.filter(has_text="near miss").wait_for()
 

@@ -1,6 +1,8 @@
+import asyncio
 import base64
 import json
 import re
+import time
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
@@ -24,6 +26,8 @@ from fleethook.console.pages.overview import (
     count_objects,
     describe_lease,
     judge_certificates,
+    list_certificate_lines,
+    list_leader_lines,
     list_rows,
 )
 from fleethook.console.review_rates import Rates
@@ -33,12 +37,13 @@ from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTa
 from fleethook.console.users.access import User
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from fleethook.outbound.tls.ca_bundle import Validity
-from tests.builders import yurt_app_daemon, yurt_app_set
+from tests.builders import entry, overrider, patch, yurt_app_daemon, yurt_app_set
 from tests.console.metrics_server import serving_metrics
-from tests.console.pages.reading import HOSTILE, get
+from tests.console.pages.reading import HOSTILE, Page, get
 from tests.console.recorded import record_workloads
 from tests.console.visits import console_of, make_context, visit
 from tests.e2e.pki import Authority
+from tests.waiting import NET
 
 TODAY = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -118,6 +123,18 @@ def test_the_rows_are_bounded_and_all_are_counted() -> None:
     assert (len(found.rows), found.total) == (MAX_CERTIFICATES, 30)
 
 
+def test_certificates_that_are_not_valid_have_a_line() -> None:
+    found = judge_certificates(
+        [bundle(90, name="a"), bundle(3, name="b"), bundle(name="d"), bundle(-1, name="e")],
+        CONFIGURATIONS,
+        server_end=(TODAY + timedelta(days=1)).timestamp(),
+        now=TODAY,
+    )
+    assert [(one.severity, one.about[-1], one.since) for one in list_certificate_lines(found)] == [
+        ("failing", "d", ""), ("failing", "e", "2025-12-31 00:00"), ("waiting", "e", ""), ("waiting", "b", ""),
+    ]  # fmt: skip
+
+
 NOW = datetime(2026, 1, 1, 12, 0, 20, tzinfo=UTC)
 SPEC = {
     "holderIdentity": "pod-1_ab", "leaseDurationSeconds": 15, "acquireTime": "2026-01-01T11:00:00.000000Z",
@@ -165,6 +182,17 @@ def test_values_of_another_shape_are_unknown(value: Any) -> None:
 @pytest.mark.parametrize("lease", [{}, {"spec": None}])
 def test_a_lease_without_a_spec_is_released(lease: Any) -> None:
     assert describe_lease(lease, now=NOW).state == "released"
+
+
+@pytest.mark.parametrize("state", ["leads", "released", "absent"])
+def test_a_leader_that_renews_or_released_the_lease_needs_no_attention(state: Any) -> None:
+    assert list_leader_lines(Leader(state), "") == list_leader_lines(None, "") == []
+
+
+def test_a_lease_that_is_not_renewed_or_not_read_has_a_line() -> None:
+    (line,) = list_leader_lines(Leader("not renewed", "pod-1_ab"), "")
+    assert (line.severity, line.reason.split()[0]) == ("failing", "pod-1_ab")
+    assert list_leader_lines(None, "x")[0].reason == "it cannot be read: x"
 
 
 def test_objects_are_counted_by_kind() -> None:
@@ -372,3 +400,106 @@ async def test_only_certificates_of_permitted_kinds_are_shown() -> None:
     page = await get(console_of(*found, authorizer=Deciding("jane", MUTATING, "")), "/")
     assert "CAs of MutatingWebhookConfiguration c unreadable" in page.text
     assert "ValidatingWebhookConfiguration" not in page.text
+
+
+REGISTERED = {
+    "admissionReviewVersions": ["v1"],
+    "sideEffects": "None",
+    "clientConfig": {"url": "https://hooks.example.org"},
+}
+RULE = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
+UNREADABLE = {"url": "https://hooks.example.org", "caBundle": "%%"}
+FAULTS = (
+    yurt_app_set(),
+    overrider(entry("*", patches=[patch("remove", "/spec/template/spec/volumes/7")]), name="broken"),
+    configuration([{**REGISTERED, "name": "never.example.org", "rules": []}], name="never"),
+    configuration([{**REGISTERED, "name": "ca.example.org", "rules": [RULE], "clientConfig": UNREADABLE}], name="ca"),
+    {
+        "apiVersion": "operator.karmada.io/v1alpha1",
+        "kind": "Karmada",
+        "metadata": {"name": "instance", "namespace": "default"},
+        "status": {
+            "conditions": [
+                {"type": "Ready", "status": "False", "message": "no tarball", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+            ]
+        },
+    },
+    {
+        "apiVersion": "config.karmada.io/v1alpha1",
+        "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": "script"},
+        "spec": {
+            "target": {"apiVersion": "example.org/v1", "kind": "Widget"},
+            "customizations": {"healthInterpretation": {"luaScript": "functio"}},
+        },
+    },
+)  # fmt: skip
+
+
+async def find_attention(app: Any) -> Page:
+    """Return the list once all objects are checked."""
+    deadline = time.monotonic() + NET
+    while "being checked" in (page := await get(app, "/attention")).text:
+        assert time.monotonic() < deadline, page.text
+        await asyncio.sleep(0.01)
+    return page
+
+
+async def test_the_faults_of_all_engines_lead_to_the_pages_that_explain_them() -> None:
+    app = console_of(*FAULTS)
+    page = await find_attention(app)
+    expected = {
+        "failing YurtAppSet default/demo 2 of 2 workloads cannot be rendered": "volumes",
+        "error YurtAppOverrider default/broken": "volumes",
+        "ValidatingWebhookConfiguration never": "never called",
+        "CAs of ValidatingWebhookConfiguration ca": "cannot be read",
+        "Karmada default/instance": "no tarball",
+        "ResourceInterpreterCustomization script": "Lua script error",
+    }
+    for about, reason in expected.items():
+        assert about in page.text
+        assert reason in page.text
+    for address in page.addresses:
+        path, _, query = address.partition("#")[0].partition("?")
+        await get(app, path, query)
+    assert {one.partition("?")[0] for one in page.addresses} >= {
+        "/overriders", "/overriders/findings", "/dispatch/findings", "/crds#instances", "/interpreters#refused",
+        "/#certificates-title",
+    }  # fmt: skip
+    assert "2026-01-01 00:00" in page.text
+    assert "Nothing needs attention" not in page.text
+
+
+async def test_without_faults_nothing_needs_attention() -> None:
+    app = console_of(yurt_app_set())
+    body = (await visit(app, "/")).body.decode()
+    assert "The objects are being checked" in body
+    assert "Nothing needs attention" not in body
+    assert 'data-hx-get="/attention"' in body
+    assert "Nothing needs attention" in (await find_attention(app)).text
+    assert '<h2 id="attention-title" class="all-well">' in (await visit(app, "/")).body.decode()
+
+
+async def test_files_that_cannot_be_read_need_attention(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("kind: [")
+    source = ManifestSource([tmp_path], make_context().store)
+    source.load()
+    app = console_of(manifests=source)
+    assert "failing Source manifests it cannot be read" in (await find_attention(app)).text
+    for path in ("/", "/overriders", "/dispatch", "/crds"):
+        assert "This page shows old data, because its source cannot be read now" in (await get(app, path)).text
+    assert "This page shows old data" not in (await get(console_of(), "/overriders")).text
+
+
+async def test_only_faults_of_permitted_kinds_are_listed() -> None:
+    page = await find_attention(console_of(*FAULTS, authorizer=Deciding("jane", VALIDATING, "")))
+    assert "never called" in page.text
+    for name in ("broken", "demo", "instance", "script"):
+        assert name not in page.text
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_names_in_the_list_are_text(name: str) -> None:
+    app = console_of(configuration([{"name": name, "rules": []}], name=name))
+    page = await find_attention(app)
+    assert f"ValidatingWebhookConfiguration {' '.join(name.split())}" in page.text

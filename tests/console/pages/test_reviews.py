@@ -111,9 +111,28 @@ async def bench(tmp_path: Path) -> Bench:
 
 
 async def test_without_recordings_the_page_names_the_option() -> None:
-    assert "start the console with --records DIR" in (await visit(console_of(), "/reviews")).body.decode()
+    body = (await visit(console_of(), "/reviews")).body.decode()
+    assert "start the console with --records DIR" in body
+    assert "fleethook serve --record DIR" in body
+    for text in ("<form", "The slowest took", "Page 1 of 1"):
+        assert text not in body.partition("<main")[2].partition("</main>")[0]
     assert (await visit(console_of(), "/reviews/replay")).status == 404
     assert (await visit(console_of(), "/reviews/review", query="file=a&line=1")).status == 404
+
+
+async def test_an_empty_directory_names_the_command_that_fills_it(tmp_path: Path) -> None:
+    reviews = ReviewIndex(tmp_path)
+    await reviews.wait()
+    body = (await visit(console_of(reviews=reviews, records=tmp_path), "/reviews")).body.decode()
+    assert f"fleethook serve --record {tmp_path}" in body
+    assert "No review matches." not in body
+
+
+async def test_a_search_without_a_result_has_no_slowest_review(bench: Bench) -> None:
+    body = await bench.get("/reviews", text="nothing")
+    assert "0 reviews" in body
+    assert "The slowest took" not in body
+    assert "The slowest took" in await bench.get("/reviews")
 
 
 async def test_the_list_shows_reviews_with_verdicts_and_links(bench: Bench) -> None:

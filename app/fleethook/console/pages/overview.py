@@ -1,4 +1,4 @@
-"""The section ``/``: sources and their age, objects, findings, rates of reviews, and the ends of certificates."""
+"""The section ``/``: the list "Needs attention", sources, objects, findings, rates of reviews, and certificates."""
 
 import functools
 import time
@@ -13,10 +13,17 @@ from starlette.responses import HTMLResponse
 
 from fleethook.cluster.leader_election import LEASE
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.console.lint_watch import LintWatch, select_kinds
+from fleethook.console.attention import (
+    Attention,
+    AttentionLine,
+    FirstSeen,
+    join_attention,
+    list_review_lines,
+    list_source_lines,
+)
 from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.review_rates import DEFAULT_WINDOW, WINDOWS, Rates, rate_increases, rate_recordings
-from fleethook.console.sections import MUTATING, VALIDATING
+from fleethook.console.sections import MUTATING, VALIDATING, engine_pages
 from fleethook.console.shared_value import KeptValue, Memo
 from fleethook.console.users.access import LOCAL_USER
 from fleethook.console.users.permissions import select_permitted, select_permitted_reviews
@@ -151,6 +158,21 @@ def _format_end(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M}"
 
 
+def list_certificate_lines(certificates: Certificates) -> list[AttentionLine]:
+    """Return a line for each certificate that is not valid, or ends soon."""
+    return [_make_certificate_line(one) for one in certificates.rows if one.state != "valid"]
+
+
+def _make_certificate_line(one: Certificate) -> AttentionLine:
+    about = "Serving certificate" if one.webhooks is None else f"CAs of {one.name}"
+    if one.state == "unreadable":
+        return AttentionLine("failing", about, "the certificate cannot be read", "/#certificates-title")
+    if one.state == "expired":
+        reason = f"the certificate is not valid: it ended, or has not begun; its end is {one.until}"
+        return AttentionLine("failing", about, reason, "/#certificates-title", one.until)
+    return AttentionLine("waiting", about, f"the certificate ends at {one.until}", "/#certificates-title")
+
+
 State = Literal["leads", "not renewed", "released", "absent"]
 
 
@@ -189,6 +211,16 @@ def describe_lease(lease: JSONObject | None, *, now: datetime) -> Leader:
     duration, transitions = _read_number(spec.get("leaseDurationSeconds")), _read_number(spec.get("leaseTransitions"))
     state: State = "released" if not holder else "leads" if age is not None and age <= duration else "not renewed"
     return Leader(state, holder, "" if acquired is None else f"{acquired:%Y-%m-%d %H:%M:%S}", age, transitions)
+
+
+def list_leader_lines(leader: Leader | None, problem: str) -> list[AttentionLine]:
+    """Return a line if no leader renews the Lease, or if the Lease cannot be read."""
+    if problem:
+        return [AttentionLine("failing", "Lease of the leader", f"it cannot be read: {problem}", "/#leader-title")]
+    if leader is not None and leader.state == "not renewed":
+        reason = f"{leader.holder} does not renew it, so nothing converges until another replica leads"
+        return [AttentionLine("failing", "Lease of the leader", reason, "/#leader-title")]
+    return []
 
 
 def _read_time(value: Any) -> datetime | None:
@@ -285,10 +317,8 @@ async def show(request: Request, context: Context) -> HTMLResponse:
         command=f"fleethook lint {context.command_source}".strip(),
         parts=list(context.parts()),
         counts=[one for one in counts if one.group_kind in permitted],
-        **await _find_leader(request),
-        certificates=await _find_certificates(request),
         **await _find_rates(request),
-        **await _find_findings(request),
+        **await _find_attention(request),
     )
 
 
@@ -298,19 +328,37 @@ async def show_rates(request: Request) -> HTMLResponse:
     return await render(request, "overview/rates.html", **await _find_rates(request))
 
 
-@router.get("/findings")
-async def show_findings(request: Request) -> HTMLResponse:
-    """Show the findings alone; the overview asks for them while they are being computed."""
-    return await render(request, "overview/findings.html", **await _find_findings(request))
+@router.get("/attention")
+async def show_attention(request: Request) -> HTMLResponse:
+    """Show the list and the findings alone; the overview asks for them while they are being computed."""
+    return await render(request, "overview/attention.html", **await _find_attention(request))
 
 
-async def _find_findings(request: Request) -> dict[str, Any]:
-    """Return the last findings about the kinds that the user may get."""
-    context = find_context(request)
-    watch: LintWatch = request.app.state.lint_watch
-    state = watch.find()
-    permitted = await select_permitted(request, context.store.counts())
-    return {"lint": state, "findings": select_kinds(state.counts or (), permitted)}
+async def _find_attention(request: Request) -> dict[str, Any]:
+    """Return the list for the user, with the certificates and the leader that it is about."""
+    context, now = find_context(request), datetime.now(UTC)
+    leader, certificates = await _find_leader(request), await _find_certificates(request)
+    lines = list_source_lines(context.parts()) + list_certificate_lines(certificates)
+    lines += list_leader_lines(leader["leader"], leader["lease_problem"])
+    if context.sampler is not None and (problem := context.sampler.find().problem):
+        lines.append(
+            AttentionLine("failing", "Metrics of the server", f"they cannot be read: {problem}", "/#rates-title")
+        )
+    if context.reviews is not None:
+        indexed = await context.reviews.find()
+        permitted = None
+        if context.authorizer.needs_credentials:
+            permitted = await select_permitted(request, {one.group_kind for one in indexed.reviews})
+        lines += await context.worker.run("", partial(list_review_lines, indexed.reviews, permitted))
+    parts = [await one.attention(request) for one in engine_pages() if one.attention is not None]
+    found = join_attention([Attention(lines), *parts])
+    seen: FirstSeen = request.app.state.first_seen
+    user = getattr(request.state, "user", LOCAL_USER).name
+    return {
+        **leader,
+        "certificates": certificates,
+        "attention": found._replace(lines=seen.fill(user, found.lines, now)),
+    }
 
 
 async def _find_rates(request: Request) -> dict[str, Any]:

@@ -71,6 +71,16 @@ router: Final = APIRouter(prefix="/reviews")
 _NO_RECORDS: Final = "There are no recordings: start the console with --records DIR."
 
 
+def _describe_emptiness(context: ConsoleContext, indexed: Indexed) -> tuple[str, str]:
+    """Return the reason why there is no review at all and the command that makes some, ``""`` if there are reviews."""
+    if context.reviews is None:
+        return f"{_NO_RECORDS} This server records reviews:", "fleethook serve --record DIR"
+    if indexed.reviews or indexed.is_reading:
+        return "", ""
+    command = shlex.join(["fleethook", "serve", "--record", str(context.records or "DIR")])
+    return "There are no reviews in the directory yet. This server records reviews:", command
+
+
 @router.get("")
 async def show_list(request: Request, context: Context) -> HTMLResponse:
     """Show the reviews that a search finds."""
@@ -79,11 +89,13 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
     permitted = await select_permitted_reviews(request, indexed)
     found = await context.worker.run("", find_reviews, permitted, query, None)
     selection = select_page(found, query.page)
+    notice, advice = _describe_emptiness(context, indexed)
     return await render(
         request,
         "reviews/list.html",
         command=_make_command(context, query),
-        notice=_NO_RECORDS if context.reviews is None else "",
+        notice=notice,
+        advice=advice,
         indexed=indexed,
         query=query,
         selection=selection,

@@ -11,16 +11,19 @@ import pytest
 from hypothesis import given
 
 from fleethook.cluster.store.store import key_of
+from fleethook.console.attention import AttentionLine
 from fleethook.console.users.access import AccessError, User
 from fleethook.engines.crds.cache.entry_state import RECORD, Listed, Record, State
 from fleethook.engines.crds.pages import crd_entries, crds
 from fleethook.engines.crds.pages.crds import (
     MAX_CONDITIONS,
+    ConditionView,
     InstanceView,
     compare_pin,
     describe_instance,
     describe_instances,
     find_users,
+    list_instance_lines,
     order_instances,
 )
 from fleethook.engines.crds.tarball_source import Source
@@ -333,3 +336,37 @@ async def test_users_without_the_right_to_get_instances_see_no_entry(filled: Fil
     page = await fail(app, path, 403, key=filled.small.key)
     assert "may not get Karmada.operator.karmada.io" in page.text
     assert issubclass(AccessError, Exception)
+
+
+def condition(kind: str, status: str, reason: str = "R", message: str = "m") -> ConditionView:
+    return ConditionView(kind, status, reason, message, "2026-01-01T12:00:00Z")
+
+
+def list_lines(**fields: Any) -> list[AttentionLine]:
+    view = InstanceView("", "ns", "k", "", "", "", "", "", (), ())._replace(**fields)
+    return list_instance_lines([view], lambda position: f"/{position}")
+
+
+def test_conditions_that_are_not_true_have_a_line_and_a_cause_has_one() -> None:
+    conditions = (
+        condition("CRDsPrepared", "False"),
+        condition("Ready", "False"),
+        condition("CRDsApplied", "Unknown", "Waits", ""),
+        condition("Other", "True", "Fine"),
+    )
+    since = "2026-01-01 12:00"
+    assert list_lines(conditions=conditions) == [
+        AttentionLine("failing", "Karmada ns/k", "CRDsPrepared is False: m", "/0", since),
+        AttentionLine("waiting", "Karmada ns/k", "CRDsApplied is Unknown: Waits", "/0", since),
+    ]
+
+
+def test_invalid_instances_and_warnings_have_a_line() -> None:
+    assert list_lines(problem="no URL", warnings=("old",), cluster="c") == [
+        AttentionLine("error", "Karmada ns/k in c", "no URL", "/0"),
+        AttentionLine("warning", "Karmada ns/k in c", "old", "/0"),
+    ]
+
+
+def test_a_ready_instance_has_no_line() -> None:
+    assert list_lines(conditions=(condition("Ready", "True"),)) == []

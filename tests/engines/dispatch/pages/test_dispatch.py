@@ -37,11 +37,11 @@ async def test_the_values_follow_the_store() -> None:
     store = make_context(binding("c", "p", "widgets.example.org")).store
     state, worker = make_state(store), Worker()
     assert [one.consumer for one in (await state.fleet.get(worker)).bindings] == ["c"]
-    assert "no-rules" not in {one.code for one in await state.findings.get(worker)}
+    assert "no-rules" not in {one.code for one in (await state.findings.get()).value or ()}
     store.put(binding("d", "p", "widgets.example.org"))
     store.put(configuration("p", "mutating", webhook(rules=[])))
     assert [one.consumer for one in (await state.fleet.get(worker)).bindings] == ["c", "d"]
-    assert "no-rules" in {one.code for one in await state.findings.get(worker)}
+    assert "no-rules" in {one.code for one in (await state.findings.get()).value or ()}
 
 
 NEAR = webhook("near.example.org", matchConditions=[{"name": "grows", "expression": "object.spec.size > 1"}])

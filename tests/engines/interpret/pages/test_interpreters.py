@@ -27,6 +27,7 @@ from fleethook.engines.interpret.pages.interpreters import (
     build_interpreters,
     build_matrix,
     find_cell,
+    find_refused,
     list_documents,
     make_state,
 )
@@ -451,3 +452,19 @@ async def test_hostile_texts_stay_texts(text: str) -> None:
     fields = dict.fromkeys(("operation", "code", "desired", "observed", "items", "replicas"), text)
     await submit(app, "/interpreters/playground", fields)
     await submit(app, "/interpreters/playground", {**FORM, "code": f"--[==[{text}]==] error([==[{text}]==])\n{CODE}"})
+
+
+def test_customizations_with_invalid_scripts_are_found_with_their_problem() -> None:
+    def customize(name: str, script: str) -> dict[str, Any]:
+        target = {"apiVersion": "example.org/v1", "kind": "Widget"}
+        return {
+            "apiVersion": "config.karmada.io/v1alpha1",
+            "kind": "ResourceInterpreterCustomization",
+            "metadata": {"name": name},
+            "spec": {"target": target, "customizations": {"healthInterpretation": {"luaScript": script}}},
+        }
+
+    good = customize("good", "function InterpretHealth(observed) return true end")
+    ((about, text),) = find_refused([good, customize("bad", "functio")], namespace="karmada-system")
+    assert about == "ResourceInterpreterCustomization bad"
+    assert text.startswith("invalid, not used: spec.customizations.healthInterpretation.luaScript: ")

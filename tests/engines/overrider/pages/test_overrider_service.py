@@ -17,6 +17,7 @@ from fleethook.model.json import JSONObject
 from fleethook.work.worker import Worker
 from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, workload, yurt_app_set
 from tests.engines.overrider.pages.fleet_stores import DEMO, cell_key, make_store
+from tests.waiting import until
 
 OTHER = DEMO._replace(name="other")
 ROWS = [SubjectRow(DEMO, ["a", "b"], ["Deployment"], ""), SubjectRow(OTHER, ["b"], ["Deployment", "StatefulSet"], "")]
@@ -49,6 +50,15 @@ def serve(directory: Path, *objects: dict[str, Any]) -> OverriderService:
     source = ManifestSource([directory], store)
     source.load()
     return make_service(ConsoleContext(store, source))
+
+
+async def test_the_states_of_all_cells_are_listed_as_the_scan_finds_them(tmp_path: Path) -> None:
+    service = serve(tmp_path, SET, NEW_IMAGE)
+    first = await service.list_states()
+    assert ([row.key for row in first.rows], first.states, first.is_complete) == ([DEMO], {}, False)
+    await until(lambda: service.scan.is_complete)
+    known = await service.list_states()
+    assert ({one.state for one in known.states[DEMO].values()}, known.is_complete) == ({"overridden"}, True)
 
 
 async def test_a_page_of_the_matrix_has_the_states_of_its_cells_before_the_scan_ends(tmp_path: Path) -> None:

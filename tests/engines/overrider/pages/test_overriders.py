@@ -180,6 +180,77 @@ async def test_a_filter_by_state_shows_the_cells_that_the_scan_has_found(make_cl
     assert re.search(r"would roll</span> 1", page)
 
 
+async def open_checked(client: Visitor, address: str, **parameters: str) -> str:
+    """Return a page once the objects are checked, which the page of findings waits for."""
+    await client.get("/overriders/findings")
+    return (await client.get(address, **parameters)).text
+
+
+MISSING = overrider(entry("hangzhou", items=[image("nothing", "a:1")]))
+
+
+async def test_findings_are_marked_at_their_cell_pool_and_overrider(make_client: MakeClient) -> None:
+    client = make_client(SET, MISSING)
+    before = (await client.get("/overriders")).text
+    assert "The objects are being checked for findings." in before
+    page = await open_checked(client, "/overriders")
+    headers = dict(re.findall(r'<th scope="col"><bdi>(.*?)</bdi>(.*?)</th>', page, re.DOTALL))
+    assert "1 finding" in headers["hangzhou"]
+    assert "finding" not in headers["beijing"]
+    cells = {one: read_text(one) for one in re.findall(r'<a href="/overriders/pool[^"]*".*?</a>', page, re.DOTALL)}
+    assert ["1 finding" in text for one, text in cells.items() if "pool=hangzhou" in one] == [True]
+    assert ["1 finding" in text for one, text in cells.items() if "pool=beijing" in one] == [False]
+    marks = [one for one in links(page) if one.startswith("/overriders/findings?")]
+    assert marks == [
+        "/overriders/findings?pool=hangzhou",
+        "/overriders/findings?text=YurtAppOverrider+default%2Fdemo1%3A",
+    ]
+    for one in marks:
+        assert "dry-run" in (await client.get(one)).text
+    listed = await open_checked(client, "/overriders", layout="list")
+    assert len(re.findall(r"1 finding", listed)) == 1
+
+
+async def test_a_subject_with_a_finding_is_marked(make_client: MakeClient) -> None:
+    one = yurt_app_set()
+    one["spec"]["workloadTemplate"] = {}
+    page = await open_checked(make_client(one), "/overriders")
+    marks = [one for one in links(page) if one.startswith("/overriders/findings?")]
+    assert [one for one in marks if "pool=" not in one] == ["/overriders/findings?text=YurtAppSet+default%2Fdemo%3A"]
+
+
+async def test_the_page_of_a_pool_lists_its_findings(make_client: MakeClient) -> None:
+    client = make_client(SET, MISSING)
+    page = read_text(await open_checked(client, "/overriders/pool", **POOL))
+    assert "warning [dry-run]" in page
+    assert "dry-run" not in read_text(await open_checked(client, "/overriders/pool", **{**POOL, "pool": "beijing"}))
+
+
+async def test_numbers_that_are_not_known_are_not_shown_as_0_and_arrive(make_client: MakeClient) -> None:
+    client = make_client(SET, NEW_IMAGE)
+    first = (await client.get("/overriders")).text
+    totals = first.partition('<ul class="totals"')[2].partition("</ul>")[0]
+    assert 'data-hx-get="/overriders"' in totals
+    assert "not known yet" in totals
+    assert " 0<" not in totals
+    for _ in range(1_000):
+        page = (await client.get("/overriders")).text
+        if "All states are known" in page:
+            break
+    totals = page.partition('<ul class="totals"')[2].partition("</ul>")[0]
+    assert read_text(f"<ul{totals}").strip() == "error 0 would roll 0 overridden 2 unchanged 0"
+    assert "data-hx-get" not in totals
+
+
+async def test_findings_lead_to_their_objects(make_client: MakeClient) -> None:
+    client = make_client(SET, MISSING)
+    page = (await client.get("/overriders/findings")).text
+    (address,) = [one for one in links(page) if one.startswith("/overriders/edit?")]
+    assert (await client.get(address)).status == 200
+    assert "now.yaml:" in page
+    assert "There are no findings." in (await client.get("/overriders/findings", level="error")).text
+
+
 async def test_a_parameter_with_an_unknown_value_has_its_default(make_client: MakeClient) -> None:
     parameters = {"state": "x", "layout": "<b>", "sort": "1", "page": "-3", "columns": "9" * 5_000}
     assert (await make_client(SET).get("/overriders", **parameters)).status == 200

@@ -1,7 +1,7 @@
 """The section ``/crds``: cache entries, Karmada instances with their pins, one entry, and the diff of two entries."""
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 from urllib.parse import urlencode
 
@@ -12,9 +12,11 @@ from starlette.responses import HTMLResponse
 from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.cluster.store import ObjectKey
+from fleethook.console.attention import Attention, AttentionLine, Severity, read_since
 from fleethook.console.context import ConsoleContext
-from fleethook.console.rendering import Context, render, take_page
+from fleethook.console.rendering import Context, find_context, render, take_page
 from fleethook.console.sections import ConsolePage, Section
+from fleethook.console.users.permissions import select_permitted
 from fleethook.engines.crds.apply.crd_apply import CRDChange
 from fleethook.engines.crds.cache.cache_layout import find_data_directory
 from fleethook.engines.crds.cache.entry_state import TARBALL, Listed
@@ -146,6 +148,32 @@ def compare_pin(instance: InstanceView, entries: Mapping[str, Listed]) -> PinSta
     return "match" if entry.record.sha256 == instance.pin else "mismatch"
 
 
+def list_instance_lines(instances: Iterable[InstanceView], address_of: Callable[[int], str]) -> list[AttentionLine]:
+    """Return the lines about instances that are invalid, or whose conditions say that they are not ready.
+
+    Args:
+        instances: All instances in order.
+        address_of: Returns the address of the instance at a position.
+    """
+    return [line for number, one in enumerate(instances) for line in _judge_instance(one, address_of(number))]
+
+
+def _judge_instance(one: InstanceView, address: str) -> Iterator[AttentionLine]:
+    about = f"Karmada {one.namespace}/{one.name}{f' in {one.cluster}' if one.cluster else ''}"
+    if one.problem:
+        yield AttentionLine("error", about, one.problem, address)
+    reasons = set[tuple[str, str]]()
+    for condition in one.conditions:
+        cause = condition.reason, condition.message
+        if condition.status != "True" and cause not in reasons:
+            reasons.add(cause)
+            text = f"{condition.type} is {condition.status}: {condition.message or condition.reason or 'no reason'}"
+            severity: Severity = "failing" if condition.status == "False" else "waiting"
+            yield AttentionLine(severity, about, text, address, read_since(condition.since))
+    for text in one.warnings:
+        yield AttentionLine("warning", about, text, address)
+
+
 def find_users(instances: Iterable[InstanceView], key: str) -> list[InstanceView]:
     """Return the instances whose tarball is the entry of a key."""
     return [one for one in instances if one.key == key]
@@ -173,9 +201,29 @@ def _read_condition(condition: Mapping[str, JSON]) -> ConditionView:
 
 router: Final = APIRouter(prefix="/crds")
 
-PAGE: Final = ConsolePage(Section("/crds", "CRD tarballs", (KARMADA,)), router, followed=Followed(advisory=(KARMADAS,)))
-
 INSTANCES_PER_PAGE: Final = 50
+
+
+async def find_attention(request: Request) -> Attention:
+    """Return the instances that are invalid or not ready, if the user may get instances."""
+    context = find_context(request)
+    if not await select_permitted(request, [KARMADA]):
+        return Attention()
+    instances = await _describe(context, order_instances(context.store.keys(KARMADA)))
+    return Attention(list_instance_lines(instances, _instance_url))
+
+
+def _instance_url(position: int) -> str:
+    number = position // INSTANCES_PER_PAGE + 1
+    return f"/crds{f'?instances={number}' if number > 1 else ''}#instances"
+
+
+PAGE: Final = ConsolePage(
+    Section("/crds", "CRD tarballs", (KARMADA,)),
+    router,
+    followed=Followed(advisory=(KARMADAS,)),
+    attention=find_attention,
+)
 _STATUSES: Final = {Exit.USAGE: 422, Exit.NOT_CACHED: 404, Exit.INTEGRITY: 409}
 
 

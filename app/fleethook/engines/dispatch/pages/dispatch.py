@@ -4,6 +4,7 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -14,11 +15,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.store import ObjectKey, Store
+from fleethook.console.attention import Attention, FindingCount, list_object_lines
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FieldError, FormFieldError, FormFields
 from fleethook.console.rendering import Context, render, take_page
 from fleethook.console.sections import MUTATING, VALIDATING, ConsolePage, Section
-from fleethook.console.shared_value import KeptValue, Memo
+from fleethook.console.shared_value import KeptValue, Memo, Watch
 from fleethook.console.users.permissions import require_kind, require_read_kinds, select_permitted
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dispatcher
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
@@ -70,6 +72,8 @@ class FindingFilter:
     code: str = ""
     cluster: str = ""
     page: int = 1
+    about: str = ""
+    """The name of the object."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,7 @@ def _is_wanted(finding: WebhookFinding, wanted: FindingFilter) -> bool:
         wanted.level in ("", finding.level)
         and wanted.code in ("", finding.code)
         and wanted.cluster in ("", finding.cluster)
+        and wanted.about in ("", finding.configuration)
     )
 
 
@@ -131,17 +136,48 @@ class DispatchState(NamedTuple):
 
     dispatcher: Dispatcher
     fleet: Memo[Fleet]
-    findings: Memo[tuple[WebhookFinding, ...]]
+    findings: Watch[tuple[WebhookFinding, ...]]
 
 
 def make_state(store: Store) -> DispatchState:
     """Return the values for a store, which compute nothing before they are needed."""
     return DispatchState(
-        build_offline_dispatcher(store), Memo(store, FLEET_KINDS, read_fleet), Memo(store, LINTED, find_all)
+        build_offline_dispatcher(store),
+        Memo(store, FLEET_KINDS, read_fleet),
+        Watch(store, lambda: partial(find_all, store.copy(LINTED))),
     )
 
 
 DISPATCH: Final = KeptValue(lambda context: make_state(context.store))
+
+
+async def find_attention(request: Request) -> Attention:
+    """Return the findings about kinds that the user may get."""
+    found = DISPATCH.find(request).findings.find()
+    permitted = await select_permitted(request, [GroupKind(group, kind) for kind, group in _GROUPS.items()])
+    names = {one.kind for one in permitted}
+    shown = [one for one in found.value or () if one.kind in names]
+    # The overview has a line for each certificate that is not valid.
+    listed = [one for one in shown if one.code != "expired-authority"]
+    lines = list_object_lines(
+        (
+            (one.level, _describe(one), f"{f'webhook {one.webhook}: ' if one.webhook else ''}{one.text}")
+            for one in listed
+        ),
+        {_describe(one): _findings_url(cluster=one.cluster, about=one.configuration) for one in listed},
+    )
+    counts = Counter((one.level, one.code, one.kind) for one in shown)
+    rows = [FindingCount(*key, total, _findings_url(level=key[0], code=key[1])) for key, total in counts.items()]
+    return Attention(lines, rows, found.is_current, (found.problem,) if found.problem else ())
+
+
+def _describe(finding: WebhookFinding) -> str:
+    inside = f" in {finding.cluster}" if finding.cluster else ""
+    return f"{finding.kind} {finding.configuration}{inside}"
+
+
+def _findings_url(**parameters: str) -> str:
+    return f"/dispatch/findings?{urlencode({name: value for name, value in parameters.items() if value})}"
 
 
 router: Final = APIRouter(prefix="/dispatch")
@@ -152,6 +188,7 @@ PAGE: Final = ConsolePage(
     router,
     reviewed=(MUTATING, VALIDATING),
     replayed=(API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE, DEFINITION, NAMESPACE),
+    attention=find_attention,
 )
 
 _OPERATIONS: Final = tuple(one.value for one in Operation)
@@ -275,16 +312,24 @@ async def show_map(
 
 @router.get("/findings")
 async def show_findings(
-    request: Request, context: Context, level: str = "", code: str = "", cluster: str = "", page: int = 1
+    request: Request,
+    context: Context,
+    level: str = "",
+    code: str = "",
+    cluster: str = "",
+    page: int = 1,
+    about: str = "",
 ) -> HTMLResponse:
     """List the findings about webhook configurations and bindings."""
     await require_read_kinds(request, sorted(LINTED))
-    wanted = FindingFilter(level, code, cluster, page)
-    listed = list_findings(await DISPATCH.find(request).findings.get(context.worker), wanted)
+    wanted = FindingFilter(level, code, cluster, page, about)
+    found = await DISPATCH.find(request).findings.get()
+    listed = list_findings(found.value or (), wanted)
     return await render(
         request,
         "dispatch/findings.html",
         command=f"fleethook lint {context.command_source}".strip(),
+        problem=found.problem,
         listed=listed,
         wanted=wanted,
         query=_make_query(wanted),

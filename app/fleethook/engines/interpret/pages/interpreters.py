@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 from fastapi import APIRouter
@@ -12,16 +13,19 @@ from starlette.responses import HTMLResponse
 
 from fleethook.cluster.kubernetes.resources import DEFINITIONS
 from fleethook.cluster.store import Store, StoreView
+from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FieldError, FormFields
-from fleethook.console.rendering import Context, render, take_page
+from fleethook.console.rendering import Context, find_context, render, take_page
 from fleethook.console.sections import ConsolePage, Section
-from fleethook.console.shared_value import KeptValue, Memo
+from fleethook.console.shared_value import KeptValue, Memo, Watch
+from fleethook.console.users.permissions import select_permitted
 from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, list_or_empty, parse_hooks
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
-from fleethook.engines.interpret.lua.customizations import Customizations
+from fleethook.engines.interpret.lua.customizations import Customizations, Refused
+from fleethook.engines.interpret.lua.rules import describe_object
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.pages.playground import (
     EXAMPLES,
@@ -165,6 +169,25 @@ def build_interpreters(
     )
 
 
+def find_refused(documents: Iterable[JSONObject], *, namespace: str) -> list[tuple[str, str]]:
+    """Return the customizations with invalid scripts by kind and name, with the problems.
+
+    Args:
+        documents: As for `build_interpreters`.
+        namespace: The namespace of ``karmada-config``.
+    """
+    store = Store()
+    customizations = Customizations(store, namespace=namespace)
+    for document in documents:
+        store.put(document)
+    return [_split_refusal(one) for one in customizations.refused()]
+
+
+def _split_refusal(one: Refused) -> tuple[str, str]:
+    about = describe_object(one.document)
+    return about, one.text.removeprefix(f"{about}: ")
+
+
 def list_documents(view: StoreView) -> Iterator[JSONObject]:
     """Yield the objects that configure interpreters, of the plain cluster."""
     for group_kind in INTERPRETED:
@@ -258,10 +281,12 @@ class InterpretersState(NamedTuple):
     Attributes:
         interpreters: The chain and the kinds.
         playground: Runs scripts, so that neither the event loop nor the worker of the other pages waits for them.
+        refused: The objects with invalid scripts.
     """
 
     interpreters: Memo[Interpreters]
     playground: Worker
+    refused: Watch[list[tuple[str, str]]]
 
 
 def make_state(context: ConsoleContext) -> InterpretersState:
@@ -279,6 +304,10 @@ def make_state(context: ConsoleContext) -> InterpretersState:
     return InterpretersState(
         Memo(context.store, INTERPRETED, compute),
         Worker(_MAX_RUNNING, name="playground"),
+        Watch(
+            context.store,
+            lambda: partial(find_refused, list(list_documents(context.store)), namespace=context.karmada_namespace),
+        ),
     )
 
 
@@ -289,10 +318,23 @@ router: Final = APIRouter(prefix="/interpreters")
 
 _INTERPRETING: Final = (CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION)
 
+
+async def find_attention(request: Request) -> Attention:
+    """Return the customizations with invalid scripts, if the user may get customizations and ConfigMaps."""
+    context = find_context(request)
+    wanted = {kind for kind in (CUSTOMIZATION, CONFIG_MAP) if context.store.has(kind)}
+    if not wanted or await select_permitted(request, wanted) != wanted:
+        return Attention()
+    found = INTERPRETERS.find(request).refused.find()
+    lines = [AttentionLine("failing", about, text, "/interpreters#refused") for about, text in found.value or ()]
+    return Attention(lines, (), found.is_current, (found.problem,) if found.problem else ())
+
+
 PAGE: Final = ConsolePage(
     Section("/interpreters", "Interpreters", _INTERPRETING, (DEFINITIONS.group_kind, CONFIG_MAP)),
     router,
     replayed=(*_INTERPRETING, CONFIG_MAP),
+    attention=find_attention,
 )
 
 _OPERATIONS: Final = tuple(one.value for one in OPERATIONS)

@@ -133,6 +133,14 @@ class MatrixView(NamedTuple):
     is_complete: bool
 
 
+class KnownStates(NamedTuple):
+    """The subjects, with the states of their cells that are known now."""
+
+    rows: Sequence[SubjectRow]
+    states: States
+    is_complete: bool
+
+
 class CellView(NamedTuple):
     """One cell of the matrix.
 
@@ -188,6 +196,14 @@ class OverriderService:
             view = await self._show_matrix(query)
         self.scan.start()
         return view
+
+    async def list_states(self) -> KnownStates:
+        """Return the known states of all cells, without computing any; a scan goes on in the background."""
+        with self.scan.paused():
+            rows = await self.scan.list_rows()
+        known = KnownStates(rows, dict(self.scan.states), self.scan.is_complete)
+        self.scan.start()
+        return known
 
     async def _show_matrix(self, query: Query) -> MatrixView:
         rows = await self.scan.list_rows()

@@ -1,7 +1,9 @@
 """The section ``/overriders``: the matrix of subjects and node pools, the diff of one workload, and the editor."""
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, get_args
 from urllib.parse import urlencode
 
@@ -13,11 +15,13 @@ from starlette.responses import HTMLResponse, Response
 from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.kubernetes.resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey
+from fleethook.console.attention import Attention, FindingCount, list_object_lines
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
-from fleethook.console.rendering import Context, Paging, render
+from fleethook.console.rendering import Context, Paging, find_context, render
 from fleethook.console.sections import ConsolePage, Section
-from fleethook.console.shared_value import KeptValue
+from fleethook.console.shared_value import KeptValue, Watch
+from fleethook.console.users.permissions import select_permitted
 from fleethook.console.yaml_paths import format_value
 from fleethook.engines.overrider.pages.edit_report import (
     EditError,
@@ -27,7 +31,18 @@ from fleethook.engines.overrider.pages.edit_report import (
     normalize,
     show_source,
 )
-from fleethook.engines.overrider.pages.fleet import LABELS, CellKey, State
+from fleethook.engines.overrider.pages.findings import (
+    LEVELS,
+    MEANINGS,
+    Concerned,
+    FindingFilter,
+    describe_key,
+    list_cell_lines,
+    list_condition_lines,
+    list_findings,
+    prepare_findings,
+)
+from fleethook.engines.overrider.pages.fleet import LABELS, CellKey, State, SubjectRow
 from fleethook.engines.overrider.pages.matrix import LAYOUTS, SORTS, Query
 from fleethook.engines.overrider.pages.overrider_service import EditView, make_service
 from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES
@@ -88,6 +103,18 @@ def new_url(subject: ObjectKey) -> str:
     return _join(f"{PREFIX}/edit", parameters)
 
 
+def findings_url(wanted: FindingFilter) -> str:
+    """Return the address of a list of findings."""
+    return _join(f"{PREFIX}/findings", wanted.parameters())
+
+
+def object_url(key: ObjectKey) -> str:
+    """Return the address of the page about an object of a finding."""
+    if key.group_kind == YURT_APP_OVERRIDER:
+        return edit_url(key)
+    return matrix_url(Query(subject=f"{key.namespace or 'default'}/{key.name}", layout="list"))
+
+
 def parse_overrider_key(parameters: Mapping[str, str]) -> ObjectKey:
     """Return the overrider of a URL; it may name no existing object."""
     return _parse_key(parameters, YURT_APP_OVERRIDER)
@@ -113,16 +140,50 @@ router: Final = APIRouter(prefix="/overriders")
 
 _SUBJECTS: Final = (YURT_APP_SET, YURT_APP_DAEMON, NODE_POOL)
 
+_SHOWN: Final = (YURT_APP_OVERRIDER, *_SUBJECTS, *(one.group_kind for one in WORKLOADS))
+_SERVICE: Final = KeptValue(make_service)
+FINDINGS: Final = KeptValue(lambda context: Watch(context.store, partial(prepare_findings, context)))
+"""The findings of lint about the present objects."""
+
+
+async def find_attention(request: Request) -> Attention:
+    """Return the findings about permitted kinds and, with the rights for the section, the states of workloads."""
+    context, found = find_context(request), FINDINGS.find(request).find()
+    kinds = await select_permitted(request, {*_SHOWN, *(one.key.group_kind for one in found.value or ())})
+    shown = [one for one in found.value or () if one.key.group_kind in kinds]
+    addresses = {describe_key(one.key): findings_url(FindingFilter(text=f"{describe_key(one.key)}:")) for one in shown}
+    lines = list_object_lines(((one.level, describe_key(one.key), one.finding.text) for one in shown), addresses)
+    counts = Counter((one.level, one.finding.code, one.key.group_kind.kind) for one in shown)
+    listed = [
+        FindingCount(level, code, kind, total, findings_url(FindingFilter(level, code, kind)))
+        for (level, code, kind), total in counts.items()
+    ]
+    is_current = found.is_current
+    if kinds.issuperset(_SHOWN):
+        view = await _SERVICE.find(request).list_states()
+        lines += await context.worker.run("", list_cell_lines, view.rows, view.states, _address_state)
+        is_current = is_current and view.is_complete
+    if YURT_APP_OVERRIDER in kinds:
+        overriders = [(key, context.store.get(*key)) for key in context.store.keys(YURT_APP_OVERRIDER)]
+        stored = [(key, one) for key, one in overriders if isinstance(one, dict)]
+        lines += list_condition_lines(stored, lambda key: matrix_url(Query(subject=key.name, layout="list")))
+    return Attention(lines, listed, is_current, (found.problem,) if found.problem else ())
+
+
+def _address_state(row: SubjectRow, state: str) -> str:
+    found = next((one for one in get_args(State) if one == state), None)
+    return matrix_url(Query(f"{row.key.namespace or 'default'}/{row.key.name}", state=found, layout="list"))
+
+
 PAGE: Final = ConsolePage(
-    Section("/overriders", "Overriders", (YURT_APP_OVERRIDER, *_SUBJECTS, *(one.group_kind for one in WORKLOADS))),
+    Section("/overriders", "Overriders", _SHOWN),
     router,
     indexes=tuple(WORKLOAD_INDEXES.values()),
     followed=Followed(advisory=WORKLOADS),
     reviewed=(YURT_APP_OVERRIDER,),
     replayed=_SUBJECTS,
+    attention=find_attention,
 )
-
-_SERVICE: Final = KeptValue(make_service)
 
 
 @router.get("")
@@ -132,11 +193,14 @@ async def show_matrix(request: Request, context: Context) -> HTMLResponse:
     view = await _SERVICE.find(request).show_matrix(query)
     shown = view.query
     first = shown._replace(page=1, columns=1)
+    found = FINDINGS.find(request).find()
     return await render(
         request,
         "overriders/matrix.html",
         command=_make_command(context, "render", "--output", "diff"),
         view=view,
+        findings=found,
+        concerned=Concerned(context.store, found.value or ()),
         labels=LABELS,
         sorts=SORTS,
         here=matrix_url(shown),
@@ -162,9 +226,39 @@ async def show_pool(request: Request, context: Context) -> HTMLResponse:
         command=_make_command(context, "render", *_select_subject(key.subject), "--pool", key.pool, "--output", "diff"),
         view=view,
         shown=view.shown,
+        found=Concerned(context.store, FINDINGS.find(request).find().value or ()).find_of_cell(key),
         everything_url=cell_url(key, everything=True),
         row_url=matrix_url(Query(subject=f"{key.subject.namespace or 'default'}/{key.subject.name}", layout="list")),
         new_url=new_url(key.subject),
+        **_LINKS,
+    )
+
+
+@router.get("/findings")
+async def show_findings(
+    request: Request,
+    context: Context,
+    level: str = "",
+    code: str = "",
+    kind: str = "",
+    text: str = "",
+    pool: str = "",
+    page: int = 1,
+) -> HTMLResponse:
+    """List the findings about overriders and their subjects."""
+    found = await FINDINGS.find(request).get()
+    wanted = FindingFilter(level, code, kind, text[:MAX_TEXT].strip(), pool[:MAX_TEXT].strip(), page)
+    listed = list_findings(found.value or (), wanted, Concerned(context.store, ()))
+    return await render(
+        request,
+        "overriders/findings.html",
+        command=f"fleethook lint {context.command_source}".strip(),
+        problem=found.problem,
+        listed=listed,
+        wanted=wanted,
+        levels=LEVELS,
+        meanings=MEANINGS,
+        page_url=lambda number: _join(f"{PREFIX}/findings", {**wanted.parameters(), "page": str(number)}),
         **_LINKS,
     )
 
@@ -237,7 +331,14 @@ def _find_namespace(view: EditView | None) -> str:
 
 
 _KEY_PARAMETERS: Final = frozenset({"cluster", "namespace", "name", "subject"})
-_LINKS: Final[Mapping[str, Any]] = {"cell_url": cell_url, "edit_url": edit_url, "as_yaml": format_value}
+_LINKS: Final[Mapping[str, Any]] = {
+    "cell_url": cell_url,
+    "edit_url": edit_url,
+    "object_url": object_url,
+    "findings_of_object": lambda key: findings_url(FindingFilter(text=f"{describe_key(key)}:")),
+    "findings_of_pool": lambda pool: findings_url(FindingFilter(pool=pool)),
+    "as_yaml": format_value,
+}
 
 
 def _link_pages(paging: Paging, turn: Callable[[int], Query]) -> dict[str, str]:

@@ -1,0 +1,187 @@
+"""The list "Needs attention" of the overview: its lines from the frame and the engines, the worst first."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+from fleethook.cluster.store.store import PartState
+from fleethook.console.reviews.summary import ReviewSummary
+from fleethook.model.gvk import GroupKind
+
+Severity = Literal["failing", "error", "waiting", "warning"]
+"""``failing``: something fails now. ``error``: it cannot work as written. ``waiting``: a workload differs from its
+plan or waits, or a certificate ends soon. ``warning``: a probable mistake."""
+SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
+"""The severities, the worst first."""
+MAX_LINES: Final = 100
+"""Lines of the list. A fleet with more mistakes has a common cause, and the pages of findings have all."""
+MAX_USERS: Final = 100
+"""Users whose lines are remembered."""
+FAILED_VERDICTS: Final = ("failed", "refused")
+"""The verdicts of reviews that had no decision."""
+
+
+class AttentionLine(NamedTuple):
+    """A line of the list.
+
+    Attributes:
+        severity: One of `SEVERITIES`.
+        about: The object, by kind and name.
+        reason: The reason in one sentence.
+        address: The page that explains it.
+        since: Since when, in UTC; ``""`` if no object says so.
+    """
+
+    severity: Severity
+    about: str
+    reason: str
+    address: str
+    since: str = ""
+
+
+class FindingCount(NamedTuple):
+    """The number of findings with a code about objects of a kind, and the address of their list."""
+
+    level: str
+    code: str
+    kind: str
+    total: int
+    address: str
+
+
+class Attention(NamedTuple):
+    """The contribution of an engine, for the user of a request.
+
+    Attributes:
+        lines: Its lines in any order.
+        counts: Its findings of lint.
+        is_current: Whether they are about the present objects; otherwise newer ones are being computed.
+        problems: Why something could not be checked.
+    """
+
+    lines: Sequence[AttentionLine] = ()
+    counts: Sequence[FindingCount] = ()
+    is_current: bool = True
+    problems: Sequence[str] = ()
+
+
+class AttentionList(NamedTuple):
+    """The list of a page: the first lines, the number of all, and the findings, errors first."""
+
+    lines: Sequence[AttentionLine]
+    total: int
+    counts: Sequence[FindingCount]
+    is_current: bool
+    problems: Sequence[str]
+
+
+def join_attention(parts: Iterable[Attention]) -> AttentionList:
+    """Return the list of all parts, the worst lines first."""
+    found = list(parts)
+    lines = sorted(
+        (line for one in found for line in one.lines),
+        key=lambda line: (SEVERITIES.index(line.severity), line.about, line.reason),
+    )
+    return AttentionList(
+        lines[:MAX_LINES],
+        len(lines),
+        sorted(count for one in found for count in one.counts),
+        all(one.is_current for one in found),
+        [text for one in found for text in one.problems],
+    )
+
+
+class FirstSeen:
+    """The times at which the console first saw lines whose objects do not say since when."""
+
+    def __init__(self) -> None:
+        """Start without any line."""
+        self._seen: Final[dict[str, dict[tuple[str, str, str], str]]] = {}
+
+    def fill(self, user: str, lines: Sequence[AttentionLine], now: datetime) -> list[AttentionLine]:
+        """Return the lines of a user, each with a time. Lines that the user no longer has are forgotten."""
+        before = self._seen.pop(user, {})
+        keys: list[tuple[str, str, str]] = [_identify(line) for line in lines if not line.since]
+        seen = {key: before.get(key) or f"first seen {format_time(now)}" for key in keys}
+        self._seen[user] = seen
+        if len(self._seen) > MAX_USERS:
+            del self._seen[next(iter(self._seen))]
+        return [line if line.since else line._replace(since=seen[_identify(line)]) for line in lines]
+
+
+def _identify(line: AttentionLine) -> tuple[str, str, str]:
+    """Return a key that stays while numbers in the reason change."""
+    return line.severity, line.about, line.address
+
+
+def format_time(time: datetime) -> str:
+    """Return a time in UTC to the minute."""
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def read_since(text: Any) -> str:
+    """Return the time of an object's condition in UTC, ``""`` if it cannot be read."""
+    try:
+        time = datetime.fromisoformat(text)
+        return format_time(time if time.tzinfo else time.replace(tzinfo=UTC))
+    except (TypeError, ValueError, OverflowError):
+        return ""
+
+
+def list_source_lines(parts: Iterable[PartState]) -> list[AttentionLine]:
+    """Return a line for each part of the source that cannot be read now: its objects are old."""
+    return [
+        AttentionLine(
+            "failing", f"Source {one.name}", f"it cannot be read, so pages show old objects: {one.detail}", "/#sources"
+        )
+        for one in parts
+        if one.failing
+    ]
+
+
+def list_review_lines(reviews: Iterable[ReviewSummary], kinds: Collection[GroupKind] | None) -> list[AttentionLine]:
+    """Return a line for each route and verdict of recorded reviews without a decision.
+
+    Args:
+        reviews: The recorded reviews.
+        kinds: The kinds that the user may get, None for all.
+    """
+    found: dict[tuple[str, str], list[ReviewSummary]] = {}
+    for one in reviews:
+        if one.verdict in FAILED_VERDICTS and (kinds is None or one.group_kind in kinds):
+            found.setdefault((one.route, one.verdict), []).append(one)
+    return [_make_review_line(*key, members) for key, members in sorted(found.items())]
+
+
+def _make_review_line(route: str, verdict: str, members: Sequence[ReviewSummary]) -> AttentionLine:
+    last = max(members, key=lambda one: one.time)
+    number = f"{len(members)} recorded review{'s' if len(members) > 1 else ''}"
+    reason = f"{number} {verdict}; the last one was {last.operation or 'a request'} of {last.kind or 'an object'}"
+    return AttentionLine(
+        "failing",
+        f"Reviews of {route}",
+        f"{reason} {last.name}".rstrip(),
+        f"/reviews?verdict={verdict}",
+        read_since(min(one.time for one in members)),
+    )
+
+
+def list_object_lines(findings: Iterable[tuple[str, str, str]], addresses: Mapping[str, str]) -> list[AttentionLine]:
+    """Return a line for each object and level of findings, with the first finding.
+
+    Args:
+        findings: The level, the object and the text of each finding.
+        addresses: The address of the page with the findings, by object.
+    """
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for level, about, text in findings:
+        grouped.setdefault((level, about), []).append(text)
+    return [
+        AttentionLine("error" if level == "error" else "warning", about, _sum_up(texts, level), addresses[about])
+        for (level, about), texts in grouped.items()
+    ]
+
+
+def _sum_up(texts: Sequence[str], level: str) -> str:
+    more = len(texts) - 1
+    return f"{texts[0]} (and {more} more {level}{'s' if more > 1 else ''})" if more else texts[0]

@@ -1,0 +1,220 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleethook.app import list_indexes
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.store import ObjectKey, Store
+from fleethook.console.attention import AttentionLine
+from fleethook.engines.overrider.pages.findings import (
+    PAGE_ROWS,
+    Concerned,
+    FindingFilter,
+    collect_documents,
+    describe_key,
+    find_all,
+    list_cell_lines,
+    list_condition_lines,
+    list_findings,
+    prepare_findings,
+)
+from fleethook.engines.overrider.pages.fleet import CellState, SubjectRow
+from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding
+from fleethook.engines.overrider.rules.finding import Finding
+from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
+from tests.builders import yurt_app_set
+from tests.cli.commands import run_command
+from tests.console.visits import make_context
+from tests.engines.overrider.pages.fleet_stores import DEMO, cell_key, make_store
+from tests.serving import EXAMPLES
+
+WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w", "namespace": "default"}}
+KEY = ObjectKey("", YURT_APP_OVERRIDER, "default", "o")
+
+
+def overrider(*entries: Any, **members: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps.openyurt.io/v1alpha1",
+        "kind": "YurtAppOverrider",
+        "metadata": {"name": "o", "namespace": "default"},
+        "subject": {"apiVersion": "apps.openyurt.io/v1alpha1", "kind": "YurtAppSet", "name": "demo"},
+        "entries": list(entries),
+        **members,
+    }
+
+
+def finding(field: str = "", *, code: str = "invalid", level: Any = "error", key: ObjectKey = KEY) -> ManifestFinding:
+    return ManifestFinding(level, Finding(code, field, "wrong"), key, "cluster", 0)
+
+
+def test_the_findings_are_those_of_the_command() -> None:
+    source = ManifestSource([EXAMPLES], Store(list_indexes()))
+    source.load()
+    rows = json.loads(run_command("lint", "-f", str(EXAMPLES), "--output", "json").stdout)
+    expected = [(row["level"], row["code"], row["place"]) for row in rows if row["kind"].startswith("Yurt")]
+    found = prepare_findings(make_context(manifests=source))()
+    assert expected
+    assert sorted((one.level, one.finding.code, one.place) for one in found) == sorted(expected)
+
+
+def test_errors_are_first() -> None:
+    context = make_context(overrider(), yurt_app_set("other"))
+    found = find_all(collect_documents(context))
+    assert found
+    assert [one.level for one in found] == sorted(one.level for one in found)
+
+
+def test_workloads_are_not_checked(tmp_path: Path) -> None:
+    assert [one.object["kind"] for one in collect_documents(make_context(yurt_app_set(), WORKLOAD))] == ["YurtAppSet"]
+    (tmp_path / "a.yaml").write_text(json.dumps(WORKLOAD))
+    source = ManifestSource([tmp_path], Store(list_indexes()))
+    source.load()
+    assert len(source.documents()) == 1
+    assert collect_documents(make_context(manifests=source)) == []
+
+
+FINDINGS = (
+    finding("entries[0].items[0]", code="does-not-fit"),
+    finding("entries[1].items[0]", level="warning", code="dry-run"),
+    finding("spec", key=DEMO),
+)
+STORE = make_store(overrider({"pools": ["*", "-beijing"]}, {"pools": ["beijing"]}), yurt_app_set("demo"))
+ROW = SubjectRow(DEMO, ("beijing", "hangzhou"), ("Deployment",), "o")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (FindingFilter(), (0, 1, 2)),
+        (FindingFilter(level="warning"), (1,)),
+        (FindingFilter(code="does-not-fit"), (0,)),
+        (FindingFilter(kind="YurtAppSet"), (2,)),
+        (FindingFilter(text="YURTAPPOVERRIDER default/o:"), (0, 1)),
+        (FindingFilter(pool="beijing"), (1, 2)),
+        (FindingFilter(pool="hangzhou"), (0, 2)),
+        (FindingFilter(text="nothing"), ()),
+    ],
+)
+def test_a_filter_selects_findings(wanted: FindingFilter, expected: tuple[int, ...]) -> None:
+    listed = list_findings(FINDINGS, wanted, Concerned(STORE, ()))
+    assert listed.rows == [FINDINGS[number] for number in expected]
+    assert listed.by_level == {"error": 2, "warning": 1}
+    assert listed.by_code == {"does-not-fit": 1, "dry-run": 1, "invalid": 1}
+
+
+def test_long_lists_have_pages() -> None:
+    listed = list_findings([FINDINGS[0]] * (PAGE_ROWS + 1), FindingFilter(page=2), Concerned(STORE, ()))
+    assert (len(listed.rows), listed.paging.pages) == (1, 2)
+
+
+def test_the_address_of_a_filter_has_no_page_and_no_default() -> None:
+    assert FindingFilter(level="error", page=3).parameters() == {"level": "error"}
+
+
+def test_a_finding_about_an_entry_concerns_the_pools_that_the_entry_selects() -> None:
+    concerned = Concerned(STORE, FINDINGS)
+    assert concerned.find_of_row(ROW, "hangzhou") == [FINDINGS[2], FINDINGS[0]]
+    assert concerned.find_of_row(ROW, "beijing") == [FINDINGS[2], FINDINGS[1]]
+    assert concerned.find_of_pool([ROW, ROW._replace(pools=())], "beijing") == [FINDINGS[2], FINDINGS[1]]
+
+
+def test_the_findings_of_a_cell_are_those_of_its_subject_and_overrider() -> None:
+    concerned = Concerned(STORE, FINDINGS)
+    assert concerned.find_of_cell(cell_key("beijing")) == concerned.find_of_row(ROW, "beijing")
+    assert concerned.find_of_cell(cell_key("beijing", subject=DEMO._replace(name="other"))) == []
+
+
+def test_a_finding_about_an_entry_that_is_gone_concerns_no_pool() -> None:
+    assert not Concerned(STORE, ()).includes(finding("entries[7].pools"), "beijing")
+    assert not Concerned(make_store(), ()).includes(finding("entries[0].pools"), "beijing")
+
+
+def test_the_findings_of_objects_are_found_by_their_keys() -> None:
+    concerned = Concerned(STORE, FINDINGS)
+    assert concerned.find(DEMO, None) == [FINDINGS[2]]
+    assert concerned.find(KEY) == list(FINDINGS[:2])
+
+
+def test_a_label_of_a_node_pool_decides() -> None:
+    node_pool = {
+        "apiVersion": "apps.openyurt.io/v1beta1",
+        "kind": "NodePool",
+        "metadata": {"name": "edge-1", "labels": {"a": "b"}},
+    }
+    store = make_store(overrider({"poolSelector": {"matchLabels": {"a": "b"}}}), node_pool)
+    concerned = Concerned(store, ())
+    assert concerned.includes(finding("entries[0].items"), "edge-1")
+    assert not concerned.includes(finding("entries[0].items"), "edge-2")
+
+
+def test_an_object_is_described_as_findings_begin() -> None:
+    for key in (KEY, KEY._replace(cluster="root:a"), KEY._replace(namespace="")):
+        assert finding(key=key).text.startswith(f"{describe_key(key)}: ")
+
+
+def address(row: SubjectRow, state: str) -> str:
+    return f"/{row.key.name}/{state}"
+
+
+def test_the_states_of_a_subject_are_a_line_each() -> None:
+    states = {
+        DEMO: {
+            ("Deployment", "beijing"): CellState("error", text="no container x"),
+            ("Deployment", "hangzhou"): CellState("rolls", 1, "replaces 3 pods"),
+            ("Deployment", "shanghai"): CellState("overridden", 1, "scales from 1 to 2 replicas"),
+            ("Deployment", "tianjin"): CellState("overridden", 1),
+        }
+    }
+    about = "YurtAppSet default/demo"
+    assert list_cell_lines([ROW], states, address) == [
+        AttentionLine("failing", about, "1 of 2 workloads cannot be rendered: in beijing, no container x", "/demo/error"),
+        AttentionLine("waiting", about, "1 of 2 workloads differ from the plan: in hangzhou, replaces 3 pods", "/demo/rolls"),
+        AttentionLine(
+            "waiting",
+            about,
+            "1 of 2 workloads differ from the plan without a rollout: in shanghai, scales from 1 to 2 replicas",
+            "/demo/",
+        ),
+    ]  # fmt: skip
+
+
+def test_a_subject_without_known_states_has_no_line() -> None:
+    assert list_cell_lines([ROW], {}, address) == []
+
+
+def condition(kind: str, status: str, reason: str) -> dict[str, str]:
+    time = "2026-01-01T12:00:00Z"
+    return {"type": kind, "status": status, "reason": reason, "message": "m", "lastTransitionTime": time}
+
+
+def test_conditions_that_need_attention_are_a_line_each() -> None:
+    conditions = [
+        condition("Bound", "True", "SubjectFound"),
+        condition("Rendered", "Unknown", "WaitingForOwner"),
+        condition("Conflict", "True", "OpenYurtInterferes"),
+        condition("Other", "False", "Foreign"),
+        None,
+    ]
+    found = list_condition_lines([(KEY, overrider(status={"conditions": conditions}))], lambda key: f"/{key.name}")
+    about, since = "YurtAppOverrider default/o", "2026-01-01 12:00"
+    assert found == [
+        AttentionLine("waiting", about, "WaitingForOwner: m", "/o", since),
+        AttentionLine("warning", about, "OpenYurtInterferes: m", "/o", since),
+    ]
+
+
+def test_a_reason_of_two_conditions_is_named_once() -> None:
+    conditions = [condition(one, "False", "SubjectNotFound") for one in ("Bound", "Rendered")]
+    found = list_condition_lines([(KEY, overrider(status={"conditions": conditions}))], lambda _: "/")
+    assert [one.severity for one in found] == ["failing"]
+
+
+@pytest.mark.parametrize("status", [None, 1, {"conditions": "x"}, {"conditions": [1]}])
+def test_a_status_of_another_shape_has_no_line(status: Any) -> None:
+    assert list_condition_lines([(KEY, overrider(status=status))], lambda _: "/") == []
+
+
+def test_the_kinds_of_subjects_are_described() -> None:
+    assert describe_key(ObjectKey("", YURT_APP_SET, "n", "s")) == "YurtAppSet n/s"
