@@ -13,7 +13,7 @@ from fleethook.settings import Settings
 def test_the_settings_have_the_section_of_each_engine() -> None:
     settings = Settings()
     sections = [load_reference(one.settings) for one in installed_engines().values() if one.settings]
-    assert len(sections) == 3
+    assert len(sections) == 4
     assert all(settings.section(one) is settings for one in sections)
 
 

@@ -2,6 +2,7 @@
 
 The supported Python API, typed and with semantic versioning, is described in docs/python.md:
 
+- `fleethook.admission`: admission rules in Python for ``fleethook serve --hooks``.
 - `fleethook.interpret`: interpreters in Python for ``fleethook serve --interpreters``.
 - `fleethook.patch`: JSON Patch in two dialects, JSON merge patch, strategic merge patch, diff.
 - `fleethook.model`: the API types of reviews, OpenYurt and Karmada.
@@ -13,9 +14,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fleethook import interpret, model, patch
+    from fleethook import admission, interpret, model, patch
 
-__all__ = ["__version__", "interpret", "model", "patch"]
+__all__ = ["__version__", "admission", "interpret", "model", "patch"]
 
 __version__ = "0.2.0"
 

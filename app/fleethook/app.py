@@ -110,7 +110,7 @@ class Fleethook(FastAPI):
         self.engine_of_route: Final = {route.path: name for name, routes in by_engine.items() for route in routes}
         """The engine of each route, by path."""
         self._log: Final = log
-        self._recorded: Final = choose_routes([one.path for one in self.routes_of_reviews], settings.record_routes)
+        self._recorded = choose_routes([one.path for one in self.routes_of_reviews], settings.record_routes)
         self._paced: Final = PacedApp(super().__call__, self.bodies)
         self.reviews: Final[dict[str, ASGIApp]] = {
             route.path: self._make_endpoint(route) for route in self.routes_of_reviews
@@ -129,6 +129,7 @@ class Fleethook(FastAPI):
             self.listening,
             replay,
             traces_calls=self._record is not None,
+            add_route=self._add_route,
         )
         return {one.name: load_reference(one.server)(context) for one in enabled_engines(self.settings.engines)}
 
@@ -144,6 +145,13 @@ class Fleethook(FastAPI):
             return self.cluster.source
         manifests, exclude = self.settings.manifests, self.settings.exclude
         return None if manifests is None else ManifestSource([manifests], self.store, exclude=exclude)
+
+    def _add_route(self, route: ReviewRoute) -> None:
+        """Serve another route, which is recorded if no routes to record were chosen."""
+        self.routes_of_reviews.append(route)
+        if not self.settings.record_routes:
+            self._recorded |= {route.path}
+        self.reviews[route.path] = self._make_endpoint(route)
 
     def _make_endpoint(self, route: ReviewRoute) -> ASGIApp:
         endpoint = route.make(

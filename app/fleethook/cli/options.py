@@ -92,6 +92,9 @@ InterpretersOption = Annotated[
     list[str] | None,
     Option("--interpreters", help="File (*.py) or module of Python interpreters; may be repeated."),
 ]
+HooksOption = Annotated[
+    list[Path] | None, Option("--hooks", help="File (*.py) of admission rules in Python; may be repeated.")
+]
 
 
 def read_addresses(entries: list[str] | None) -> FixedAddresses:

@@ -31,6 +31,10 @@ class Replay(Enum):
     """Webhooks without side effects are called. The answers of apiservers come from the records."""
 
 
+def _ignore_route(route: ReviewRoute) -> None:
+    """Serve nothing: the engine has no server around it."""
+
+
 class ServerContext(NamedTuple):
     """The parts of a server that engines share.
 
@@ -46,6 +50,7 @@ class ServerContext(NamedTuple):
         listening: Set once the server listens.
         replay: Tells how recorded reviews are replayed; None in a server.
         traces_calls: Whether answers list the calls that they depended on, for the recorder.
+        add_route: Adds a route of reviews to the running server.
     """
 
     settings: Settings
@@ -59,6 +64,7 @@ class ServerContext(NamedTuple):
     listening: asyncio.Event
     replay: Replay | None = None
     traces_calls: bool = False
+    add_route: Callable[[ReviewRoute], None] = _ignore_route
 
 
 class Leadership(NamedTuple):

@@ -183,6 +183,7 @@ def test_workers_show_the_metrics_of_one_process_for_all(tmp_path: Path) -> None
     ("arguments", "environment", "text"),
     [
         ([], {}, "no source of objects: give --manifests DIR"),
+        (["--hooks", "/nowhere.py"], {}, "/nowhere.py: cannot be read: No such file or directory"),
         (["--manifests", "/nowhere"], {}, "/nowhere is not a directory"),
         (
             ["--manifests", "examples", "--port", "99999"],

@@ -16,7 +16,14 @@ from fleethook.app import Fleethook, create_app
 from fleethook.cli.exit_codes import UNREADABLE, fail
 from fleethook.cli.inputs.kubeconfig import find_kubeconfig_or_fail
 from fleethook.cli.load_settings import load_settings
-from fleethook.cli.options import ContextOption, ExcludeOption, InterpretersOption, KcpCacheOption, ResolveOption
+from fleethook.cli.options import (
+    ContextOption,
+    ExcludeOption,
+    HooksOption,
+    InterpretersOption,
+    KcpCacheOption,
+    ResolveOption,
+)
 from fleethook.cli.output.terminal import flush, write
 from fleethook.cli.parameters import Option
 from fleethook.cli.serve.acceptor import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, bind, inherit_listeners, listen
@@ -74,6 +81,7 @@ def serve(
         str | None,
         Option("--namespace", "-n", help="Namespace of this server, which holds its Lease (default: the pod's)."),
     ] = None,
+    hooks: HooksOption = None,
     interpreters: InterpretersOption = None,
     resolve: ResolveOption = None,
     host: Annotated[str | None, Option(help="Address to listen on (default: 127.0.0.1).")] = None,
@@ -114,8 +122,11 @@ def serve(
     if "record_route" in flags:
         flags["record_routes"] = flags.pop("record_route")
     settings = load_settings(flags, config)
-    if settings.manifests is None and not settings.follows_cluster:
-        fail("no source of objects: give --manifests DIR, --kubeconfig FILE or --in-cluster")
+    # Rules need no other objects than those under review.
+    if settings.manifests is None and not settings.follows_cluster and not getattr(settings, "hooks", None):
+        fail(
+            "no source of objects: give --manifests DIR, --kubeconfig FILE or --in-cluster, or rules with --hooks FILE"
+        )
     if settings.manifests is not None and not settings.manifests.is_dir():
         fail(f"--manifests: {settings.manifests} is not a directory")
     if settings.kubeconfig is not None:

@@ -1,0 +1,19 @@
+"""Admission rules in Python: decorated functions that validate or change the objects of a cluster.
+
+To write a rule, put it into a file and pass it to ``fleethook serve --hooks FILE``::
+
+    from fleethook.admission import Denied, validate
+
+    @validate("apps/v1", "Deployment")
+    def needs_owner(request):
+        if "owner" not in request.labels:
+            raise Denied("label `owner` is missing", field="metadata.labels")
+"""
+
+from fleethook.admission.declaration import RuleError
+from fleethook.admission.invocation import Denied, Request
+from fleethook.admission.members import Members
+from fleethook.admission.objects import Objects
+from fleethook.admission.rule import Review, Rule, mutate, validate
+
+__all__ = ["Denied", "Members", "Objects", "Request", "Review", "Rule", "RuleError", "mutate", "validate"]

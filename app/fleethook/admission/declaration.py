@@ -1,0 +1,288 @@
+"""The declaration of a rule: the requests that it decides about, in the terms of a webhook configuration."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+from fleethook.cel import Activation, ExpressionError, Program, compile_condition
+from fleethook.model.admission import AdmissionRequest, Operation
+from fleethook.model.formats.labels import compile_selector, validate_selector
+from fleethook.model.gvk import GroupKind, guess_plural, parse_api_version
+from fleethook.model.json import JSON, JSONObject, as_object
+
+FailurePolicy = Literal["Fail", "Ignore"]
+SideEffects = Literal["None", "NoneOnDryRun"]
+ScopeOfRule = Literal["*", "Namespaced", "Cluster"]
+
+DEFAULT_TIMEOUT: Final = 5
+# k8s.io/kubernetes/pkg/apis/admissionregistration/validation: 1 to 30 seconds, at most 64 matchConditions.
+_MAX_TIMEOUT: Final = 30
+_MAX_CONDITIONS: Final = 64
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_MAX_NAME_LENGTH: Final = 63
+
+
+class RuleError(ValueError):
+    """A rule cannot be used; the text has the place, the reason and the remedy."""
+
+
+class Declaration(NamedTuple):
+    """The requests that a rule decides about, and the properties of its webhook.
+
+    Attributes:
+        name: The name of the rule in webhook configurations, paths, metrics and logs.
+        mutates: Whether the rule may change objects.
+        group: The API group; ``*`` for all.
+        version: The version; ``*`` for all.
+        kind: The kind; ``""`` if the rule declares a resource instead.
+        resource: The plural.
+        operations: The operations.
+        subresource: The subresource; ``""`` for the object itself.
+        scope: Whether the objects have a namespace.
+        namespace_selector: Selects by the labels of the object's namespace.
+        object_selector: Selects by the labels of the object.
+        conditions: The ``matchConditions`` by name.
+        failure_policy: The answer of a rule that fails.
+        side_effects: Whether the rule changes something outside of the object.
+        timeout: The time limit in seconds.
+        order: The position among the rules of a server; rules of the same order are sorted by name.
+        follows: The kinds that the rule reads from the store, as pairs of apiVersion and kind.
+    """
+
+    name: str
+    mutates: bool
+    group: str
+    version: str
+    kind: str
+    resource: str
+    operations: tuple[str, ...]
+    subresource: str
+    scope: ScopeOfRule
+    namespace_selector: JSONObject
+    object_selector: JSONObject
+    conditions: Mapping[str, Program]
+    failure_policy: FailurePolicy
+    side_effects: SideEffects
+    timeout: int
+    order: int
+    follows: tuple[tuple[str, str], ...]
+
+    @property
+    def followed(self) -> frozenset[GroupKind]:
+        """The kinds of ``follows``."""
+        return frozenset(GroupKind(parse_api_version(api_version)[0], kind) for api_version, kind in self.follows)
+
+
+class Options(NamedTuple):
+    """The arguments of a decorator as the author wrote them; `Declaration` has the same members."""
+
+    api_version: str
+    kind: str
+    on: str | Iterable[str]
+    subresource: str
+    scope: str
+    namespace_selector: Mapping[str, Any] | None
+    object_selector: Mapping[str, Any] | None
+    match_conditions: Mapping[str, str] | None
+    failure_policy: str | None
+    side_effects: str
+    timeout: int
+    order: int
+    follows: Sequence[Any]
+    resource: str
+    name: str | None
+
+
+def declare(options: Options, function_name: str, *, mutates: bool) -> Declaration:
+    """Check the arguments of a decorator; raises RuleError."""
+    group, version, kind, resource = _read_kind(options)
+    policy = options.failure_policy or ("Ignore" if mutates else "Fail")
+    return Declaration(
+        name=_check_name(options.name or function_name.strip("_").lower().replace("_", "-")),
+        mutates=mutates,
+        group=group,
+        version=version,
+        kind=kind,
+        resource=resource,
+        operations=_read_operations(options.on, mutates=mutates),
+        subresource=options.subresource,
+        scope=_choose("scope", options.scope, get_args(ScopeOfRule)),
+        namespace_selector=_read_selector("namespace_selector", options.namespace_selector),
+        object_selector=_read_selector("object_selector", options.object_selector),
+        conditions=_compile_conditions(options.match_conditions or {}),
+        failure_policy=_choose("failure_policy", policy, get_args(FailurePolicy)),
+        side_effects=_choose("side_effects", options.side_effects, get_args(SideEffects)),
+        timeout=_check_timeout(options.timeout),
+        order=options.order,
+        follows=_read_followed(options.follows),
+    )
+
+
+def _check_name(name: str) -> str:
+    if len(name) > _MAX_NAME_LENGTH or not _NAME.fullmatch(name):
+        raise RuleError(
+            f"the name {name!r} is no DNS label: use at most {_MAX_NAME_LENGTH} lower-case letters, digits and "
+            "hyphens, or give name="
+        )
+    return name
+
+
+def _read_kind(options: Options) -> tuple[str, str, str, str]:
+    """Return group, version, kind and resource. A name that starts in lower case is a resource."""
+    group, version = parse_api_version(options.api_version)
+    if options.api_version == "*":
+        group = "*"
+    if not version or "/" in group:
+        raise RuleError(f"{options.api_version!r} is no apiVersion: give one such as 'apps/v1', 'v1' or '*/*'")
+    kind, resource = options.kind, options.resource
+    if not resource and (kind == "*" or kind[:1].islower()):
+        kind, resource = "", kind
+    if not kind and not resource:
+        raise RuleError("the rule names neither a kind nor a resource: give one such as 'Deployment' or 'deployments'")
+    if "/" in kind or "/" in resource:
+        raise RuleError(f"{kind or resource!r} has a slash: give the part behind it as subresource=")
+    return group, version, kind, resource or guess_plural(kind.lower())
+
+
+def _read_operations(on: str | Iterable[str], *, mutates: bool) -> tuple[str, ...]:
+    known = get_args(Operation)
+    operations = (on,) if isinstance(on, str) else tuple(on)
+    if not operations:
+        raise RuleError(f"on: the rule has no operation: give some of {', '.join(known)}")
+    for operation in operations:
+        _choose("on", operation, known)
+    if mutates and "DELETE" in operations:
+        raise RuleError("on: a DELETE has no object to change: use @validate, or remove DELETE")
+    return tuple(dict.fromkeys(operations))
+
+
+def _choose(argument: str, value: Any, known: tuple[Any, ...]) -> Any:
+    if value not in known:
+        raise RuleError(f"{argument}: {value!r} is unknown: give {', '.join(known[:-1])} or {known[-1]}")
+    return value
+
+
+def _read_selector(argument: str, selector: Mapping[str, Any] | None) -> JSONObject:
+    given = {} if selector is None else selector
+    for unknown in (name for name in as_object(given) if name not in ("matchLabels", "matchExpressions")):
+        raise RuleError(f"{argument}: {unknown!r} is unknown: give matchLabels or matchExpressions")
+    for pointer, problem in validate_selector(given, argument):
+        raise RuleError(f"{pointer}: {problem}")
+    return dict(given)
+
+
+def _compile_conditions(conditions: Mapping[str, str]) -> Mapping[str, Program]:
+    if len(conditions) > _MAX_CONDITIONS:
+        raise RuleError(f"match_conditions: {len(conditions)} conditions are more than {_MAX_CONDITIONS}")
+    return {name: compile_cel(f"match_conditions[{name!r}]", one) for name, one in conditions.items()}
+
+
+def compile_cel(argument: str, expression: str) -> Program:
+    """Compile a CEL expression; raises RuleError."""
+    try:
+        return compile_condition(expression)
+    except ExpressionError as error:
+        raise RuleError(f"{argument}: {error}") from error
+
+
+def _check_timeout(timeout: int) -> int:
+    if not 1 <= timeout <= _MAX_TIMEOUT:
+        raise RuleError(f"timeout: {timeout!r} is not a number of seconds from 1 to {_MAX_TIMEOUT}")
+    return timeout
+
+
+def _read_followed(follows: Sequence[Any]) -> tuple[tuple[str, str], ...]:
+    pairs = (tuple(follows),) if follows and isinstance(follows[0], str) else tuple(tuple(one) for one in follows)
+    for pair in pairs:
+        if len(pair) != 2 or not all(isinstance(one, str) and one for one in pair):
+            raise RuleError(f"follows: {pair!r} is no pair of apiVersion and kind, such as ('v1', 'ConfigMap')")
+    return pairs
+
+
+def bind_variables(request: AdmissionRequest) -> Activation:
+    """Return the variables of CEL expressions for a request, without an authorizer."""
+    described: JSONObject = {
+        "kind": _describe(request.kind, "kind"),
+        "resource": _describe(request.resource, "resource"),
+        "subResource": request.sub_resource,
+        "requestKind": _describe(request.request_kind or request.kind, "kind"),
+        "requestResource": _describe(request.request_resource or request.resource, "resource"),
+        "requestSubResource": request.request_sub_resource,
+        "name": request.name,
+        "namespace": request.namespace,
+        "operation": request.operation,
+        "userInfo": request.user,
+        "dryRun": bool(request.dry_run),
+        "options": request.decoded_options,
+    }
+    return Activation(object_=request.object, old_object=request.old_object, request=described)
+
+
+def _describe(named: Any, member: str) -> JSONObject:
+    return {"group": named.group, "version": named.version, member: getattr(named, member)}
+
+
+def find_mismatch(declaration: Declaration, request: AdmissionRequest, namespace_labels: Mapping[str, str]) -> str:
+    """Return why kube-apiserver does not send a request to a rule, ``""`` if it does.
+
+    Raises:
+        EvaluationError: A match condition has no result.
+        PendingChecksError: A match condition needs an authorizer.
+    """
+    return (
+        find_wrong_kind(declaration, request)
+        or next(_list_unselected(declaration, request, namespace_labels), "")
+        or _find_false_condition(declaration.conditions, request)
+    )
+
+
+def find_wrong_kind(declaration: Declaration, request: AdmissionRequest) -> str:
+    """Return why the rules of a webhook do not match a request, ``""`` if they do."""
+    return next(_list_mismatches(declaration, request), "")
+
+
+def _is_namespace(request: AdmissionRequest) -> bool:
+    """Return whether the object is a Namespace. Its reviews have its own name as the namespace."""
+    return (request.kind.group, request.kind.kind) == ("", "Namespace")
+
+
+def _list_mismatches(one: Declaration, request: AdmissionRequest) -> Iterator[str]:
+    kind = request.kind
+    if request.operation not in one.operations:
+        yield f"the operation is {request.operation}, not {' or '.join(one.operations)}"
+    if one.group not in ("*", kind.group) or one.version not in ("*", kind.version):
+        yield f"the object is of {kind.group or 'core'}/{kind.version}, not of {one.group or 'core'}/{one.version}"
+    if one.kind and one.kind != kind.kind:
+        yield f"the kind is {kind.kind}, not {one.kind}"
+    if not one.kind and one.resource not in ("*", request.resource.resource):
+        yield f"the resource is {request.resource.resource}, not {one.resource}"
+    if one.subresource not in ("*", request.sub_resource):
+        yield f"the subresource is {request.sub_resource or 'none'}, not {one.subresource or 'none'}"
+    scope = "Namespaced" if request.namespace and not _is_namespace(request) else "Cluster"
+    if one.scope not in ("*", scope):
+        yield f"the object is {scope}, and the scope of the rule is {one.scope}"
+
+
+def _list_unselected(one: Declaration, request: AdmissionRequest, namespace_labels: Mapping[str, str]) -> Iterator[str]:
+    labels = _read_labels(request.object or request.old_object) if _is_namespace(request) else namespace_labels
+    if request.namespace and not compile_selector(one.namespace_selector)(labels):
+        yield "namespace_selector does not select the labels of the namespace"
+    selects = compile_selector(one.object_selector)
+    if not any(selects(_read_labels(document)) for document in (request.object, request.old_object) if document):
+        yield "object_selector does not select the labels of the object"
+
+
+def _read_labels(document: JSON) -> Mapping[str, str]:
+    return as_object(as_object(as_object(document).get("metadata")).get("labels"))
+
+
+def _find_false_condition(conditions: Mapping[str, Program], request: AdmissionRequest) -> str:
+    scope = bind_variables(request) if conditions else None
+    return next(
+        (
+            f"match_conditions[{name!r}] is false"
+            for name, one in conditions.items()
+            if scope and not one.evaluate(scope)
+        ),
+        "",
+    )

@@ -1,0 +1,245 @@
+"""One call of a rule: its arguments by name, and the response to its result."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from fleethook.admission.declaration import RuleError
+from fleethook.admission.members import PLAIN, Codec, carry_over, find_codec, wrap
+from fleethook.admission.objects import Objects
+from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.json import JSON, as_object
+from fleethook.patch.diff import diff
+
+NAMES: Final = ("object", "old", "request", "warnings", "store", "settings")
+"""The parameters that a rule may have; one with another name gets the object."""
+
+# kube-apiserver refuses such changes, or ignores them.
+_IMMUTABLE: Final = ("/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/uid")
+_NULL: Final = b"null"
+
+
+class Denied(Exception):  # noqa: N818 - the name is the decision that a rule raises
+    """Refuses the object.
+
+    Attributes:
+        message: The reason, for the user.
+        field: The path of the field at fault, such as ``metadata.labels``.
+        code: The HTTP status code.
+    """
+
+    def __init__(self, message: str, *, field: str = "", code: int = 403) -> None:
+        """Store the reason."""
+        super().__init__(message)
+        self.message: Final = message
+        self.field: Final = field
+        self.code: Final = code
+
+
+def respond_to_denial(denial: Denied, *, warnings: tuple[str, ...] = ()) -> Response:
+    """Return the response to a request that a rule refuses."""
+    causes = (StatusCause(field=denial.field, message=denial.message),) if denial.field else ()
+    message = f"{denial.field}: {denial.message}" if denial.field else denial.message
+    reason = "Invalid" if denial.code == 422 else "Forbidden"
+    return Response(allowed=False, code=denial.code, reason=reason, message=message, causes=causes, warnings=warnings)
+
+
+class Request:
+    """The request of a review. Changes of `object` by a mutating rule become the patch.
+
+    Attributes:
+        uid: Identifies the review.
+        operation: ``CREATE``, ``UPDATE``, ``DELETE`` or ``CONNECT``.
+        name: The name of the object; ``""`` if the apiserver generates it later.
+        namespace: The namespace; ``""`` for an object without one.
+        subresource: The subresource; ``""`` for the object itself.
+        kind: Group, version and kind of the object.
+        dry_run: Whether the request has no effect.
+    """
+
+    def __init__(self, review: AdmissionRequest) -> None:
+        """Prepare; nothing is decoded before it is read."""
+        self._review: Final = review
+        self.uid: Final = review.uid
+        self.operation: Final[str] = review.operation
+        self.name: Final = review.name
+        self.namespace: Final = review.namespace
+        self.subresource: Final = review.sub_resource
+        self.kind: Final = GroupVersionKind(review.kind.group, review.kind.version, review.kind.kind)
+        self.dry_run: Final = bool(review.dry_run)
+
+    @cached_property
+    def object(self) -> Any:
+        """The object; for a DELETE, the object that is deleted."""
+        return PLAIN.decode(select_object(self._review))
+
+    @cached_property
+    def old(self) -> Any:
+        """The stored object; None for a CREATE."""
+        return PLAIN.decode(self._review.old_object_raw)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of the object, to read."""
+        return self._read_texts("labels")
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The annotations of the object, to read."""
+        return self._read_texts("annotations")
+
+    @cached_property
+    def user(self) -> Any:
+        """The user: ``username``, ``uid``, ``groups`` and ``extra``."""
+        return wrap(self._review.user or {})
+
+    @cached_property
+    def options(self) -> Any:
+        """The options of the operation."""
+        return wrap(self._review.decoded_options or {})
+
+    def _read_texts(self, member: str) -> Mapping[str, str]:
+        found = as_object(as_object(as_object(self.object).get("metadata")).get(member))
+        return MappingProxyType(dict(found))
+
+    @property
+    def was_read(self) -> bool:
+        """Whether the rule has read the object, so that it may have changed it."""
+        return "object" in self.__dict__
+
+
+def select_object(review: AdmissionRequest) -> bytes:
+    """Return the text of the object that a rule gets."""
+    return bytes(review.old_object_raw if review.operation == "DELETE" else review.object_raw)
+
+
+class Signature(NamedTuple):
+    """The parameters of a rule.
+
+    Attributes:
+        names: The names of `NAMES` that the rule asks for, except that of its object.
+        object_name: The parameter that gets the object, ``""`` without one.
+        codec: Converts the object.
+        old_codec: Converts the stored object.
+    """
+
+    names: tuple[str, ...]
+    object_name: str
+    codec: Codec
+    old_codec: Codec
+
+
+def read_signature(function: Callable[..., Any]) -> Signature:
+    """Return the parameters of a rule; raises RuleError."""
+    try:
+        parameters = inspect.signature(function, eval_str=True).parameters.values()
+    except NameError as error:
+        raise RuleError(
+            f"an annotation cannot be resolved: {error}; import it outside of `if TYPE_CHECKING`"
+        ) from error
+    names: list[str] = []
+    object_name, codecs = "", {"": PLAIN, "old": PLAIN}
+    for one in parameters:
+        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD, one.POSITIONAL_ONLY):
+            raise RuleError(f"the parameter {one.name!r} has no name to pass it by: give some of {', '.join(NAMES)}")
+        if one.name in NAMES and one.name != "object":
+            names.append(one.name)
+        elif one.default is one.empty:
+            if object_name:
+                raise RuleError(
+                    f"the parameters {object_name!r} and {one.name!r} are unknown: one gets the object, the others are "
+                    f"{', '.join(NAMES[1:])}"
+                )
+            object_name = one.name
+        else:
+            continue
+        if one.name in ("old", object_name):
+            codecs["old" if one.name == "old" else ""] = _find_codec(one)
+    return Signature(tuple(names), object_name, codecs[""], codecs["old"])
+
+
+def _find_codec(parameter: inspect.Parameter) -> Codec:
+    annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
+    codec = find_codec(annotation)
+    if codec is None:
+        raise RuleError(
+            f"the parameter {parameter.name!r} cannot be a {annotation!r}: annotate it with a msgspec Struct, "
+            "a pydantic model, a dataclass or dict"
+        )
+    return codec
+
+
+class Invocation:
+    """One call of a rule.
+
+    Attributes:
+        arguments: The arguments of the function.
+    """
+
+    def __init__(
+        self, signature: Signature, review: AdmissionRequest, *, store: Objects, settings: Mapping[str, Any]
+    ) -> None:
+        """Decode the object; raises an error if it does not fit the type of the parameter."""
+        self._signature: Final = signature
+        self._review: Final = review
+        self._request: Final = Request(review)
+        self._warnings: Final[list[str]] = []
+        given = {"request": self._request, "warnings": self._warnings, "store": store, "settings": settings}
+        self.arguments: Final = {name: given[name] for name in signature.names if name != "old"}
+        self._before: JSON = None
+        if "old" in signature.names:
+            text = bytes(review.old_object_raw)
+            self.arguments["old"] = None if text == _NULL else signature.old_codec.decode(text)
+        if signature.object_name:
+            self.arguments[signature.object_name] = self._decode()
+
+    def _decode(self) -> Any:
+        codec = self._signature.codec
+        if codec is PLAIN:
+            return self._request.object
+        text = select_object(self._review)
+        if text == _NULL:
+            return None
+        value = codec.decode(text)
+        self._before = codec.encode(value)
+        return value
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings for the user."""
+        return tuple(str(one) for one in self._warnings)
+
+    def respond_to_validation(self, result: Any) -> Response:
+        """Return the response to a validating rule that refused nothing; raises TypeError."""
+        if result is not None:
+            raise TypeError(f"the rule returned {type(result).__name__}: raise Denied to refuse, and return nothing")
+        return allowed(warnings=self.warnings)
+
+    def respond_to_mutation(self, result: Any) -> Response:
+        """Return the response to a mutating rule: the patch of its changes.
+
+        Raises:
+            TypeError: The result is no JSON object.
+            ValueError: The rule changed a field that identifies the object.
+        """
+        before = self._review.object
+        after = self._find_changed(result, before)
+        if not isinstance(after, dict):
+            raise TypeError(f"the rule returned {type(result).__name__}: return the object or nothing")
+        operations = diff(before, after)
+        for operation in operations:
+            if operation["path"] in _IMMUTABLE:
+                raise ValueError(f"the rule changed {operation['path']}, which no webhook may change")
+        return patched(operations, warnings=self.warnings) if operations else allowed(warnings=self.warnings)
+
+    def _find_changed(self, result: Any, before: JSON) -> JSON:
+        codec = self._signature.codec
+        if codec.is_partial:
+            changed = self.arguments[self._signature.object_name] if result is None else result
+            return before if changed is None else carry_over(self._before, codec.encode(changed), before)
+        if result is not None:
+            return codec.encode(result)
+        return codec.encode(self._request.object) if self._request.was_read else before

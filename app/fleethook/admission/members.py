@@ -1,0 +1,146 @@
+"""Objects with attribute access or of an author's type, and the changes that a rule made to them."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.patch.diff import align, identical
+
+_METHODS: Final = frozenset(name for name in dir(dict) if not name.startswith("_"))
+
+
+class Members(dict[str, Any]):
+    """A JSON object whose members are attributes, too: ``pod.spec.replicas`` is ``pod["spec"]["replicas"]``.
+
+    The names of methods of ``dict``, for example ``items``, need brackets.
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(
+                f"the object has no member {name!r}; read an optional member with .get({name!r})"
+            ) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _METHODS:
+            raise AttributeError(f"{name} is a method of dict; write [{name!r}] = … to set the member")
+        self[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        if name not in self:
+            raise AttributeError(f"the object has no member {name!r}")
+        del self[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, wrap(value))
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """Return a member; set it to ``default`` first if it is missing."""
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def update(self, *arguments: Any, **members: Any) -> None:
+        """Set several members."""
+        for name, value in dict(*arguments, **members).items():
+            self[name] = value
+
+
+def wrap(value: JSON) -> JSON:
+    """Return a copy of a JSON value whose objects are `Members`; a value that is one stays itself."""
+    if isinstance(value, Members):
+        return value
+    if isinstance(value, dict):
+        made = Members()
+        for name, member in value.items():
+            dict.__setitem__(made, name, wrap(member))
+        return made
+    return [wrap(element) for element in value] if isinstance(value, list) else value
+
+
+class Codec(NamedTuple):
+    """Converts between the text of an object and the value that a rule gets.
+
+    Attributes:
+        decode: Returns the value of a JSON text.
+        encode: Returns plain JSON of a value.
+        is_partial: Whether values may lack members of the object.
+    """
+
+    decode: Callable[[bytes], Any]
+    encode: Callable[[Any], JSON]
+    is_partial: bool = False
+
+
+def _decode_members(text: bytes) -> Any:
+    return wrap(msgspec.json.decode(text))
+
+
+def _encode(value: Any) -> JSON:
+    """Return plain JSON; raises TypeError for a value that JSON does not have."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _encode_typed(value: Any) -> JSON:
+    return _drop_nulls(_encode(value))
+
+
+def _encode_model(value: Any) -> JSON:
+    return _drop_nulls(value.model_dump(mode="json", by_alias=True))
+
+
+def _drop_nulls(value: JSON) -> JSON:
+    """Return a value without members that are null: for Kubernetes, they are missing."""
+    if isinstance(value, dict):
+        return {name: _drop_nulls(member) for name, member in value.items() if member is not None}
+    return [_drop_nulls(element) for element in value] if isinstance(value, list) else value
+
+
+PLAIN: Final = Codec(_decode_members, _encode)
+"""The codec of objects with attribute access."""
+
+
+def find_codec(annotation: Any) -> Codec | None:
+    """Return the codec of a parameter's annotation, None for a type that no object can have."""
+    if annotation in (None, Any, dict, Members) or getattr(annotation, "__origin__", None) is dict:
+        return PLAIN
+    # Checked by method, so that rules without models do not import pydantic.
+    if hasattr(annotation, "model_validate_json") and hasattr(annotation, "model_dump"):
+        return Codec(annotation.model_validate_json, _encode_model, is_partial=True)
+    if isinstance(annotation, type) and (
+        issubclass(annotation, msgspec.Struct) or dataclasses.is_dataclass(annotation)
+    ):
+        return Codec(msgspec.json.Decoder(annotation).decode, _encode_typed, is_partial=True)
+    return None
+
+
+def carry_over(before: JSON, after: JSON, onto: JSON) -> JSON:
+    """Return ``onto`` with the changes from ``before`` to ``after``, which may lack members of ``onto``."""
+    if identical(before, after):
+        return onto
+    if isinstance(before, dict) and isinstance(after, dict):
+        return _carry_members(before, after, as_object(onto))
+    if isinstance(before, list) and isinstance(after, list) and isinstance(onto, list) and len(before) == len(onto):
+        former = {new: old for old, new in align(before, after)}
+        return [
+            carry_over(before[former[position]], element, onto[former[position]]) if position in former else element
+            for position, element in enumerate(after)
+        ]
+    return after
+
+
+def _carry_members(before: JSONObject, after: JSONObject, onto: Any) -> JSONObject:
+    merged = {name: value for name, value in onto.items() if name in after or name not in before}
+    for name, value in after.items():
+        if name not in before:
+            merged[name] = value
+        elif not identical(before[name], value):
+            merged[name] = carry_over(before[name], value, onto.get(name))
+    return merged

@@ -1,0 +1,394 @@
+"""Rules: decorated functions that decide about reviews, and their tests from Python."""
+
+import asyncio
+import inspect
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from fleethook.admission.declaration import (
+    DEFAULT_TIMEOUT,
+    Declaration,
+    Options,
+    RuleError,
+    bind_variables,
+    compile_cel,
+    declare,
+    find_mismatch,
+)
+from fleethook.admission.invocation import Denied, Invocation, read_signature, respond_to_denial
+from fleethook.admission.objects import Lookup, Objects, find_among
+from fleethook.cel import EvaluationError, PendingChecksError, Program
+from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resource, Response, StatusCause, allowed
+from fleethook.model.gvk import guess_plural, gvk_of
+from fleethook.model.json import JSONObject, as_object
+from fleethook.patch import apply
+
+Function = Callable[..., Any]
+Decorator = Callable[[Function], "Rule"]
+
+_NO_SETTINGS: Final[Mapping[str, Any]] = {}
+
+COLLECTED: Final[ContextVar[list["Hook"] | None]] = ContextVar("COLLECTED", default=None)
+"""The rules of the file that is being loaded. Python keeps only the last function of a name."""
+
+
+class Review(NamedTuple):
+    """The answer of a rule in a test.
+
+    Attributes:
+        allowed: Whether the object is admitted.
+        matched: Whether kube-apiserver asks the rule at all.
+        reason: Why it does not; ``""`` if it does.
+        message: The reason of a refusal.
+        code: The HTTP status code of a refusal.
+        causes: The fields at fault.
+        warnings: The warnings for the user.
+        patch: The operations of the JSON Patch.
+        object: The object with the patch.
+    """
+
+    allowed: bool
+    matched: bool
+    reason: str
+    message: str
+    code: int
+    causes: tuple[StatusCause, ...]
+    warnings: tuple[str, ...]
+    patch: Sequence[JSONObject]
+    object: Any
+
+
+class Rule(ABC):
+    """One rule. It can be called like the function that it decorates."""
+
+    function: Function
+    """The decorated function."""
+    name: str
+    """The name in webhook configurations, paths, metrics and logs."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the function."""
+        return self.function(*arguments, **named)
+
+    @abstractmethod
+    def review(  # noqa: PLR0913 - one parameter for each part of a request that rules read
+        self,
+        document: Mapping[str, Any] | None,
+        *,
+        operation: Operation = "CREATE",
+        old: Mapping[str, Any] | None = None,
+        resource: str = "",
+        subresource: str = "",
+        user: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        namespace_labels: Mapping[str, str] | None = None,
+        store: Iterable[JSONObject] = (),
+        settings: Mapping[str, Any] = _NO_SETTINGS,
+    ) -> Review:
+        """Return the answer of the rule without a server, for tests.
+
+        Args:
+            document: The object; for a DELETE, the object that is deleted.
+            operation: The operation.
+            old: The stored object of an UPDATE; the same as the object if missing.
+            resource: The plural; guessed from the kind if missing.
+            subresource: The subresource.
+            user: The user: ``username`` and ``groups``.
+            dry_run: Whether the request has no effect.
+            namespace_labels: The labels of the namespace, for ``namespace_selector``.
+            store: The other objects that exist.
+            settings: The settings of rules.
+        """
+
+
+class Hook(Rule):
+    """The implementation of a rule, for servers and commands.
+
+    Attributes:
+        declaration: The requests that it decides about.
+        function: The decorated function.
+        is_async: Whether the function is a coroutine function.
+        expression: The rule in CEL; None for a rule in Python.
+    """
+
+    def __init__(
+        self, declaration: Declaration, function: Function, *, expression: Program | None, message: str
+    ) -> None:
+        """Read the parameters of the function; raises RuleError."""
+        self.declaration: Final = declaration
+        self.function = function
+        self.name = declaration.name
+        self.expression: Final = expression
+        self.message: Final = message
+        self.is_async: Final = inspect.iscoroutinefunction(function)
+        self.__doc__ = function.__doc__
+        self._signature: Final = read_signature(function)
+        if expression is not None and (self._signature.names or self._signature.object_name):
+            raise RuleError("a rule with an expression does not run its function: remove the parameters")
+        if "store" in self._signature.names and not declaration.follows:
+            raise RuleError("the parameter 'store' needs the kinds to follow: give follows=('v1', 'ConfigMap')")
+
+    @property
+    def place(self) -> str:
+        """File and line of the function."""
+        return _find_place(self.function)
+
+    def answer(
+        self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = _NO_SETTINGS
+    ) -> Response:
+        """Answer a review with a plain function or an expression; a failure is answered under the failure policy."""
+        invocation = None
+        try:
+            if self.expression is not None:
+                return self._evaluate(request, self.expression)
+            invocation = self._invoke(request, lookup, settings)
+            return self._respond(invocation, self.function(**invocation.arguments))
+        except Denied as denial:
+            return respond_to_denial(denial, warnings=invocation.warnings if invocation else ())
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a rule may fail in any way
+            return self.fail(self._describe(error))
+
+    async def answer_async(
+        self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = _NO_SETTINGS
+    ) -> Response:
+        """Answer a review with any function, as `answer` does."""
+        if not self.is_async:
+            return self.answer(request, lookup=lookup, settings=settings)
+        invocation = None
+        try:
+            invocation = self._invoke(request, lookup, settings)
+            return self._respond(invocation, await self.function(**invocation.arguments))
+        except Denied as denial:
+            return respond_to_denial(denial, warnings=invocation.warnings if invocation else ())
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a rule may fail in any way
+            return self.fail(self._describe(error))
+
+    def _invoke(self, request: AdmissionRequest, lookup: Lookup | None, settings: Mapping[str, Any]) -> Invocation:
+        store = Objects(lookup or find_among(()), self.declaration.followed)
+        return Invocation(self._signature, request, store=store, settings=settings)
+
+    def _respond(self, invocation: Invocation, result: Any) -> Response:
+        if self.declaration.mutates:
+            return invocation.respond_to_mutation(result)
+        return invocation.respond_to_validation(result)
+
+    def _evaluate(self, request: AdmissionRequest, expression: Program) -> Response:
+        if expression.evaluate(bind_variables(request)):
+            return allowed()
+        return respond_to_denial(Denied(self.message))
+
+    def fail(self, problem: str) -> Response:
+        """Return the answer of a rule that has no result, under its failure policy."""
+        if self.declaration.failure_policy == "Ignore":
+            return allowed(
+                warnings=(f"the rule {self.name} failed, and failurePolicy Ignore admits the object: {problem}",)
+            )
+        message = f"the rule {self.name} failed, and failurePolicy Fail refuses the object: {problem}"
+        return Response(allowed=False, code=500, reason="InternalError", message=message)
+
+    def _describe(self, error: BaseException) -> str:
+        if isinstance(error, PendingChecksError):
+            return f"{self.place}: the expression needs an authorizer, which only kube-apiserver has"
+        return f"{_find_place(self.function, error)}: {type(error).__name__}: {error}"
+
+    def review(  # noqa: PLR0913 - one parameter for each part of a request that rules read
+        self,
+        document: Mapping[str, Any] | None,
+        *,
+        operation: Operation = "CREATE",
+        old: Mapping[str, Any] | None = None,
+        resource: str = "",
+        subresource: str = "",
+        user: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        namespace_labels: Mapping[str, str] | None = None,
+        store: Iterable[JSONObject] = (),
+        settings: Mapping[str, Any] = _NO_SETTINGS,
+    ) -> Review:
+        """Return the answer of the rule without a server; see `Rule.review`."""
+        stored = document if operation == "DELETE" or (operation == "UPDATE" and old is None) else old
+        request = build_request(
+            None if operation == "DELETE" else document,
+            stored,
+            operation=operation,
+            resource=resource or ("" if self.declaration.resource == "*" else self.declaration.resource),
+            subresource=subresource,
+            user=user,
+            dry_run=dry_run,
+        )
+        try:
+            mismatch = find_mismatch(self.declaration, request, namespace_labels or {})
+        except (EvaluationError, PendingChecksError) as error:
+            return _make_review(request, self.fail(f"{self.place}: match_conditions: {error}"))
+        if mismatch:
+            return _make_review(request, allowed(), reason=mismatch)
+        lookup = find_among(store)
+        if self.is_async:
+            return _make_review(request, asyncio.run(self.answer_async(request, lookup=lookup, settings=settings)))
+        return _make_review(request, self.answer(request, lookup=lookup, settings=settings))
+
+
+def build_request(
+    document: Mapping[str, Any] | None,
+    old: Mapping[str, Any] | None,
+    *,
+    operation: Operation,
+    resource: str = "",
+    subresource: str = "",
+    user: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+) -> AdmissionRequest:
+    """Return the request of a review, as kube-apiserver sends it; raises KeyError without apiVersion or kind."""
+    shown = dict(document if document is not None else old or {})
+    group, version, kind = gvk_of(shown)
+    metadata = as_object(shown.get("metadata"))
+    return AdmissionRequest(
+        uid="test",
+        operation=operation,
+        kind=Kind(group, version, kind),
+        resource=Resource(group, version, resource or guess_plural(kind.lower())),
+        sub_resource=subresource,
+        name=metadata.get("name", ""),
+        namespace=metadata.get("namespace", ""),
+        user_info=msgspec.Raw(msgspec.json.encode(user or {})),
+        object_raw=msgspec.Raw(msgspec.json.encode(document)),
+        old_object_raw=msgspec.Raw(msgspec.json.encode(old)),
+        dry_run=dry_run,
+    )
+
+
+def _make_review(request: AdmissionRequest, response: Response, *, reason: str = "") -> Review:
+    changed = apply(request.object, response.patch) if response.patch else request.object
+    return Review(
+        allowed=response.allowed,
+        matched=not reason,
+        reason=reason,
+        message=response.message,
+        code=response.code,
+        causes=response.causes,
+        warnings=response.warnings,
+        patch=response.patch,
+        object=changed,
+    )
+
+
+def _find_place(function: Function, error: BaseException | None = None) -> str:
+    """Return file and line of the function, or of its code that raised an error."""
+    code = inspect.unwrap(function).__code__
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    lines = [frame.lineno for frame in frames if frame.filename == code.co_filename]
+    return f"{Path(code.co_filename).name}:{lines[-1] if lines else code.co_firstlineno}"
+
+
+def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
+    api_version: str,
+    kind: str = "",
+    *,
+    on: str | Iterable[str] = ("CREATE", "UPDATE"),
+    subresource: str = "",
+    scope: str = "*",
+    namespace_selector: Mapping[str, Any] | None = None,
+    object_selector: Mapping[str, Any] | None = None,
+    match_conditions: Mapping[str, str] | None = None,
+    failure_policy: str | None = None,
+    side_effects: str = "None",
+    timeout: int = DEFAULT_TIMEOUT,
+    order: int = 0,
+    follows: Sequence[Any] = (),
+    resource: str = "",
+    name: str | None = None,
+    expression: str | None = None,
+    message: str = "",
+) -> Decorator:
+    """Make a function a rule that admits or refuses objects; it raises `Denied` to refuse.
+
+    Args:
+        api_version: The apiVersion of the objects, such as ``apps/v1``; ``*/*`` for all.
+        kind: The kind, such as ``Deployment``, or the resource, such as ``deployments``.
+        on: The operations.
+        subresource: The subresource, such as ``scale``.
+        scope: ``Namespaced``, ``Cluster`` or ``*``.
+        namespace_selector: A label selector for the namespaces of the objects.
+        object_selector: A label selector for the objects.
+        match_conditions: CEL expressions by name. kube-apiserver sends only requests for which all are true.
+        failure_policy: The answer of a rule that fails: ``Fail`` refuses the object, ``Ignore`` admits it. The default
+            is ``Fail``: a rule that cannot decide must not let an object pass.
+        side_effects: ``NoneOnDryRun`` for a rule that changes something outside of the object.
+        timeout: The time limit in seconds.
+        order: The position among the rules of a server.
+        follows: The kinds that the rule reads from ``store``: a pair of apiVersion and kind, or a list of pairs.
+        resource: The plural of the kind, if it is irregular.
+        name: The name of the rule; that of the function if missing.
+        expression: The rule in CEL; the function is not called then.
+        message: The reason of a refusal by ``expression``.
+
+    Raises:
+        RuleError: An argument cannot be used; raised when the decorator is applied.
+    """
+    options = Options(
+        api_version, kind, on, subresource, scope, namespace_selector, object_selector, match_conditions,
+        failure_policy, side_effects, timeout, order, follows, resource, name,
+    )  # fmt: skip
+    return lambda function: _make_rule(function, options, mutates=False, expression=expression, message=message)
+
+
+def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
+    api_version: str,
+    kind: str = "",
+    *,
+    on: str | Iterable[str] = ("CREATE", "UPDATE"),
+    subresource: str = "",
+    scope: str = "*",
+    namespace_selector: Mapping[str, Any] | None = None,
+    object_selector: Mapping[str, Any] | None = None,
+    match_conditions: Mapping[str, str] | None = None,
+    failure_policy: str | None = None,
+    side_effects: str = "None",
+    timeout: int = DEFAULT_TIMEOUT,
+    order: int = 0,
+    follows: Sequence[Any] = (),
+    resource: str = "",
+    name: str | None = None,
+) -> Decorator:
+    """Make a function a rule that changes objects; its changes become a JSON Patch.
+
+    The arguments are those of `validate`. The default of ``failure_policy`` is ``Ignore``: a missing default must not
+    block a write, and a validating rule can refuse objects without it.
+
+    Raises:
+        RuleError: An argument cannot be used; raised when the decorator is applied.
+    """
+    options = Options(
+        api_version, kind, on, subresource, scope, namespace_selector, object_selector, match_conditions,
+        failure_policy, side_effects, timeout, order, follows, resource, name,
+    )  # fmt: skip
+    return lambda function: _make_rule(function, options, mutates=True, expression=None, message="")
+
+
+def _make_rule(function: Function, options: Options, *, mutates: bool, expression: str | None, message: str) -> Hook:
+    if not inspect.isfunction(inspect.unwrap(function)):
+        raise RuleError(f"{function!r} is no function: decorate one, below all other decorators of rules")
+    code = inspect.unwrap(function).__code__
+    try:
+        program = _compile_expression(expression, message)
+        declaration = declare(options, function.__name__, mutates=mutates)
+        made = Hook(declaration, function, expression=program, message=message)
+    except RuleError as error:
+        raise RuleError(f"{code.co_filename}:{code.co_firstlineno}: {function.__name__}: {error}") from error
+    if (collected := COLLECTED.get()) is not None:
+        collected.append(made)
+    return made
+
+
+def _compile_expression(expression: str | None, message: str) -> Program | None:
+    if expression is None and message:
+        raise RuleError("message: it belongs to expression=; a rule in Python raises Denied(message)")
+    if expression is not None and not message:
+        raise RuleError("expression: give message=, the reason of a refusal")
+    return None if expression is None else compile_cel("expression", expression)

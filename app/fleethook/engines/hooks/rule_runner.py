@@ -1,0 +1,78 @@
+"""Runs rules beside the event loop: plain functions in threads, coroutines in an event loop of their rule."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from fleethook.admission.objects import Lookup
+from fleethook.admission.rule import Hook
+from fleethook.engines.hooks.hooks_settings import HooksSettings
+from fleethook.model.admission import AdmissionRequest, Response
+from fleethook.work.worker import Worker
+
+MAX_WAITING: Final = 200
+"""Maximum calls of one rule that run or wait. More would only wait until kube-apiserver has given up."""
+
+
+class RuleRunner:
+    """Runs rules, so that a slow or hanging one delays neither other rules nor the server."""
+
+    def __init__(self, settings: HooksSettings) -> None:
+        """Prepare; the first call starts a thread."""
+        threads = settings.hook_threads
+        self._worker: Final = Worker(threads, share=max(1, threads // 2), name="rules")
+        self._settings: Final = settings.hook_settings
+        self._loops: Final[dict[str, asyncio.AbstractEventLoop]] = {}
+        self._running: Final[dict[str, int]] = {}
+        self._tasks: Final[set[asyncio.Task[Response]]] = set()
+
+    async def answer(self, rule: Hook, request: AdmissionRequest, lookup: Lookup) -> Response:
+        """Return the answer of a rule; after its timeout, the answer of a failed one."""
+        if self._running.get(rule.name, 0) >= MAX_WAITING:
+            return rule.fail(f"{rule.place}: {MAX_WAITING} calls of the rule run or wait already")
+        self._running[rule.name] = self._running.get(rule.name, 0) + 1
+        task = asyncio.create_task(self._run(rule, request, lookup))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        done, _ = await asyncio.wait({task}, timeout=rule.declaration.timeout)
+        if not done:
+            # A coroutine ends, and a call that waits is dropped. Nothing ends a function that runs.
+            task.cancel()
+            return rule.fail(f"{rule.place}: no answer after {rule.declaration.timeout} s")
+        return task.result()
+
+    async def _run(self, rule: Hook, request: AdmissionRequest, lookup: Lookup) -> Response:
+        try:
+            if rule.is_async:
+                work = rule.answer_async(request, lookup=lookup, settings=self._settings)
+                return await self._run_in_loop(rule.name, work)
+            return await self._worker.run(rule.name, self._call, rule, request, lookup)
+        finally:
+            self._running[rule.name] -= 1
+
+    def _call(self, rule: Hook, request: AdmissionRequest, lookup: Lookup) -> Response:
+        return rule.answer(request, lookup=lookup, settings=self._settings)
+
+    async def _run_in_loop(self, name: str, work: Coroutine[Any, Any, Response]) -> Response:
+        """Run a coroutine in the event loop of its rule: one that blocks it delays only itself."""
+        loop = self._loops.get(name)
+        if loop is None:
+            loop = self._loops[name] = asyncio.new_event_loop()
+            threading.Thread(target=_run_forever, args=(loop,), name=f"rule-{name}", daemon=True).start()
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+    def close(self) -> None:
+        """End the event loops and the threads; running functions end by themselves."""
+        for task in self._tasks:
+            task.cancel()
+        for loop in self._loops.values():
+            loop.call_soon_threadsafe(loop.stop)
+        self._worker.close()
+
+
+def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()

@@ -1,0 +1,152 @@
+from typing import Any
+
+import pytest
+
+from fleethook.admission import Rule, RuleError, mutate, validate
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "n", "labels": {"app": "web"}}}
+
+
+def rule(*arguments: Any, **options: Any) -> Rule:
+    @validate(*(arguments or ("v1", "Pod")), **options)
+    def checks_pods() -> None:
+        pass
+
+    return checks_pods
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("apps/v1", "Deployment"), ("apps", "v1", "Deployment", "deployments")),
+        (("v1", "configmaps"), ("", "v1", "", "configmaps")),
+        (("networking.k8s.io/v1", "NetworkPolicy"), ("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")),
+        (("*/*", "*"), ("*", "*", "", "*")),
+    ],
+)
+def test_a_rule_names_a_kind_or_a_resource(arguments: Any, expected: Any) -> None:
+    one = rule(*arguments).declaration
+    assert (one.group, one.version, one.kind, one.resource) == expected
+
+
+def test_the_defaults() -> None:
+    one = rule().declaration
+    assert (one.name, one.operations, one.failure_policy) == ("checks-pods", ("CREATE", "UPDATE"), "Fail")
+    assert (one.scope, one.side_effects, one.timeout, one.order, one.follows) == ("*", "None", 5, 0, ())
+
+
+def test_a_mutating_rule_ignores_failures_by_default() -> None:
+    @mutate("v1", "Pod")
+    def sets_defaults() -> None:
+        pass
+
+    assert sets_defaults.declaration.failure_policy == "Ignore"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"on": "CREAT"}, "on: 'CREAT' is unknown: give CREATE, UPDATE, DELETE or CONNECT"),
+        ({"on": ()}, "on: the rule has no operation"),
+        ({"scope": "All"}, "scope: 'All' is unknown"),
+        ({"failure_policy": "Retry"}, "failure_policy: 'Retry' is unknown: give Fail or Ignore"),
+        ({"side_effects": "Some"}, "side_effects: 'Some' is unknown"),
+        ({"timeout": 31}, "timeout: 31 is not a number of seconds from 1 to 30"),
+        ({"namespace_selector": {"team": "web"}}, "namespace_selector: 'team' is unknown: give matchLabels"),
+        ({"object_selector": {"matchLabels": {"a b": "c"}}}, "object_selector/matchLabels: "),
+        (
+            {"match_conditions": {"named": "object.metadata.name =="}},
+            r"match_conditions\['named'\]: compilation failed",
+        ),
+        ({"match_conditions": {"named": "1"}}, r"match_conditions\['named'\]: must evaluate to bool"),
+        ({"match_conditions": {str(one): "true" for one in range(65)}}, "65 conditions are more than 64"),
+        ({"name": "Checks_Pods"}, "the name 'Checks_Pods' is no DNS label"),
+        ({"follows": ("v1",)}, "follows: .* is no pair of apiVersion and kind"),
+        ({"resource": "pods/exec"}, "has a slash: give the part behind it as subresource="),
+    ],
+)
+def test_a_bad_argument_is_an_error_with_file_and_line(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(RuleError, match=rf"test_declaration\.py:\d+: checks_pods: .*{problem}"):
+        rule(**options)
+
+
+def test_a_bad_kind_is_an_error() -> None:
+    with pytest.raises(RuleError, match="names neither a kind nor a resource"):
+        rule("v1")
+    with pytest.raises(RuleError, match="'a/b/c' is no apiVersion"):
+        rule("a/b/c", "Pod")
+
+
+def test_a_mutating_rule_takes_no_deletions() -> None:
+    with pytest.raises(RuleError, match="a DELETE has no object to change"):
+
+        @mutate("v1", "Pod", on="DELETE")
+        def sets_defaults() -> None:
+            pass
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "reason"),
+    [
+        (("v1", "Pod"), {"on": "DELETE"}, "the operation is CREATE, not DELETE"),
+        (("apps/v1", "Deployment"), {}, "the object is of core/v1, not of apps/v1"),
+        (("v1", "Service"), {}, "the kind is Pod, not Service"),
+        (("v1", "Pod"), {"subresource": "eviction"}, "the subresource is none, not eviction"),
+        (("v1", "Pod"), {"scope": "Cluster"}, "the object is Namespaced, and the scope of the rule is Cluster"),
+        (
+            ("v1", "Pod"),
+            {"namespace_selector": {"matchLabels": {"team": "web"}}},
+            "namespace_selector does not select the labels of the namespace",
+        ),
+        (
+            ("v1", "Pod"),
+            {"object_selector": {"matchLabels": {"app": "db"}}},
+            "object_selector does not select the labels of the object",
+        ),
+        (
+            ("v1", "Pod"),
+            {"match_conditions": {"named": "object.metadata.name == 'b'"}},
+            "match_conditions['named'] is false",
+        ),
+    ],
+)
+def test_a_rule_that_is_not_asked_says_why(arguments: Any, options: dict[str, Any], reason: str) -> None:
+    answer = rule(*arguments, **options).review(POD)
+    assert (answer.matched, answer.allowed, answer.reason) == (False, True, reason)
+
+
+def test_all_filters_match() -> None:
+    one = rule(
+        "v1",
+        "pods",
+        namespace_selector={"matchLabels": {"team": "web"}},
+        object_selector={"matchExpressions": [{"key": "app", "operator": "Exists"}]},
+        match_conditions={"created": "request.operation == 'CREATE' && object.metadata.namespace == 'n'"},
+        scope="Namespaced",
+    )
+    assert one.review(POD, namespace_labels={"team": "web"}).matched
+
+
+def test_a_condition_without_a_result_is_a_failure_of_the_rule() -> None:
+    answer = rule(match_conditions={"owned": "object.metadata.annotations.owner == 'x'"}).review(POD)
+    assert (answer.allowed, answer.code) == (False, 500)
+    assert "match_conditions: expression" in answer.message
+
+
+def test_the_followed_kinds() -> None:
+    assert {
+        str(one) for one in rule(follows=[("v1", "ConfigMap"), ("apps/v1", "Deployment")]).declaration.followed
+    } == {
+        "ConfigMap",
+        "Deployment.apps",
+    }
+
+
+def test_a_namespace_is_selected_by_its_own_labels() -> None:
+    one = rule("v1", "Namespace", scope="Cluster", namespace_selector={"matchLabels": {"team": "web"}})
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "n", "namespace": "n", "labels": {"team": "web"}},
+    }
+    assert one.review(namespace).matched

@@ -1,0 +1,180 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from fleethook.admission import Denied, Request, RuleError, mutate, validate
+from fleethook.admission.invocation import read_signature
+from fleethook.model.admission import StatusCause
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "a", "namespace": "n", "labels": {"app": "web"}, "annotations": {"note": "x"}},
+    "spec": {"containers": [{"name": "main", "image": "nginx"}]},
+}
+
+
+class Meta(msgspec.Struct):
+    name: str
+
+
+class Pod(msgspec.Struct):
+    metadata: Meta
+
+
+def test_a_rule_gets_the_parameters_that_it_names() -> None:
+    seen: dict[str, Any] = {}
+
+    @validate("v1", "Pod", on="UPDATE", follows=("v1", "ConfigMap"))
+    def reads(pod: Pod, old: Any, request: Request, warnings: list[str], store: Any, settings: Any) -> None:
+        warnings.append(f"{pod.metadata.name} was {old.metadata.name}")
+        seen.update(store=store.get("v1", "ConfigMap", "c").data.k, settings=settings["team"])
+        seen.update(labels=dict(request.labels), note=request.annotations["note"], user=request.user.username)
+        seen.update(operation=request.operation, name=request.name, namespace=request.namespace, kind=request.kind.kind)
+
+    found = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": ""}, "data": {"k": "v"}}
+    answer = reads.review(POD, operation="UPDATE", user={"username": "ann"}, store=[found], settings={"team": "web"})
+    assert answer.message == ""
+    assert answer.warnings == ("a was a",)
+    assert seen == {
+        "store": "v", "settings": "web", "labels": {"app": "web"}, "note": "x", "user": "ann",
+        "operation": "UPDATE", "name": "a", "namespace": "n", "kind": "Pod",
+    }  # fmt: skip
+
+
+def test_the_object_of_a_deletion_is_the_deleted_one() -> None:
+    @validate("v1", "Pod", on="DELETE")
+    def keeps(pod: Any, old: Any, request: Request) -> None:
+        assert pod == old == request.object
+        raise Denied(f"{pod.metadata.name} stays")
+
+    assert keeps.review(POD, operation="DELETE").message == "a stays"
+
+
+def test_a_denial_names_its_field() -> None:
+    @validate("v1", "Pod")
+    def refuses() -> None:
+        raise Denied("label `owner` is missing", field="metadata.labels", code=422)
+
+    answer = refuses.review(POD)
+    assert (answer.allowed, answer.code, answer.message) == (False, 422, "metadata.labels: label `owner` is missing")
+    assert answer.causes == (StatusCause(field="metadata.labels", message="label `owner` is missing"),)
+
+
+def test_changes_of_the_request_are_a_patch_too() -> None:
+    @mutate("v1", "Pod")
+    def changes(request: Request) -> None:
+        request.object.metadata.labels.team = "web"
+
+    assert changes.review(POD).patch == [{"op": "add", "path": "/metadata/labels/team", "value": "web"}]
+
+
+def test_a_mutating_rule_may_return_the_object() -> None:
+    @mutate("v1", "Pod")
+    def changes(pod: Any) -> Any:
+        return {**pod, "spec": {"containers": []}}
+
+    assert changes.review(POD).object["spec"] == {"containers": []}
+
+
+def test_a_typed_object_that_is_changed_keeps_its_other_members() -> None:
+    class Labelled(msgspec.Struct):
+        labels: dict[str, str] = {}
+
+    class Object(msgspec.Struct):
+        metadata: Labelled
+
+    @mutate("v1", "Pod")
+    def changes(pod: Object) -> None:
+        pod.metadata.labels["team"] = "web"
+
+    assert changes.review(POD).patch == [{"op": "add", "path": "/metadata/labels/team", "value": "web"}]
+
+
+def test_a_rule_that_changes_nothing_has_no_patch() -> None:
+    @mutate("v1", "Pod")
+    def changes(pod: Any) -> None:
+        pod.spec.containers[0].image = "nginx"
+
+    assert changes.review(POD).patch == ()
+
+
+@pytest.mark.parametrize("path", ["/metadata/name", "/metadata/namespace", "/kind", "/apiVersion"])
+def test_a_patch_of_a_field_that_identifies_the_object_is_a_failure(path: str) -> None:
+    @mutate("v1", "Pod", failure_policy="Fail")
+    def changes(pod: Any) -> None:
+        *parents, last = path[1:].split("/")
+        (pod[parents[0]] if parents else pod)[last] = "other"
+
+    assert f"ValueError: the rule changed {path}, which no webhook may change" in changes.review(POD).message
+
+
+@pytest.mark.parametrize(
+    ("result", "problem"),
+    [(False, "the rule returned bool: raise Denied to refuse, and return nothing"), ("no", "the rule returned str")],
+)
+def test_a_validating_rule_that_returns_something_fails(result: Any, problem: str) -> None:
+    @validate("v1", "Pod")
+    def returns() -> Any:
+        return result
+
+    assert problem in returns.review(POD).message
+
+
+def test_a_value_that_json_does_not_have_is_a_failure() -> None:
+    @mutate("v1", "Pod", failure_policy="Fail")
+    def changes(pod: Any) -> None:
+        pod.spec.thing = object()
+
+    assert "TypeError: Encoding objects of type object is unsupported" in changes.review(POD).message
+
+
+def test_an_object_that_does_not_fit_its_type_is_a_failure() -> None:
+    class Numbered(msgspec.Struct):
+        metadata: int
+
+    @validate("v1", "Pod")
+    def reads(pod: Numbered) -> None:
+        pass
+
+    assert "ValidationError: Expected `int`, got `object` - at `$.metadata`" in reads.review(POD).message
+
+
+def test_two_unknown_parameters_are_an_error() -> None:
+    def reads(pod: Any, extra: Any) -> None:
+        pass
+
+    with pytest.raises(RuleError, match="the parameters 'pod' and 'extra' are unknown"):
+        read_signature(reads)
+
+
+def test_parameters_without_a_name_are_an_error() -> None:
+    def reads(*pods: Any) -> None:
+        pass
+
+    with pytest.raises(RuleError, match="the parameter 'pods' has no name to pass it by"):
+        read_signature(reads)
+
+
+def test_a_parameter_with_a_default_is_left_alone() -> None:
+    def reads(pod: Any, limit: int = 3) -> None:
+        pass
+
+    assert read_signature(reads).object_name == "pod"
+
+
+def test_an_annotation_that_no_object_can_have_is_an_error() -> None:
+    def reads(pod: int) -> None:
+        pass
+
+    with pytest.raises(RuleError, match="'pod' cannot be a <class 'int'>: annotate it with a msgspec Struct"):
+        read_signature(reads)
+
+
+def test_an_annotation_that_cannot_be_resolved_is_an_error() -> None:
+    def reads(pod: "Missing") -> None:  # type: ignore[name-defined]  # noqa: F821
+        pass
+
+    with pytest.raises(RuleError, match="an annotation cannot be resolved: name 'Missing' is not defined"):
+        read_signature(reads)

@@ -1,0 +1,148 @@
+from typing import Any
+
+import pytest
+
+from fleethook.admission import Denied, RuleError, mutate, validate
+from fleethook.admission.rule import build_request
+
+POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "n"}, "spec": {}}
+
+
+@validate("apps/v1", "Deployment", on=("CREATE", "UPDATE"), namespace_selector={"matchLabels": {"team": "web"}})
+def needs_owner(request: Any) -> None:
+    """Every Deployment names its owner."""
+    if "owner" not in request.labels:
+        raise Denied("label `owner` is missing", field="metadata.labels")
+
+
+@mutate("v1", "Pod", on="CREATE")
+def default_seccomp(pod: Any) -> None:
+    pod.spec.setdefault("securityContext", {}).setdefault("seccompProfile", {"type": "RuntimeDefault"})
+
+
+def test_the_rules_of_the_documentation() -> None:
+    deployment: dict[str, Any] = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "a", "namespace": "n"},
+    }
+    labels = {"team": "web"}
+    refused = needs_owner.review(deployment, namespace_labels=labels)
+    assert (refused.allowed, refused.message) == (False, "metadata.labels: label `owner` is missing")
+    deployment["metadata"]["labels"] = {"owner": "ann"}
+    assert needs_owner.review(deployment, operation="UPDATE", namespace_labels=labels).allowed
+    assert needs_owner.__doc__ == "Every Deployment names its owner."
+    answer = default_seccomp.review(POD)
+    assert answer.patch == [
+        {"op": "add", "path": "/spec/securityContext", "value": {"seccompProfile": {"type": "RuntimeDefault"}}}
+    ]
+    assert answer.object["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert POD["spec"] == {}
+
+
+def test_a_coroutine_is_awaited() -> None:
+    @validate("v1", "Pod")
+    async def refuses(pod: Any) -> None:
+        raise Denied(f"{pod.metadata.name} is refused")
+
+    assert refuses.is_async
+    assert refuses.review(POD).message == "a is refused"
+
+
+async def test_a_plain_function_can_be_awaited_too() -> None:
+    request = build_request({**POD, "metadata": {"name": "b"}}, None, operation="CREATE")
+    assert (await default_seccomp.answer_async(request)).patch
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_a_failing_rule_names_file_and_line_and_refuses(kind: str) -> None:
+    def fails(pod: Any) -> None:
+        del pod.spec["missing"]
+
+    async def fails_later(pod: Any) -> None:
+        del pod.spec["missing"]
+
+    one = validate("v1", "Pod")(fails if kind == "plain" else fails_later)
+    answer = one.review(POD)
+    line = one.function.__code__.co_firstlineno + 1
+    assert (answer.allowed, answer.code) == (False, 500)
+    assert answer.message == (
+        f"the rule {one.name} failed, and failurePolicy Fail refuses the object: test_rule.py:{line}: KeyError: 'missing'"
+    )
+
+
+def test_a_failing_rule_with_policy_ignore_admits_with_a_warning() -> None:
+    @mutate("v1", "Pod")
+    def fails() -> None:
+        raise SystemExit(3)
+
+    answer = fails.review(POD)
+    assert answer.allowed
+    assert answer.warnings[0].startswith(
+        "the rule fails failed, and failurePolicy Ignore admits the object: test_rule.py:"
+    )
+    assert answer.warnings[0].endswith(": SystemExit: 3")
+
+
+def test_an_expression_decides_with_its_message() -> None:
+    @validate("v1", "Pod", expression="has(object.metadata.labels)", message="a Pod needs labels")
+    def has_labels() -> None:
+        """Every Pod has labels."""
+        raise AssertionError
+
+    assert has_labels.review(POD).message == "a Pod needs labels"
+    assert has_labels.review({**POD, "metadata": {"name": "a", "labels": {}}}).allowed
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("object.metadata.missing == 'x'", "EvaluationError: expression"),
+        ("authorizer.group('').resource('pods').check('get').allowed()", "EvaluationError: expression"),
+    ],
+)
+def test_an_expression_without_a_result_fails(expression: str, problem: str) -> None:
+    @validate("v1", "Pod", expression=expression, message="no")
+    def checks() -> None:
+        pass
+
+    answer = checks.review(POD)
+    assert answer.code == 500
+    assert problem in answer.message
+
+
+def test_the_place_is_that_of_the_function() -> None:
+    assert needs_owner.place == f"test_rule.py:{needs_owner.function.__code__.co_firstlineno}"
+
+
+def with_parameter(pod: Any) -> None:
+    pass
+
+
+def with_store(store: Any) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "problem"),
+    [
+        (with_parameter, {"expression": "true", "message": "no"}, "does not run its function: remove the parameters"),
+        (with_parameter, {"expression": "true"}, "expression: give message="),
+        (with_parameter, {"message": "no"}, "message: it belongs to expression="),
+        (with_parameter, {"expression": "tru", "message": "no"}, "expression: compilation failed"),
+        (with_store, {}, "the parameter 'store' needs the kinds to follow"),
+    ],
+)
+def test_a_bad_rule_is_an_error_with_its_place(function: Any, options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(RuleError, match=rf"test_rule\.py:\d+: {function.__name__}: .*{problem}"):
+        validate("v1", "Pod", **options)(function)
+
+
+def test_only_functions_are_rules() -> None:
+    with pytest.raises(RuleError, match="is no function"):
+        validate("v1", "Pod")(default_seccomp)
+
+
+def test_a_rule_is_still_a_function() -> None:
+    assert with_parameter(POD) is None
+    assert validate("v1", "Pod", name="kinds")(lambda pod: pod["kind"])(POD) == "Pod"

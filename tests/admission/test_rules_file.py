@@ -1,0 +1,67 @@
+from pathlib import Path
+
+import pytest
+
+from fleethook.admission import RuleError
+from fleethook.admission.rules_file import load_rules
+
+HEAD = "from fleethook.admission import mutate, validate\n"
+RULE = '@{decorator}("v1", "Pod"{options})\ndef {name}(pod):\n    pass\n'
+
+
+def rule(name: str, decorator: str = "validate", options: str = "") -> str:
+    return RULE.format(name=name, decorator=decorator, options=options)
+
+
+def write(tmp_path: Path, text: str, name: str = "rules.py") -> Path:
+    file = tmp_path / name
+    file.write_text(text)
+    return file
+
+
+def test_mutating_rules_are_first_then_order_and_name_decide(tmp_path: Path) -> None:
+    one = write(tmp_path, HEAD + rule("b") + rule("a") + rule("z", options=", order=-1"))
+    two = write(tmp_path, HEAD + rule("m", "mutate"), "more.py")
+    assert [rule.name for rule in load_rules([one, two])] == ["m", "z", "a", "b"]
+
+
+def test_a_changed_file_is_read_again_at_once(tmp_path: Path) -> None:
+    file = write(tmp_path, HEAD + rule("a"))
+    load_rules([file])
+    write(tmp_path, HEAD + rule("b"))
+    assert [rule.name for rule in load_rules([file])] == ["b"]
+
+
+def test_types_of_the_file_are_found(tmp_path: Path) -> None:
+    text = (
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        + HEAD
+        + "@dataclass\nclass Pod:\n    kind: str\n"
+        + '@validate("v1", "Pod")\ndef a(pod: Pod):\n    assert pod.kind == "Pod"\n'
+    )
+    (loaded,) = load_rules([write(tmp_path, text)])
+    assert loaded.review({"apiVersion": "v1", "kind": "Pod"}).allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", r"rules\.py: the file has no rule: decorate a function"),
+        ("a = (\n", r"rules\.py:1: SyntaxError: '\(' was never closed"),
+        ("a = 1\na.b\n", r"rules\.py:2: AttributeError: 'int' object has no attribute 'b'"),
+        ("import json\njson.loads('{')\n", r"rules\.py:2: JSONDecodeError: "),
+        ("raise SystemExit(3)\n", r"rules\.py:1: SystemExit: 3"),
+        ("import missing_module\n", r"rules\.py:1: ModuleNotFoundError: No module named 'missing_module'"),
+        (HEAD + rule("a", options=", scope='x'"), r"rules\.py:2: a: scope: 'x' is unknown"),
+        (HEAD + rule("a") + rule("a"), r"two rules have the name 'a', at rules\.py:2 and rules\.py:5"),
+        (HEAD + rule("a_b") + rule("b", options=", name='a-b'"), "two rules have the name 'a-b'"),
+    ],
+)
+def test_an_error_names_file_and_line(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(RuleError, match=problem):
+        load_rules([write(tmp_path, text)])
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RuleError, match=r"rules\.py: cannot be read: No such file or directory"):
+        load_rules([tmp_path / "rules.py"])

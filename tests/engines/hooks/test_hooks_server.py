@@ -1,0 +1,145 @@
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleethook.app import Fleethook, create_app
+from fleethook.engine import EngineStartError
+from fleethook.engines.hooks.hooks_server import HooksServer
+from fleethook.settings import Settings
+from tests.asgi_client import call
+from tests.waiting import until
+
+RULES = """
+from fleethook.admission import Denied, mutate, validate
+
+@validate("apps/v1", "Deployment")
+def needs_owner(request):
+    if "owner" not in request.labels:
+        raise Denied("label `owner` is missing", field="metadata.labels")
+
+@mutate("v1", "Pod", on="CREATE")
+def default_seccomp(pod):
+    pod.spec.setdefault("securityContext", {}).setdefault("seccompProfile", {"type": "RuntimeDefault"})
+
+@validate("v1", "Pod")
+def fails(pod):
+    return pod.missing
+
+@validate("v1", "Pod", follows=("v1", "ConfigMap"))
+async def reads(pod, store, settings, warnings):
+    warnings.append(store.get("v1", "ConfigMap", settings["map"], namespace="n").data.text)
+"""
+MORE = RULES.replace("is missing", "is not there") + '\n@validate("v1", "Pod")\ndef added():\n    raise Denied("no")\n'
+
+
+def review(kind: str, group: str = "", **document: Any) -> bytes:
+    request = {
+        "uid": "u",
+        "operation": "CREATE",
+        "namespace": "n",
+        "kind": {"group": group, "version": "v1", "kind": kind},
+        "object": {"kind": kind, "metadata": {"name": "a", "namespace": "n"}, **document},
+    }
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+
+@asynccontextmanager
+async def serving(tmp_path: Path, rules: str = RULES) -> AsyncIterator[tuple[Fleethook, HooksServer]]:
+    (tmp_path / "rules.py").write_text(rules)
+    app = create_app(Settings(hooks=[tmp_path / "rules.py"], hook_settings={"map": "texts"}), log=None)
+    async with app.router.lifespan_context(app):
+        yield app, app.find_engine(HooksServer)
+
+
+async def ask(app: Fleethook, path: str, body: bytes) -> Any:
+    return (await call(app, path, body)).json()["response"]
+
+
+async def test_rules_answer_reviews(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (app, _):
+        refused = await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))
+        assert (refused["allowed"], refused["status"]["code"]) == (False, 403)
+        assert refused["status"]["message"] == "metadata.labels: label `owner` is missing"
+        patched = await ask(app, "/hooks/mutate/default-seccomp", review("Pod", spec={}))
+        assert (patched["allowed"], patched["patchType"]) == (True, "JSONPatch")
+        assert "/hooks/validate/needs-owner" in app.openapi()["paths"]
+
+
+async def test_a_failing_rule_names_its_line_and_harms_no_other(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (app, _):
+        failed = await ask(app, "/hooks/validate/fails", review("Pod"))
+        assert (failed["allowed"], failed["status"]["code"]) == (False, 500)
+        assert "rules.py:15: AttributeError: the object has no member 'missing'" in failed["status"]["message"]
+        assert (await ask(app, "/hooks/mutate/default-seccomp", review("Pod", spec={})))["allowed"]
+
+
+async def test_a_rule_reads_other_objects_and_settings(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (app, _):
+        found = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "texts", "namespace": "n"},
+            "data": {"text": "hi"},
+        }
+        app.store.put(found)
+        assert (await ask(app, "/hooks/validate/reads", review("Pod")))["warnings"] == ["hi"]
+
+
+async def test_a_review_of_another_kind_is_an_error(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (app, _):
+        answer = await ask(app, "/hooks/validate/needs-owner", review("Pod"))
+        assert (answer["allowed"], answer["status"]["code"]) == (False, 400)
+        assert "the rule needs-owner does not decide about this request" in answer["status"]["message"]
+
+
+async def test_a_changed_file_is_served_with_its_new_rules(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (app, _):
+        (tmp_path / "new").write_text(MORE)
+        (tmp_path / "new").replace(tmp_path / "rules.py")
+        await until(lambda: "/hooks/validate/added" in app.reviews)
+        assert (await ask(app, "/hooks/validate/added", review("Pod")))["status"]["message"] == "no"
+        answer = await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))
+        assert answer["status"]["message"].endswith("is not there")
+
+
+async def test_a_broken_file_keeps_the_former_rules_and_is_reported(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (app, server):
+        (tmp_path / "rules.py").write_text("broken(")
+        await server.reload()
+        assert [one.detail for one in app.checks() if one.name == "hooks"] == [
+            f"{tmp_path}/rules.py:1: SyntaxError: '(' was never closed; the former rules stay"
+        ]
+        assert not (await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps")))["allowed"]
+        (tmp_path / "rules.py").write_text(MORE)
+        await server.reload()
+        assert [one.detail for one in app.checks() if one.name == "hooks"] == [""]
+
+
+async def test_a_removed_rule_admits_with_a_warning(tmp_path: Path) -> None:
+    async with serving(tmp_path, MORE) as (app, server):
+        (tmp_path / "rules.py").write_text(RULES)
+        await server.reload()
+        answer = await ask(app, "/hooks/validate/added", review("Pod"))
+        assert answer["allowed"]
+        assert answer["warnings"] == ["fleethook has no rule added any more; it admits the object"]
+
+
+async def test_a_broken_file_is_an_error_at_start(tmp_path: Path) -> None:
+    with pytest.raises(EngineStartError, match=r"rules\.py:1: SyntaxError"):
+        async with serving(tmp_path, "broken("):
+            pass
+
+
+async def test_a_server_of_a_cluster_cannot_follow_kinds_for_rules(tmp_path: Path) -> None:
+    (tmp_path / "rules.py").write_text(RULES)
+    with pytest.raises(EngineStartError, match=r"rules\.py:17: the rule reads follows ConfigMap, .*: remove follows"):
+        create_app(Settings(hooks=[tmp_path / "rules.py"], kubeconfig=tmp_path / "k"), log=None)
+
+
+def test_without_files_the_engine_has_no_route_and_no_check() -> None:
+    server = create_app(Settings(), log=None).find_engine(HooksServer)
+    assert (list(server.routes()), list(server.checks()), list(server.tasks())) == ([], [], [])
