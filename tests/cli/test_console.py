@@ -19,6 +19,7 @@ CERTIFICATES = ("--cert-dir", "DIRECTORY/certs")
         (("-f", "DIRECTORY", "DIRECTORY/none"), "-f: there is no file or directory DIRECTORY/none"),
         *(((*FILES, "--host", host, *CERTIFICATES), "is no loopback address") for host in ("0.0.0.0", "::", "192.0.2.1")),
         ((*FILES, *REMOTE, *CERTIFICATES), "only a cluster can authorize users"),
+        ((*CLUSTER, *REMOTE, "--no-token", *CERTIFICATES), "--no-token is for loopback"),
         ((*CLUSTER, *REMOTE), "needs HTTPS; give --cert-dir DIR"),
         ((*CLUSTER, "--kcp", *REMOTE, *CERTIFICATES), "cannot be authorized with --kcp"),
         *(((*FILES, option, "x"), "are for other addresses than 127.0.0.1") for option in ("--cert-dir", "--client-ca-file", "--allowed-host")),

@@ -31,6 +31,7 @@ from fleethook.lifetime import run_in_background
 from fleethook.settings import Settings
 from tests.builders import yurt_app_set
 from tests.cli.interpreting import DATABASE
+from tests.console.printed_addresses import console_with_token
 from tests.console.users.test_permissions import Restricted
 from tests.console.visits import HOSTS, console_of, visit
 from tests.serving import started
@@ -137,7 +138,7 @@ def running(tmp_path: Path) -> Any:
     manifests = tmp_path / "manifests"
     manifests.mkdir()
     (manifests / "a.yaml").write_text(SET.format(name="first"))
-    command = [sys.executable, "-m", "fleethook", "console", "-f", str(manifests), "--port", "0"]
+    command = [sys.executable, "-m", "fleethook", "console", "--no-token", "-f", str(manifests), "--port", "0"]
     with started(command, tmp_path / "log", r"console: http://127\.0\.0\.1:(\d+)/") as (process, port):
         yield process, port, manifests
 
@@ -147,6 +148,17 @@ def get(port: int, path: str) -> tuple[int, str]:
         connection.request("GET", path)
         response = connection.getresponse()
         return response.status, response.read().decode()
+
+
+def test_the_printed_address_opens_one_browser_and_the_next_one_is_printed(tmp_path: Path) -> None:
+    with console_with_token(tmp_path, tmp_path) as find_addresses:
+        ((origin, path),) = find_addresses()
+        port = int(origin.rpartition(":")[2])
+        assert get(port, "/")[0] == 401
+        assert get(port, path)[0] == 303
+        wait_for(lambda: len(find_addresses()) == 2, what="the next address is printed")
+        assert get(port, path)[0] == 401
+    assert path.partition("=")[2] not in (tmp_path / "log").read_text()
 
 
 def test_the_console_follows_its_manifests(running: Any) -> None:
@@ -196,7 +208,7 @@ def test_the_options_of_the_source_are_those_of_an_equivalent_command(tmp_path: 
 
 
 def test_the_matrix_has_the_interpreters_of_the_command_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fleethook", "console", "-f", str(tmp_path), "--port", "0"]
+    command = [sys.executable, "-m", "fleethook", "console", "--no-token", "-f", str(tmp_path), "--port", "0"]
     command += ["--interpreters", DATABASE]
     with started(command, tmp_path / "log", r"console: http://127\.0\.0\.1:(\d+)/") as (_, port):
         status, body = get(port, "/interpreters?layer=python")

@@ -11,7 +11,7 @@ import sysconfig
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tests.documentation.blocks import Block, Step
 from tests.serving import ROOT
@@ -141,6 +141,10 @@ class Shell:
             _interrupt(server)
             if "http.server" not in server.command:
                 assert "Traceback" not in server.log.read_text(), server.log.read_text()
+
+    def find_printed(self, pattern: str) -> list[Any]:
+        """Return all matches of a regular expression in the outputs of the running servers."""
+        return [found for server in self._servers for found in re.findall(pattern, server.log.read_text())]
 
     def close(self) -> None:
         """End the servers that a failed command has left."""

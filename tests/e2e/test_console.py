@@ -26,7 +26,17 @@ def test_the_console_follows_a_cluster(admin: Api, kubeconfig: Path, namespace: 
     document = yurt_app_set("before")
     document["metadata"] = {"name": "before", "namespace": namespace}
     admin.create(path, document)
-    command = [sys.executable, "-m", "fleethook", "console", "--kubeconfig", str(kubeconfig), "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "fleethook",
+        "console",
+        "--no-token",
+        "--kubeconfig",
+        str(kubeconfig),
+        "--port",
+        "0",
+    ]
     with started(command, tmp_path / "log", r"console: http://127\.0\.0\.1:(\d+)/") as (_, port):
         query = f"/overriders?subject={namespace}/"
         wait_for(lambda: "before" in get(port, query), what="the first list is shown")
@@ -42,7 +52,17 @@ async def lead(kubeconfig: Path, lease: LeaseName, identity: str) -> None:
 
 
 async def test_the_console_shows_the_leader_of_a_server(kubeconfig: Path, namespace: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fleethook", "console", "--kubeconfig", str(kubeconfig), "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "fleethook",
+        "console",
+        "--no-token",
+        "--kubeconfig",
+        str(kubeconfig),
+        "--port",
+        "0",
+    ]
     command += ["--namespace", namespace]
     with started(command, tmp_path / "log", r"console: http://127\.0\.0\.1:(\d+)/") as (_, port):
 

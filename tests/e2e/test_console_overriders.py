@@ -25,7 +25,17 @@ Send = Callable[..., tuple[int, str]]
 @pytest.fixture
 def send(kubeconfig: Path, tmp_path: Path) -> Iterator[Send]:
     """A function that requests a page of a console of the cluster, and keeps its cookie."""
-    command = [sys.executable, "-m", "fleethook", "console", "--kubeconfig", str(kubeconfig), "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "fleethook",
+        "console",
+        "--no-token",
+        "--kubeconfig",
+        str(kubeconfig),
+        "--port",
+        "0",
+    ]
     cookies: dict[str, str] = {}
     with started(command, tmp_path / "log", r"console: http://127\.0\.0\.1:(\d+)/") as (_, port):
 

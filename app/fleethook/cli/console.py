@@ -1,6 +1,7 @@
 """``fleethook console``: a read-only web page about the objects of a directory or a cluster."""
 
 import asyncio
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -58,6 +59,10 @@ def console(
         Path | None, Option(help="Data directory of the cache of CRD tarballs (default: that of the user).")
     ] = None,
     playground: Annotated[bool, Option(help="Let the playground run scripts in a sandbox.")] = True,
+    token: Annotated[
+        bool,
+        Option(help="On loopback, ask a browser for the one-time token of the printed address."),
+    ] = True,
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     cert_dir: Annotated[
         Path | None, Option(help="Directory of the serving certificate, for other addresses than loopback.")
@@ -84,6 +89,9 @@ def console(
 
     The pages are read-only. They show the objects of FILES or of a cluster (--kubeconfig, --in-cluster), and follow
     their changes; standard input is read once. Every page shows the command that prints the same.
+
+    On loopback, the printed address has a token that opens one browser; the console then prints the next one. With
+    --no-token, every account of this host can read the pages.
 
     On other addresses than loopback, the console needs HTTPS (--cert-dir) and a cluster. Users need a bearer token of
     the cluster or a client certificate, and see the kinds that they may get.
@@ -112,14 +120,16 @@ def console(
     settings = _load(given, {name: value for name, value in flags.items() if value is not None})
     paths = given.files or ([] if settings.manifests is None else [settings.manifests])
     _check_files(paths)
-    _check_address(settings, has_certificate=cert_dir is not None, has_hosts=bool(allowed_host))
+    _check_address(settings, has_certificate=cert_dir is not None, has_hosts=bool(allowed_host), has_token=token)
     metrics = _read_target(metrics_url, metrics_ca_file, metrics_token_file)
-    options = ConsoleOptions(tuple(paths), records, crd_cache, playground, tuple(allowed_host or ()), metrics)
+    options = ConsoleOptions(
+        tuple(paths), records, crd_cache, playground, token, tuple(allowed_host or ()), metrics
+    )  # fmt: skip
     configure_logging()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             listeners = bind(settings.host, settings.port)
-            runner.run(run_console(settings, options, listeners, ready=lambda port: _announce(settings, port)))
+            runner.run(run_console(settings, options, listeners, announce=functools.partial(_announce, settings)))
     except (APIError, UnreachableError, CertificateError, LoadError, OSError) as error:
         fail(str(error))
 
@@ -139,13 +149,13 @@ def _check_files(paths: Sequence[Path]) -> None:
             fail(f"-f: there is no file or directory {one}")
 
 
-def _check_address(settings: Settings, *, has_certificate: bool, has_hosts: bool) -> None:
+def _check_address(settings: Settings, *, has_certificate: bool, has_hosts: bool, has_token: bool) -> None:
     """Exit with a message if the address and the options of its security contradict."""
     if settings.listens_on_loopback:
         if has_certificate or has_hosts or settings.client_ca_file is not None:
             fail(
                 f"--cert-dir, --client-ca-file and --allowed-host are for other addresses than {settings.host}: on "
-                "loopback, the console serves HTTP without credentials; give --host"
+                "loopback, the console serves HTTP and needs only its own token; give --host"
             )
         return
     where = f"--host: {settings.host} is no loopback address"
@@ -153,6 +163,8 @@ def _check_address(settings: Settings, *, has_certificate: bool, has_hosts: bool
         fail(f"{where}, and only a cluster can authorize users; give --kubeconfig or --in-cluster, or use 127.0.0.1")
     if settings.kcp:
         fail(f"{where}, and users of logical clusters cannot be authorized with --kcp; use 127.0.0.1")
+    if not has_token:
+        fail(f"{where}, and --no-token is for loopback; users need credentials of the cluster")
     if not has_certificate:
         fail(f"{where}, and needs HTTPS; give --cert-dir DIR, or use 127.0.0.1")
 
@@ -169,8 +181,8 @@ def _read_target(url: str | None, ca_file: Path | None, token_file: Path | None)
     return target
 
 
-def _announce(settings: Settings, port: int) -> None:
+def _announce(settings: Settings, port: int, token: str) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     scheme = "http" if settings.listens_on_loopback else "https"
-    write(f"fleethook console: {scheme}://{host}:{port}/")
+    write(f"fleethook console: {scheme}://{host}:{port}/{f'login?token={token}' if token else ''}")
     flush()

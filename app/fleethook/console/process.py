@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import shlex
 import signal
 import socket
@@ -36,7 +37,7 @@ from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.sections import engine_pages
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget
-from fleethook.console.users.access import AccessError, Authorizer, OpenAuthorizer
+from fleethook.console.users.access import AccessError, Authorizer, OneTimeTokenAuthorizer, OpenAuthorizer
 from fleethook.console.users.permissions import check_access
 from fleethook.console.users.remote_access import ApiserverAuthorizer, CertificateProtocol
 from fleethook.console.users.security import RequestGuard, loopback_names
@@ -83,7 +84,7 @@ def create_console(context: ConsoleContext, *, hosts: tuple[str, ...] | None) ->
     for router in (overview.router, *(one.router for one in engine_pages()), reviews.router):
         app.include_router(router, dependencies=[Depends(check_access)])
     app.include_router(_health)
-    if isinstance(context.authorizer, ApiserverAuthorizer):
+    if context.authorizer.needs_credentials:
         app.include_router(login.router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     app.add_exception_handler(AccessError, _refuse_access)
@@ -119,6 +120,7 @@ class ConsoleOptions(NamedTuple):
         records: Directory of recordings.
         crd_cache: Data directory of the CRD cache.
         playground: Whether the playground may run scripts.
+        one_time_token: Whether a console on a loopback address needs a token that it has printed.
         allowed_hosts: The names by which a console on another address than loopback may be called; empty for any.
         metrics: The server whose metrics the overview shows, None for none.
     """
@@ -127,12 +129,17 @@ class ConsoleOptions(NamedTuple):
     records: Path | None = None
     crd_cache: Path | None = None
     playground: bool = True
+    one_time_token: bool = True
     allowed_hosts: tuple[str, ...] = ()
     metrics: MetricsTarget | None = None
 
 
+Announce = Callable[[int, str], None]
+"""Tells the user the port, and the token that opens the next browser: ``""`` if no token of the console is needed."""
+
+
 async def run_console(
-    settings: Settings, options: ConsoleOptions, listeners: Sequence[socket.socket], *, ready: Callable[[int], None]
+    settings: Settings, options: ConsoleOptions, listeners: Sequence[socket.socket], *, announce: Announce
 ) -> None:
     """Serve the pages until SIGTERM or SIGINT.
 
@@ -140,7 +147,7 @@ async def run_console(
         settings: The source of objects, and the address.
         options: The other options.
         listeners: The sockets to accept connections on.
-        ready: Called with the port once the console listens.
+        announce: Called once the console listens, and with each further token.
 
     Raises:
         APIError: The apiserver refuses a request that the start needs.
@@ -153,7 +160,14 @@ async def run_console(
         tls = None if settings.listens_on_loopback else await _prepare_tls(settings, options, stack)
         context = await stack.enter_async_context(open_context(settings, options))
         app = create_console(context, hosts=_find_hosts(settings, options))
-        await ConsoleServer(app, tls, ready=ready).serve(sockets=list(listeners))
+
+        def report_port(port: int) -> None:
+            if isinstance(context.authorizer, OneTimeTokenAuthorizer):
+                context.authorizer.announce_tokens(functools.partial(announce, port))
+            else:
+                announce(port, "")
+
+        await ConsoleServer(app, tls, ready=report_port).serve(sockets=list(listeners))
 
 
 def _find_hosts(settings: Settings, options: ConsoleOptions) -> tuple[str, ...] | None:
@@ -178,10 +192,10 @@ def _ignore_end(_reason: str) -> None:
     """Do nothing: `run_in_background` has logged the failure, and the console keeps its certificate and samples."""
 
 
-def _choose_authorizer(settings: Settings, cluster: Cluster | None) -> Authorizer:
+def _choose_authorizer(settings: Settings, cluster: Cluster | None, *, one_time_token: bool) -> Authorizer:
     """Return the authorizer for the address of the console."""
     if settings.listens_on_loopback:
-        return OpenAuthorizer()
+        return OneTimeTokenAuthorizer() if one_time_token else OpenAuthorizer()
     if cluster is None:
         raise ValueError("a console on another address than loopback needs a cluster, which authorizes its users")
     source = cluster.source
@@ -230,7 +244,7 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         records=options.records,
         crd_cache=options.crd_cache,
         playground=options.playground,
-        authorizer=_choose_authorizer(settings, cluster),
+        authorizer=_choose_authorizer(settings, cluster, one_time_token=options.one_time_token),
         lease=None if cluster is None else _watch_lease(settings, cluster),
         reviews=None if options.records is None else ReviewIndex(options.records),
         replay=replay,

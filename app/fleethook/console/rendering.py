@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse
 from fleethook.cluster.store.store import PartState
 from fleethook.console.context import ConsoleContext
 from fleethook.console.sections import Section, find_section, list_sections
-from fleethook.console.users.remote_access import COOKIE as SESSION_COOKIE
+from fleethook.console.users.sessions import COOKIE as SESSION_COOKIE
 from fleethook.engine import installed_engines
 
 T = TypeVar("T")

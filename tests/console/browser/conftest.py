@@ -36,7 +36,18 @@ def start_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
 
         def start(manifests: Path, *arguments: str) -> str:
             log = tmp_path_factory.mktemp("console") / "log"
-            command = [sys.executable, "-m", "fleethook", "console", "-f", str(manifests), "--port", "0", *arguments]
+            command = [
+                sys.executable,
+                "-m",
+                "fleethook",
+                "console",
+                "--no-token",
+                "-f",
+                str(manifests),
+                "--port",
+                "0",
+                *arguments,
+            ]
             _, port = stack.enter_context(started(command, log, r"console: http://127\.0\.0\.1:(\d+)/"))
             return f"http://127.0.0.1:{port}"
 

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import UnreachableError
+from fleethook.console.users.access import OneTimeTokenAuthorizer
 from fleethook.console.users.remote_access import ApiserverAuthorizer
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import yurt_app_set
@@ -83,5 +84,58 @@ async def test_a_request_without_credentials_gets_a_link_to_the_form_and_no_data
     assert b"Data:" not in answer.body
 
 
-async def test_a_console_on_loopback_has_no_form() -> None:
+async def test_a_token_of_the_cluster_in_an_address_begins_no_session(app: Any) -> None:
+    answer = await visit(app, "/login", query=f"token={TOKEN}")
+    assert answer.status == 200
+    assert "session" not in answer.headers.get("set-cookie", "")
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def local_app(told: list[str]) -> Any:
+    authorizer = OneTimeTokenAuthorizer()
+    authorizer.announce_tokens(told.append)
+    return console_of(yurt_app_set(), authorizer=authorizer)
+
+
+async def test_the_printed_address_opens_one_browser(local_app: Any, told: list[str]) -> None:
+    query = f"token={told[0]}"
+    answer = await visit(local_app, "/login", query=query)
+    assert (answer.status, answer.headers["location"]) == (303, "/")
+    assert answer.headers["cache-control"] == "no-store"
+    session = answer.headers["set-cookie"].partition(";")[0]
+    assert told[0] not in str(answer)
+    page = await visit(local_app, "/", cookie=session)
+    assert page.status == 200
+    assert b"Sign out" not in page.body
+    again = await visit(local_app, "/login", query=query, cookie=session)
+    assert (again.status, again.headers["location"]) == (303, "/")
+    other = await visit(local_app, "/login", query=query)
+    assert other.status == 401
+    assert b"each one opens one browser" in other.body
+    assert told[0].encode() not in other.body
+
+
+async def test_another_account_of_the_host_gets_no_page_without_a_token(local_app: Any) -> None:
+    for path in ("/", "/overriders", "/overriders/edit", "/dispatch", "/interpreters/playground", "/crds", "/reviews"):
+        answer = await visit(local_app, path)
+        assert answer.status == 401
+        assert b"--no-token" in answer.body
+        assert b"Data:" not in answer.body
+    for path in ("/healthz", "/static/style.css", "/login"):
+        assert (await visit(local_app, path)).status == 200
+
+
+async def test_the_token_of_the_output_can_be_typed(local_app: Any, told: list[str]) -> None:
+    answer, _, _ = await sign_in(local_app, f" {told[0]} ")
+    assert answer.status == 303
+    assert (await visit(local_app, "/", cookie=answer.headers["set-cookie"].partition(";")[0])).status == 200
+    assert len(told) == 2
+
+
+async def test_a_console_without_credentials_has_no_form() -> None:
     assert (await visit(console_of(), "/login")).status == 404

@@ -371,6 +371,7 @@ class Deciding:
     """Permits one question."""
 
     needs_credentials = True
+    limits_kinds = True
 
     def __init__(self, *permitted: Any) -> None:
         self._permitted = permitted

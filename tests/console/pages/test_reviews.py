@@ -274,6 +274,7 @@ class Clerk:
     """Permits the kinds of the section, StatefulSets in one namespace, and the kinds in ``permitted``."""
 
     needs_credentials = True
+    limits_kinds = True
 
     def __init__(self) -> None:
         self.permitted = frozenset[str]()

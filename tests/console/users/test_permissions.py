@@ -19,6 +19,7 @@ class Restricted:
     """Permits some kinds to one user, who is named by a header."""
 
     needs_credentials = True
+    limits_kinds = True
 
     def __init__(self, *kinds: Any) -> None:
         self.kinds = set(kinds)
@@ -97,6 +98,7 @@ class Deciding:
 
     def __init__(self, kind: GroupKind) -> None:
         self.needs_credentials = True
+        self.limits_kinds = True
         self._kind = kind
 
     async def authenticate(self, _request: Any) -> User:

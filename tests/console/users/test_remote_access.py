@@ -9,15 +9,13 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.console.users.access import AccessError, User
 from fleethook.console.users.remote_access import (
     CACHE_SECONDS,
-    COOKIE,
     EXTENSION,
     REFUSED_SECONDS,
-    SESSION_SECONDS,
     ApiserverAuthorizer,
-    Sessions,
     find_certificate_user,
     read_certificate_user,
 )
+from fleethook.console.users.sessions import COOKIE
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET
 from fleethook.server.callers import TOKEN_REVIEWS
@@ -57,77 +55,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-def request_of_session(cookie: str = "") -> Request:
-    headers = [(b"cookie", f"{COOKIE}={cookie}".encode())] if cookie else []
-    return Request({"type": "http", "headers": headers})
-
-
-def start(sessions: Sessions, user: str = "u", *, token: str = "t", former: str = "") -> str:
-    response = Response()
-    sessions.start(request_of_session(former), response, user=user, token=token)
-    return response.headers["set-cookie"].partition("=")[2].partition(";")[0]
-
-
-def find(sessions: Sessions, cookie: str) -> Any:
-    return sessions.find_token(request_of_session(cookie))
-
-
-def test_the_cookie_has_an_id_and_no_token_and_only_the_console_gets_it() -> None:
-    response = Response()
-    Sessions().start(request_of_session(), response, user="u", token="the-token")
-    cookie = response.headers["set-cookie"]
-    assert cookie.startswith("__Host-")
-    assert "the-token" not in cookie
-    attributes = {one.strip().lower() for one in cookie.split(";")[1:]}
-    assert attributes == {"httponly", "secure", "samesite=strict", "path=/"}
-
-
-def test_a_session_ends_after_its_time() -> None:
-    clock = Clock()
-    sessions = Sessions(clock=clock)
-    cookie = start(sessions)
-    clock.now = SESSION_SECONDS - 1
-    assert find(sessions, cookie) == "t"
-    clock.now = SESSION_SECONDS
-    assert find(sessions, cookie) == ""
-    assert len(sessions) == 0
-
-
-def test_signing_out_ends_the_session_for_copies_of_the_cookie_too() -> None:
-    sessions = Sessions()
-    cookie = start(sessions)
-    sessions.end(request_of_session(cookie), Response())
-    assert find(sessions, cookie) == ""
-
-
-def test_each_sign_in_has_a_new_id_and_ends_the_former_session() -> None:
-    sessions = Sessions()
-    first = start(sessions)
-    second = start(sessions, former=first)
-    assert first != second
-    assert (find(sessions, first), find(sessions, second)) == ("", "t")
-
-
-def test_one_user_with_many_sessions_ends_only_its_own() -> None:
-    sessions = Sessions(limit=10, user_limit=2)
-    other = start(sessions, "other")
-    own = [start(sessions, "u") for _ in range(30)]
-    assert find(sessions, other) == "t"
-    assert [bool(find(sessions, one)) for one in own] == [False] * 28 + [True] * 2
-
-
-def test_the_number_of_sessions_is_limited() -> None:
-    sessions = Sessions(limit=3)
-    cookies = [start(sessions, f"u{number}") for number in range(5)]
-    assert len(sessions) == 3
-    assert [bool(find(sessions, one)) for one in cookies] == [False, False, True, True, True]
-
-
-def test_unknown_cookies_have_no_token() -> None:
-    assert find(Sessions(), "guessed") == ""
-    assert find(Sessions(), "") == ""
 
 
 ALICE = User("alice", "7", ("devs",), (("k", ("v",)),))

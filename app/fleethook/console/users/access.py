@@ -1,9 +1,14 @@
 """The rights of users: every page shows only kinds that the user of the request may get."""
 
+import contextlib
+import hmac
+import secrets
+from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from starlette.requests import Request
 
+from fleethook.console.users.sessions import Sessions
 from fleethook.model.gvk import GroupKind
 
 
@@ -39,6 +44,10 @@ class Authorizer(Protocol):
     def needs_credentials(self) -> bool:
         """Whether requests without credentials are refused."""
 
+    @property
+    def limits_kinds(self) -> bool:
+        """Whether a user may lack the right to get some kinds."""
+
     async def authenticate(self, request: Request) -> User:
         """Return the user of a request; raises AccessError."""
 
@@ -55,10 +64,34 @@ class Authorizer(Protocol):
         """
 
 
+class SignInAuthorizer(Authorizer, Protocol):
+    """An authorizer with the pages ``/login`` and ``/logout``.
+
+    Attributes:
+        sessions: The sessions of browsers.
+        opens_by_address: Whether the address of ``/login`` may contain the token.
+    """
+
+    sessions: Sessions
+    opens_by_address: bool
+
+    async def review_token(self, token: str, *, client: str) -> User:
+        """Return the user of a token.
+
+        Args:
+            token: The token.
+            client: The address of the client.
+
+        Raises:
+            AccessError: The token is not accepted.
+        """
+
+
 class OpenAuthorizer:
-    """Permits everything: the console listens on a loopback address."""
+    """Permits everything to every account of this host: for ``--no-token`` on a loopback address."""
 
     needs_credentials: Final = False
+    limits_kinds: Final = False
 
     async def authenticate(self, _request: Request) -> User:
         """Return the local user."""
@@ -67,3 +100,58 @@ class OpenAuthorizer:
     async def permits(self, _user: User, _group_kind: GroupKind, _namespace: str) -> bool:
         """Return True."""
         return True
+
+
+_NO_SESSION: Final = (
+    "this browser has no session: open the last address that this console has printed, with its token; or start the "
+    "console with --no-token to let every account of this host read its pages"
+)
+_REFUSED: Final = (
+    "the console does not accept this token: each one opens one browser, and ends with its console; open the last "
+    "address that the console has printed"
+)
+
+
+class OneTimeTokenAuthorizer:
+    """Permits everything to browsers that sent a token which the console has printed: other accounts cannot read it.
+
+    A loopback address keeps other hosts out, but every account of this host can connect to it.
+    """
+
+    needs_credentials: Final = True
+    limits_kinds: Final = False
+
+    def __init__(self) -> None:
+        """Make the first token."""
+        self.sessions = Sessions(secure=False)
+        self.opens_by_address = True
+        self._token = ""
+        self._token = secrets.token_urlsafe(32)
+        self._announce: Callable[[str], None] | None = None
+
+    def announce_tokens(self, announce: Callable[[str], None]) -> None:
+        """Call a function with the present token, and with the next one after each use. It must reach only the user."""
+        self._announce = announce
+        announce(self._token)
+
+    async def authenticate(self, request: Request) -> User:
+        """Return the local user; raises AccessError (401) for a browser without a session."""
+        if self.sessions.find_token(request):
+            return LOCAL_USER
+        raise AccessError(401, _NO_SESSION)
+
+    async def permits(self, _user: User, _group_kind: GroupKind, _namespace: str) -> bool:
+        """Return True."""
+        return True
+
+    async def review_token(self, token: str, *, client: str) -> User:
+        """Return the local user, and replace the token; raises AccessError (401) for another token."""
+        del client
+        if not hmac.compare_digest(token.encode(), self._token.encode()):
+            raise AccessError(401, _REFUSED)
+        self._token = secrets.token_urlsafe(32)
+        # The reader of standard output may be gone; the session of this browser begins all the same.
+        with contextlib.suppress(OSError):
+            if self._announce is not None:
+                self._announce(self._token)
+        return LOCAL_USER

@@ -322,6 +322,7 @@ class Stranger:
     """Permits no kind."""
 
     needs_credentials = True
+    limits_kinds = True
 
     async def authenticate(self, _: Any) -> User:
         return User("stranger")

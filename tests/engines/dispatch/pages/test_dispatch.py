@@ -105,6 +105,7 @@ class Selective:
     """Permits all kinds but one."""
 
     needs_credentials = False
+    limits_kinds = False
 
     def __init__(self, refused: str) -> None:
         self.refused = refused
