@@ -347,7 +347,7 @@ async def _find_attention(request: Request) -> dict[str, Any]:
     if context.reviews is not None:
         indexed = await context.reviews.find()
         permitted = None
-        if context.authorizer.needs_credentials:
+        if context.authorizer.limits_kinds:
             permitted = await select_permitted(request, {one.group_kind for one in indexed.reviews})
         lines += await context.worker.run("", partial(list_review_lines, indexed.reviews, permitted))
     parts = [await one.attention(request) for one in engine_pages() if one.attention is not None]
