@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.crds.archive.archive import unpack, verify_tree
+from fleethook.engines.crds.archive.archive import unpack
 from fleethook.engines.crds.archive.crd_content import name_patched_crd
+from fleethook.engines.crds.archive.unpacked_tree import verify_tree
 from fleethook.engines.crds.crds_errors import CRDsError
 from tests.engines.crds.tarballs import build, member, pack, small, tar
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.object_reports import Condition
+from fleethook.cluster.conditions import Condition
 from fleethook.engines.crds.controller.instance_outcomes import (
     report_deletion,
     report_download,

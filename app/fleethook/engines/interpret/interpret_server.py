@@ -202,7 +202,7 @@ class InterpretServer(EngineServer):
 
     async def lead(self, leadership: Leadership) -> None:
         """Report refused customizations as events, and register the server with Karmada."""
-        from fleethook.cluster.object_reports import Recorder  # noqa: PLC0415 - only leaders need it
+        from fleethook.cluster.events import Recorder  # noqa: PLC0415 - only leaders need it
 
         recorder = Recorder(leadership.connection, component="fleethook", now=lambda: datetime.now(UTC))
         async with asyncio.TaskGroup() as tasks:

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.object_reports import Condition
+from fleethook.cluster.conditions import Condition
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.apply.crd_apply import Applied, StoredVersionsError
 from fleethook.engines.crds.cache.tarball_cache import Cache

@@ -12,7 +12,7 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.connection import Connection
-from fleethook.cluster.object_reports import Recorder
+from fleethook.cluster.events import Recorder
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.interpret.interpret_server import InterpretServer

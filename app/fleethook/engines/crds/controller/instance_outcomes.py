@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
-from fleethook.cluster.object_reports import Condition, build_conditions, find_condition
+from fleethook.cluster.conditions import Condition, build_conditions, find_condition
 from fleethook.engines.crds.apply.crd_apply import Applied, StoredVersionsError, summarize
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched, Result

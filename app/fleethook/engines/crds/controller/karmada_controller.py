@@ -18,10 +18,11 @@ from typing import Final, NamedTuple, NoReturn
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.conditions import Condition, find_condition, read_condition
 from fleethook.cluster.connection import MERGE_PATCH, Connection
+from fleethook.cluster.events import Recorder, Reference
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import KARMADAS
-from fleethook.cluster.object_reports import Condition, Recorder, Reference, find_condition, read_condition
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.applier import Applier

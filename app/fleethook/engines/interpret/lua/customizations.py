@@ -120,7 +120,7 @@ def read_object(key: ObjectKey, document: JSONObject) -> ParsedRules:
 
 
 if TYPE_CHECKING:
-    from fleethook.cluster.object_reports import Recorder, Reference
+    from fleethook.cluster.events import Recorder, Reference
 
 REASON = "CustomizationRefused"
 
@@ -142,7 +142,7 @@ async def record_refusals(customizations: Customizations, recorder: "Recorder") 
 
 
 def _make_reference(document: object) -> "Reference":
-    from fleethook.cluster.object_reports import Reference  # noqa: PLC0415 - see fleethook.cluster
+    from fleethook.cluster.events import Reference  # noqa: PLC0415 - see fleethook.cluster
 
     object_ = as_object(document)
     metadata = as_object(object_.get("metadata"))

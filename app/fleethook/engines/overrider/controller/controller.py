@@ -24,9 +24,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.conditions import Condition
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.object_reports import Condition
 from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.engines.overrider.admission.read_your_writes import read_overriders
 from fleethook.engines.overrider.controller.converge import Converger, Outcome, Target

@@ -9,10 +9,11 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.conditions import Condition, Status, build_conditions
 from fleethook.cluster.connection import MERGE_PATCH, Connection
+from fleethook.cluster.events import Recorder, Reference
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import YURT_APP_OVERRIDERS
-from fleethook.cluster.object_reports import Condition, Recorder, Reference, Status, build_conditions
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps, describe_orphans, list_names
 from fleethook.model.json import JSON, JSONObject, as_object

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from fleethook.cluster.object_reports import Condition
+from fleethook.cluster.conditions import Condition
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.model.json import JSON, JSONObject, as_object
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.object_reports import Condition
+from fleethook.cluster.conditions import Condition
 from fleethook.cluster.registration.match_conditions import Announcement, SubjectName
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.subject_state import SubjectState

@@ -12,7 +12,7 @@ The controller reports orphans that were rendered, `fleethook convert` reports a
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.cluster.object_reports import Status
+from fleethook.cluster.conditions import Status
 from fleethook.cluster.store import Index, ObjectKey, StoreView, key_of
 from fleethook.cluster.store.store import PartialBuilder, PartialObject
 from fleethook.engines.overrider.subject.binding import Binding, Owner, find_owner_in, hash_of, pool_of
