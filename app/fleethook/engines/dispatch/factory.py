@@ -12,7 +12,7 @@ from fleethook.engines.dispatch.dispatch_errors import internal
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
 from fleethook.engines.dispatch.hooks.hook_index import Configurations
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
-from fleethook.engines.dispatch.request_limits import RequestLimits
+from fleethook.engines.dispatch.request_quotas import RequestLimits
 from fleethook.outbound.call_limits import CallSlots, Quotas
 from fleethook.outbound.client import HookClient
 from fleethook.server.callers import Post

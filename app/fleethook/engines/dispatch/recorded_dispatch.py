@@ -21,7 +21,7 @@ from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
 from fleethook.engines.dispatch.match.attributes import Attributes
-from fleethook.engines.dispatch.request_limits import Decisions, Questions
+from fleethook.engines.dispatch.request_quotas import Decisions, Questions
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
