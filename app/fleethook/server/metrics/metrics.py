@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from fleethook.cluster.store.store import PartState
 from fleethook.model.gvk import GroupKind
-from fleethook.server.metrics.consumer_metrics import (
+from fleethook.server.metrics.dispatch_metrics import (
     MAX_CLUSTERS,
     ClusterNames,
     ConsumerMetrics,

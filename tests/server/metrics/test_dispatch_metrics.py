@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.engines.dispatch.dispatch_server import DispatchServer
-from fleethook.server.metrics.consumer_metrics import (
+from fleethook.server.metrics.dispatch_metrics import (
     MAX_CLUSTERS,
     MAX_WEBHOOKS_PER_CLUSTER,
     OTHER,
