@@ -17,8 +17,8 @@ from fleethook.engines.crds.commands.crds_options import (
     warn,
 )
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.http_source import Policy, Source
 from fleethook.engines.crds.instance.source_selection import SecretReferences, SelectedSource
-from fleethook.engines.crds.tarball_source import Policy, Source
 from tests.cli.conftest import WriteYAML
 
 

@@ -15,8 +15,8 @@ from fleethook.engines.crds.controller.origins import Namespace, apply_secrets, 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.cancellation import Cancellation
 from fleethook.engines.crds.fetch import Fetched, fetch
+from fleethook.engines.crds.http_source import Credentials, Source
 from fleethook.engines.crds.instance.source_selection import select_source
-from fleethook.engines.crds.tarball_source import Credentials, Source
 from fleethook.model.json import JSONObject
 from tests.engines.crds.origin import Asked, Connection, Origin, says, serving, tarball
 from tests.engines.crds.tarballs import build, small

@@ -14,7 +14,7 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download import dial, http_connection
 from fleethook.engines.crds.download.cancellation import Cancellation, Deadline
 from fleethook.engines.crds.download.download import download
-from fleethook.engines.crds.tarball_source import Source
+from fleethook.engines.crds.http_source import Source
 from tests.engines.crds.downloading import BODY
 from tests.engines.crds.names import naming
 from tests.engines.crds.origin import Asked, Connection, head, proxying, says, serving, silent, tarball

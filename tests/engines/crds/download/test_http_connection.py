@@ -12,7 +12,7 @@ from fleethook.engines.crds.download.attempt_errors import MalformedError
 from fleethook.engines.crds.download.cancellation import Deadline
 from fleethook.engines.crds.download.http_connection import MAX_INTERIM_RESPONSES, Request, send_request
 from fleethook.engines.crds.download.transfer import build_tls_context
-from fleethook.engines.crds.tarball_source import Source
+from fleethook.engines.crds.http_source import Source
 from fleethook.outbound.addresses import PrivateAddressError
 from tests.engines.crds.origin import Asked, head, proxying, says, serving
 from tests.engines.crds.origin import Connection as OriginConnection

@@ -20,7 +20,7 @@ from fleethook.engines.crds.download.http_rules import (
     parse_address,
     read_strong_etag,
 )
-from fleethook.engines.crds.tarball_source import Credentials, Source
+from fleethook.engines.crds.http_source import Credentials, Source
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 URL = "https://h/a/crds.tar.gz"

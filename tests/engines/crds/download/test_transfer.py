@@ -22,7 +22,7 @@ from fleethook.engines.crds.download.attempt_errors import AttemptError, Timing
 from fleethook.engines.crds.download.cancellation import Cancellation
 from fleethook.engines.crds.download.http_rules import REDIRECTS, Validators, parse_address
 from fleethook.engines.crds.download.transfer import Job, Partial, Received, build_tls_context, transfer
-from fleethook.engines.crds.tarball_source import Credentials, Source
+from fleethook.engines.crds.http_source import Credentials, Source
 from tests.engines.crds.downloading import BODY
 from tests.engines.crds.origin import Origin, chunked, cuts_after, in_turn, redirects, says, serving, tarball
 from tests.waiting import NET

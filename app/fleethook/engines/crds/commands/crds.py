@@ -31,8 +31,8 @@ from fleethook.engines.crds.commands.crds_provenance import (
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import download
 from fleethook.engines.crds.fetch import Fetched
+from fleethook.engines.crds.http_source import Source, redact
 from fleethook.engines.crds.provenance.provenance_checks import Provenance
-from fleethook.engines.crds.tarball_source import Source, redact
 
 
 def fetch(

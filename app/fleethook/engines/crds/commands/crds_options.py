@@ -16,10 +16,10 @@ from fleethook.engines.crds.cache.cache_layout import find_data_directory
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched, fetch
+from fleethook.engines.crds.http_source import Policy, Source, redact
 from fleethook.engines.crds.instance.karmada_instance import build_release_url, is_release, parse_release
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
 from fleethook.engines.crds.provenance.attestation import SOURCE
-from fleethook.engines.crds.tarball_source import Policy, Source, redact
 from fleethook.model.json import JSON
 from fleethook.model.operator import KARMADA, SHA256_FORM
 

@@ -9,7 +9,7 @@ from fleethook.engines.crds.download.attempt_errors import ATTEMPTS, AttemptErro
 from fleethook.engines.crds.download.cancellation import Cancellation
 from fleethook.engines.crds.download.http_rules import Address, Validators, check_credentials, parse_address
 from fleethook.engines.crds.download.transfer import Job, Partial, Progress, Received, transfer
-from fleethook.engines.crds.tarball_source import Source, redact
+from fleethook.engines.crds.http_source import Source, redact
 from fleethook.tracing.spans import child_span
 
 __all__ = ["Cancellation", "Downloaded", "Progress", "Timing", "Validators", "download"]

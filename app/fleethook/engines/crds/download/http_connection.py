@@ -20,7 +20,7 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.attempt_errors import CONNECT_SECONDS, IDLE_SECONDS, MalformedError
 from fleethook.engines.crds.download.cancellation import Deadline
 from fleethook.engines.crds.download.dial import SCHEMES, dial_host, dial_through_socks, parse_socks_proxy
-from fleethook.engines.crds.tarball_source import redact
+from fleethook.engines.crds.http_source import redact
 from fleethook.outbound.addresses import PrivateAddressError
 
 # It logs each request with its query, which may have the signature of a signed URL.

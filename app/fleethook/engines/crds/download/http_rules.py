@@ -16,7 +16,7 @@ from fleethook.engines.crds.download.attempt_errors import (
     make_proxy_credentials_error,
     parse_retry_after,
 )
-from fleethook.engines.crds.tarball_source import Source, redact
+from fleethook.engines.crds.http_source import Source, redact
 
 REDIRECTS: Final = 5
 _REDIRECTING: Final = frozenset({301, 302, 303, 307, 308})

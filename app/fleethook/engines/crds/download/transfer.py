@@ -40,7 +40,7 @@ from fleethook.engines.crds.download.http_rules import (
     parse_address,
     read_strong_etag,
 )
-from fleethook.engines.crds.tarball_source import Source, redact
+from fleethook.engines.crds.http_source import Source, redact
 from fleethook.outbound.endpoint import Credential, CredentialError
 from fleethook.outbound.tls.trust import TrustError, create_context
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from fleethook.engines.crds.tarball_source import redact
+from fleethook.engines.crds.http_source import redact
 from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_request_uri
 from fleethook.model.formats.field_errors import Problem, invalid, is_integer, mistyped, required, too_long
 from fleethook.model.json import JSON, JSONObject

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.http_source import Policy, Source
 from fleethook.engines.crds.instance.karmada_instance import build_release_url, parse_release, read_instance_release
 from fleethook.engines.crds.instance.tarball_validation import (
     aggregate_problems,
@@ -15,7 +16,6 @@ from fleethook.engines.crds.instance.tarball_validation import (
     find_warnings,
     is_chosen_by_version,
 )
-from fleethook.engines.crds.tarball_source import Policy, Source
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import ConfigMapSource, CRDTarball, HTTPSource, LocalSource
 
