@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.attempt_errors import AttemptError
 from fleethook.engines.crds.download.http_rules import (
     Address,
     Validators,
@@ -20,6 +19,7 @@ from fleethook.engines.crds.download.http_rules import (
     parse_address,
     read_strong_etag,
 )
+from fleethook.engines.crds.download.retries import AttemptError
 from fleethook.engines.crds.http_source import Credentials, Source
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

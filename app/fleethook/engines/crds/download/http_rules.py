@@ -10,7 +10,7 @@ from urllib3.exceptions import LocationParseError
 from urllib3.util import make_headers, parse_url
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.attempt_errors import (
+from fleethook.engines.crds.download.retries import (
     RETRIED,
     AttemptError,
     make_proxy_credentials_error,

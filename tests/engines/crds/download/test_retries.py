@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from urllib3 import exceptions
 
 from fleethook.engines.crds.crds_errors import Exit
-from fleethook.engines.crds.download.attempt_errors import (
+from fleethook.engines.crds.download.retries import (
     ATTEMPTS,
     AttemptError,
     MalformedError,
