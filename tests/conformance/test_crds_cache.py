@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.crds.cache.entry_state import TARBALL
+from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.cache.tarball_cache import Origin as CacheOrigin
 from fleethook.engines.crds.crds_errors import CRDsError

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fleethook.engines.crds.cache.entry_state import TARBALL
+from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError
 from fleethook.engines.crds.http_source import Policy, Source

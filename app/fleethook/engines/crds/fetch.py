@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
 
+from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.cache_layout import LOCK_SECONDS
-from fleethook.engines.crds.cache.entry_state import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache, Entry, Origin
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import Downloaded, Progress, Validators, download

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.cache.entry_state import TARBALL
+from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache, Origin
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, release, small

@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.engines.crds.archive.archive_limits import ArchiveLimits
 from fleethook.engines.crds.cache import cache_layout
-from fleethook.engines.crds.cache.entry_state import TARBALL
+from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache, Entry, Origin
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, dotted, release, small

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.cache.entry_state import TARBALL
+from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.pages import crd_entries

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fleethook.engines.crds.archive.unpacked_tree import FileDigest, Manifest
-from fleethook.engines.crds.cache.entry_state import RECORD, Listed
+from fleethook.engines.crds.cache.cache_entry import RECORD, Listed
 from fleethook.engines.crds.pages.crd_entries import describe_entry, list_files, select_choices
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache
 

@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 import platformdirs
 
+from fleethook.engines.crds.cache.cache_entry import is_key, open_directory, open_entry, translate_os_errors
 from fleethook.engines.crds.cache.cache_locks import Lock, lock_exclusive, lock_shared, try_exclusive
-from fleethook.engines.crds.cache.entry_state import is_key, open_directory, open_entry, translate_os_errors
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import (
     DIRECTORY,

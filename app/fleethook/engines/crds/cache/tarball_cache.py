@@ -18,8 +18,7 @@ import msgspec
 
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits
-from fleethook.engines.crds.cache.cache_layout import LOCK_SECONDS, Layout, Staged
-from fleethook.engines.crds.cache.entry_state import (
+from fleethook.engines.crds.cache.cache_entry import (
     TARBALL,
     TREE,
     Listed,
@@ -36,6 +35,7 @@ from fleethook.engines.crds.cache.entry_state import (
     translate_os_errors,
     write_record,
 )
+from fleethook.engines.crds.cache.cache_layout import LOCK_SECONDS, Layout, Staged
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import EXISTING, FILE_MODE, open_at, write_new
 

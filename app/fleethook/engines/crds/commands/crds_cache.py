@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from fleethook.cli.command_line import Group
 from fleethook.cli.parameters import Argument, Option
-from fleethook.engines.crds.cache.entry_state import Listed, is_key
+from fleethook.engines.crds.cache.cache_entry import Listed, is_key
 from fleethook.engines.crds.cache.tarball_cache import Cache, Origin
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import Output, exit_on_error, open_cache, show, warn

@@ -18,7 +18,7 @@ from fleethook.cluster.connection import Connection
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.apply.instance_server import read_namespaced
 from fleethook.engines.crds.archive.unpacked_tree import Manifest
-from fleethook.engines.crds.cache.entry_state import measure_size
+from fleethook.engines.crds.cache.cache_entry import measure_size
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.controller_options import Options
 from fleethook.engines.crds.controller.origins import Namespace, build_downloader

@@ -12,7 +12,7 @@ from fleethook.engines.crds.apply.crd_apply import CRDChange, compare_releases
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_content import Tree
 from fleethook.engines.crds.archive.unpacked_tree import Manifest
-from fleethook.engines.crds.cache.entry_state import Listed, State, translate_os_errors
+from fleethook.engines.crds.cache.cache_entry import Listed, State, translate_os_errors
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.http_source import redact

@@ -18,8 +18,8 @@ from fleethook.console.rendering import Context, find_context, render, take_page
 from fleethook.console.sections import ConsolePage, Section
 from fleethook.console.users.permissions import select_permitted
 from fleethook.engines.crds.apply.crd_apply import CRDChange
+from fleethook.engines.crds.cache.cache_entry import TARBALL, Listed
 from fleethook.engines.crds.cache.cache_layout import find_data_directory
-from fleethook.engines.crds.cache.entry_state import TARBALL, Listed
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.http_source import redact

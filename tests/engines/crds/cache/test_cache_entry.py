@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from fleethook.engines.crds.archive.archive_limits import ArchiveLimits
-from fleethook.engines.crds.cache.entry_state import (
+from fleethook.engines.crds.cache.cache_entry import (
     RECORD,
     TARBALL,
     Listed,
