@@ -13,7 +13,7 @@ from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.controller_options import Reach
 from fleethook.engines.crds.controller.origins import Namespace, apply_secrets, build_downloader
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.cancellation import Cancellation
+from fleethook.engines.crds.download.retries import Cancellation
 from fleethook.engines.crds.fetch import Fetched, fetch
 from fleethook.engines.crds.http_source import Credentials, Source
 from fleethook.engines.crds.instance.source_selection import select_source

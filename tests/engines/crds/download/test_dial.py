@@ -11,9 +11,8 @@ from urllib3.exceptions import ConnectTimeoutError
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download import attempt_errors, dial
-from fleethook.engines.crds.download.cancellation import Cancellation, Deadline
 from fleethook.engines.crds.download.dial import Lookups, dial_host, refuse_private_literal, resolve_addresses
-from fleethook.engines.crds.download.retries import SlowLookupError
+from fleethook.engines.crds.download.retries import Cancellation, Deadline, SlowLookupError
 from fleethook.outbound.addresses import PrivateAddressError
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.names import naming

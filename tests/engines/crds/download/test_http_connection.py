@@ -8,9 +8,8 @@ from urllib3.exceptions import HTTPError, NewConnectionError, ProtocolError
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download import http_connection
-from fleethook.engines.crds.download.cancellation import Deadline
 from fleethook.engines.crds.download.http_connection import MAX_INTERIM_RESPONSES, Request, send_request
-from fleethook.engines.crds.download.retries import MalformedError
+from fleethook.engines.crds.download.retries import Deadline, MalformedError
 from fleethook.engines.crds.download.transfer import build_tls_context
 from fleethook.engines.crds.http_source import Source
 from fleethook.outbound.addresses import PrivateAddressError

@@ -24,7 +24,7 @@ from fleethook.engines.crds.controller.controller_options import Options
 from fleethook.engines.crds.controller.origins import Namespace, build_downloader
 from fleethook.engines.crds.controller.verifier import Load, Verifier
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.cancellation import Cancellation
+from fleethook.engines.crds.download.retries import Cancellation
 from fleethook.engines.crds.fetch import Fetched, fetch
 from fleethook.engines.crds.instance.source_selection import SelectedSource
 from fleethook.fairness.slots import Limits, Slots

@@ -13,9 +13,8 @@ from urllib.parse import quote
 
 from fleethook.engines.crds.controller.controller_options import Reach
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.cancellation import Cancellation
 from fleethook.engines.crds.download.download import Downloaded, Progress, Validators, download
-from fleethook.engines.crds.download.retries import AttemptError
+from fleethook.engines.crds.download.retries import AttemptError, Cancellation
 from fleethook.engines.crds.download.transfer import Partial
 from fleethook.engines.crds.fetch import Downloader
 from fleethook.engines.crds.http_source import Credentials, Source

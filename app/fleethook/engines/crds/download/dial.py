@@ -26,8 +26,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, LocationParseErro
 from urllib3.util.connection import allowed_gai_family
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.cancellation import Deadline, shut_down
-from fleethook.engines.crds.download.retries import CONNECT_SECONDS, AttemptError, SlowLookupError
+from fleethook.engines.crds.download.retries import CONNECT_SECONDS, AttemptError, Deadline, SlowLookupError, shut_down
 from fleethook.outbound.addresses import PrivateAddressError, is_private, refuse_private_number
 from fleethook.work.worker import call_in_daemon_thread
 

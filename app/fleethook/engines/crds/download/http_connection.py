@@ -17,9 +17,8 @@ from urllib3.response import BaseHTTPResponse
 from urllib3.util import Timeout, make_headers
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.cancellation import Deadline
 from fleethook.engines.crds.download.dial import SCHEMES, dial_host, dial_through_socks, parse_socks_proxy
-from fleethook.engines.crds.download.retries import CONNECT_SECONDS, IDLE_SECONDS, MalformedError
+from fleethook.engines.crds.download.retries import CONNECT_SECONDS, IDLE_SECONDS, Deadline, MalformedError
 from fleethook.engines.crds.http_source import redact
 from fleethook.outbound.addresses import PrivateAddressError
 

@@ -4,22 +4,110 @@ The messages of urllib3 and http.client are not shown: they have queries of URLs
 secrets.
 """
 
+import contextlib
 import os
 import random
 import socket
 import ssl
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http.client import HTTPException
-from typing import Final, NamedTuple
+from types import TracebackType
+from typing import Final, NamedTuple, Self
 
 from urllib3 import exceptions
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.outbound.addresses import PrivateAddressError
 from fleethook.outbound.tls.certificate_chain import UNKNOWN_AUTHORITY
+
+
+class Cancellation:
+    """A request to end, made once and never withdrawn."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        # Held while callbacks run, so that a callback never runs after its removal.
+        self._lock = threading.RLock()
+        self._callbacks: list[Callable[[], object]] = []
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether `cancel` was called."""
+        return self._event.is_set()
+
+    def cancel(self) -> None:
+        """Cancel, from any thread; a second call changes nothing."""
+        with self._lock:
+            if self._event.is_set():
+                return
+            self._event.set()
+            for callback in self._callbacks:
+                callback()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep for ``seconds`` or until the cancellation; return whether it was cancelled."""
+        return self._event.wait(min(seconds, threading.TIMEOUT_MAX))
+
+    @contextlib.contextmanager
+    def on_cancel(self, callback: Callable[[], object]) -> Iterator[None]:
+        """Call ``callback`` at a cancellation during the block, and at once if it is cancelled already.
+
+        Args:
+            callback: Called at most once, from another thread; it must neither wait nor raise.
+        """
+        with self._lock:
+            self._callbacks.append(callback)
+            if self._event.is_set():
+                callback()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._callbacks.remove(callback)
+
+
+class Deadline(Cancellation):
+    """The end of one attempt: its time is over, or its download was cancelled. Use it as a context manager."""
+
+    def __init__(self, seconds: float, cancellation: Cancellation | None = None) -> None:
+        super().__init__()
+        self._download = cancellation or Cancellation()
+        self._stack = contextlib.ExitStack()
+        self._timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), self.cancel)
+        self._timer.daemon = True
+
+    def watch(self, connected: socket.socket) -> None:
+        """Shut a connection down at the end of the time or at a cancellation.
+
+        This keeps a duplicate of the socket: wrapping the socket in TLS detaches its file descriptor.
+        """
+        duplicate = connected.dup()
+        self._stack.callback(duplicate.close)
+        self._stack.enter_context(self.on_cancel(partial(shut_down, duplicate)))
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        self._stack.callback(self._timer.cancel)
+        self._stack.enter_context(self._download.on_cancel(self.cancel))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+
+def shut_down(connected: socket.socket) -> None:
+    """Shut down a connection, established or not; the thread that uses it notices at once."""
+    # The peer may have closed it before.
+    with contextlib.suppress(OSError):
+        connected.shutdown(socket.SHUT_RDWR)
+
 
 ATTEMPTS: Final = 4
 """Attempts for one URL before the next mirror."""

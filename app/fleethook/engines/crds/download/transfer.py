@@ -22,7 +22,6 @@ from urllib3.response import BaseHTTPResponse
 from fleethook.cluster.proxies import choose_proxy
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import write_all
-from fleethook.engines.crds.download.cancellation import Cancellation, Deadline
 from fleethook.engines.crds.download.dial import refuse_private_literal
 from fleethook.engines.crds.download.http_connection import Request, send_request
 from fleethook.engines.crds.download.http_rules import (
@@ -39,7 +38,14 @@ from fleethook.engines.crds.download.http_rules import (
     parse_address,
     read_strong_etag,
 )
-from fleethook.engines.crds.download.retries import AttemptError, Timing, classify_error, make_timeout_error
+from fleethook.engines.crds.download.retries import (
+    AttemptError,
+    Cancellation,
+    Deadline,
+    Timing,
+    classify_error,
+    make_timeout_error,
+)
 from fleethook.engines.crds.http_source import Source, redact
 from fleethook.outbound.endpoint import Credential, CredentialError
 from fleethook.outbound.tls.trust import TrustError, create_context
