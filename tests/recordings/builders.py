@@ -7,12 +7,11 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from fleethook.model.asked_calls import AskedCall
 from fleethook.recordings.quoted_values import Hasher
 from fleethook.recordings.record.lines import LineEncoder
 from fleethook.recordings.redaction import Redactor
 from fleethook.recordings.suspicion import Suspicion, parse_field
-from fleethook.server.reviews.recording import AnsweredReview
+from fleethook.server.reviews.recording import AnsweredReview, AskedCall
 
 ROUTE = "/mutate-apps-v1-deployment"
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.model.asked_calls import AskedCall
 from fleethook.recordings.quoted_values import Hasher
 from fleethook.recordings.redaction import Patch, close_patches, open_patches
+from fleethook.server.reviews.recording import AskedCall
 from tests.recordings.builders import answered, encode_one, encoder, from_patch, to_base64, to_bytes, to_patch
 
 OPERATION = {"op": "add", "path": "/data", "value": {"a": [1, None]}}

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.model.asked_calls import AskedCall
 from fleethook.recordings.format import Record
 from fleethook.recordings.redaction import Redactor
-from fleethook.server.reviews.recording import AnsweredReview
+from fleethook.server.reviews.recording import AnsweredReview, AskedCall
 from tests.recordings.builders import ROUTE, answered, encode_one, encoder, to_patch
 
 JSON_VALUES = st.recursive(

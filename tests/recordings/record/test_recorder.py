@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from fleethook.model.asked_calls import AskedCall
 from fleethook.recordings.record import recorder as module
 from fleethook.recordings.record.files import RecordFiles
 from fleethook.recordings.record.lines import Lines
@@ -24,7 +23,7 @@ from fleethook.recordings.record.recorder import (
     record_reviews,
     time_thread,
 )
-from fleethook.server.reviews.recording import AnsweredReview, RecordSettingError
+from fleethook.server.reviews.recording import AnsweredReview, AskedCall, RecordSettingError
 from fleethook.settings import Settings
 from tests.recordings.builders import answered, encoder, read_lines
 from tests.waiting import wait_for

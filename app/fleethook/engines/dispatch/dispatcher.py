@@ -38,9 +38,9 @@ from fleethook.engines.dispatch.match.should_call import (
 from fleethook.engines.dispatch.request_quotas import Authorizer, RequestLimits
 from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
-from fleethook.model.asked_calls import AskedCall
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
+from fleethook.server.reviews.recording import AskedCall
 from fleethook.work.pausing import Work, begin
 from fleethook.work.turns import Turns
 from fleethook.work.worker import Worker

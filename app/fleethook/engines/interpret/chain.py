@@ -15,9 +15,9 @@ from fleethook.engines.interpret.review.answer_validation import validate_answer
 from fleethook.interpret.python_interpreter import Interpreter
 from fleethook.interpret.question import Answer, Question, ask
 from fleethook.interpret.typed_members import InterpretError
-from fleethook.model.asked_calls import AskedCall
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
+from fleethook.server.reviews.recording import AskedCall
 from fleethook.work.pausing import Done, Work, begin
 
 T = TypeVar("T")

@@ -8,12 +8,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fleethook.model.asked_calls import AskedCall
 from fleethook.model.json import JSON
 from fleethook.recordings.quoted_values import Hasher, WorkLimitError
 from fleethook.recordings.redaction import RecordValues, RedactionError, Redactor
 from fleethook.recordings.suspicion import Suspicion
-from fleethook.server.reviews.recording import AnsweredReview
+from fleethook.server.reviews.recording import AnsweredReview, AskedCall
 
 _log: Final = logging.getLogger(__name__)
 

@@ -19,14 +19,13 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from fleethook.fairness.shares import Shares
-from fleethook.model.asked_calls import AskedCall
 from fleethook.recordings.quoted_values import Hasher
 from fleethook.recordings.record.files import RecordFiles
 from fleethook.recordings.record.lines import EncodeLines, LineEncoder
 from fleethook.recordings.redaction import Redactor
 from fleethook.recordings.suspicion import Suspicion, parse_field
 from fleethook.server.metrics.worker_metrics import Counts
-from fleethook.server.reviews.recording import AnsweredReview, RecordSettingError
+from fleethook.server.reviews.recording import AnsweredReview, AskedCall, RecordSettingError
 from fleethook.settings import Settings
 
 SHARE: Final = 0.015

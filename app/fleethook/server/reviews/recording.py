@@ -5,10 +5,37 @@ recordings.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
-from fleethook.model.asked_calls import AskedCall
 from fleethook.model.json import JSON
+
+CallKind = Literal["webhook", "script", "read"]
+
+
+class AskedCall(NamedTuple):
+    """The answer of a webhook or a script, or a live read, on which a decision depended.
+
+    Attributes:
+        kind: The kind of the source.
+        name: The name of the webhook or the script, or the kind of the object or question that was read.
+        key: Tells the calls of one review apart. Calls of one kind with equal keys are in their order.
+        configuration: The configuration or customization of the webhook or script.
+        cluster: The logical cluster of the configuration, or of the object that was read.
+        digest: The SHA-256 digest of a script.
+        answer: The answer, as a value that `msgspec.json.encode` accepts; None if the call failed.
+        error: The reason why there is no answer, ``""`` if there is one.
+        failure: The facts about an error that decide how it is handled.
+    """
+
+    kind: CallKind
+    name: str
+    key: str
+    configuration: str = ""
+    cluster: str = ""
+    digest: str = ""
+    answer: Any = None
+    error: str = ""
+    failure: Mapping[str, JSON] | None = None
 
 
 class AnsweredReview(NamedTuple):

@@ -15,7 +15,6 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 from starlette.types import Scope
 
-from fleethook.model.asked_calls import AskedCall
 from fleethook.model.envelope import BadReviewError
 from fleethook.model.json import JSON
 from fleethook.server.log_lines import LineShares
@@ -24,7 +23,7 @@ from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.protocol.request_body import BodyBudget, RequestError
 from fleethook.server.reviews.codec import encode_error
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Answer, Endpoint
-from fleethook.server.reviews.recording import AnsweredReview, RecordReview
+from fleethook.server.reviews.recording import AnsweredReview, AskedCall, RecordReview
 from fleethook.tracing.spans import CURRENT, Span, StartTrace, UnsampledSpan, find_trace_id
 from fleethook.work.pausing import Done, Work, begin
 from fleethook.work.traced_work import begin_in_span

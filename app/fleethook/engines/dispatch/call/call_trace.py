@@ -19,9 +19,9 @@ from fleethook.engines.dispatch.match.attributes import Attributes
 from fleethook.engines.dispatch.match.should_call import CallWebhook, NamespaceLabels
 from fleethook.engines.dispatch.request_quotas import Decisions, Questions
 from fleethook.model.admission import Status
-from fleethook.model.asked_calls import AskedCall
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
+from fleethook.server.reviews.recording import AskedCall
 
 ACCESS_REVIEW: Final = "SubjectAccessReview"
 

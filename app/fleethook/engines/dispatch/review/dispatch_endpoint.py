@@ -23,7 +23,6 @@ from fleethook.engines.dispatch.review.access import ClusterAccess, Grant
 from fleethook.engines.dispatch.schema_owner import resolve_cluster
 from fleethook.fairness.slots import Slots
 from fleethook.model.admission import AdmissionRequest, Response, errored
-from fleethook.model.asked_calls import AskedCall
 from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
 from fleethook.outbound.http_exchange import HEADER, was_dispatched
@@ -35,6 +34,7 @@ from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.admission_endpoint import classify, find_outcome, to_response
 from fleethook.server.reviews.codec import Decoded, decode_review, encode_response, find_budget
 from fleethook.server.reviews.endpoint import CHARGE, MAX_ON_LOOP
+from fleethook.server.reviews.recording import AskedCall
 from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
 from fleethook.work.pausing import Work
 

@@ -22,7 +22,6 @@ from fleethook.engines.interpret.hooks.hook_configuration import (
 )
 from fleethook.interpret.question import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
-from fleethook.model.asked_calls import AskedCall
 from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values, decode_bytes
 from fleethook.model.karmada import (
@@ -38,6 +37,7 @@ from fleethook.outbound.client import CallError, HookClient
 from fleethook.patch import PatchError, apply
 from fleethook.patch.limits import LIMITS
 from fleethook.recordings.replay.recorded_calls import UNRECORDED, CallName, find_current, read_answer
+from fleethook.server.reviews.recording import AskedCall
 from fleethook.tracing.spans import child_span
 from fleethook.work.worker import Worker
 

@@ -12,10 +12,10 @@ from fleethook.engines.interpret.lua.runner import Call, Runner
 from fleethook.engines.interpret.lua.vm import LuaError
 from fleethook.interpret.question import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
-from fleethook.model.asked_calls import AskedCall
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.model.karmada import PATCHING, Operation
+from fleethook.server.reviews.recording import AskedCall
 from fleethook.tracing.spans import Span, start_child
 
 _SPAN: Final = "run script"

@@ -18,10 +18,10 @@ from fleethook.engines.interpret.review.codec import (
 )
 from fleethook.interpret.question import Question
 from fleethook.interpret.typed_members import InterpretError
-from fleethook.model.asked_calls import AskedCall
 from fleethook.model.karmada import InterpretRequest
 from fleethook.server.logs import InterpretLine, cut_text, milliseconds, stamp
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
+from fleethook.server.reviews.recording import AskedCall
 from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
 from fleethook.work.pausing import Work
 
