@@ -15,13 +15,12 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 from starlette.types import Scope
 
-from fleethook.model.envelope import BadReviewError
 from fleethook.model.json import JSON
 from fleethook.server.log_lines import LineShares
 from fleethook.server.logs import Line, LogSink, encode_line
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.protocol.request_body import BodyBudget, RequestError
-from fleethook.server.reviews.codec import encode_error
+from fleethook.server.reviews.codec import BadReviewError, encode_error
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Answer, Endpoint
 from fleethook.server.reviews.recording import AnsweredReview, AskedCall, RecordReview
 from fleethook.tracing.spans import CURRENT, Span, StartTrace, UnsampledSpan, find_trace_id

@@ -12,11 +12,10 @@ from fleethook.engines.dispatch.match.equivalent_resources import find_equivalen
 from fleethook.engines.dispatch.match.rest_mapping import DestinationError, choose_destination, needs_metadata
 from fleethook.engines.dispatch.schema_owner import find_owner
 from fleethook.model.admission import API_VERSIONS, KIND, AdmissionRequest, Kind, Resource
-from fleethook.model.envelope import BadReviewError
 from fleethook.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
-from fleethook.server.reviews.codec import decode_review
+from fleethook.server.reviews.codec import BadReviewError, decode_review
 
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 NAMESPACE: Final = GroupVersionKind("", "v1", "Namespace")

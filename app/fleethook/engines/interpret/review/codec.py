@@ -16,7 +16,6 @@ from fleethook.engines.interpret.chain import Step
 from fleethook.engines.interpret.review.answer_validation import MAX_REPLICAS
 from fleethook.interpret.question import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
-from fleethook.model.envelope import BadReviewError, salvage
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import (
@@ -31,6 +30,7 @@ from fleethook.model.karmada import (
     proposed_name,
 )
 from fleethook.patch import diff
+from fleethook.server.reviews.codec import BadReviewError, salvage
 
 
 class _Meta(TypedDict, total=False):
