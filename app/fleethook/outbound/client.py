@@ -11,8 +11,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from fleethook.model.formats.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
-from fleethook.outbound.addresses import refuse_private_number
+from fleethook.outbound.addresses import NO_FIXED_ADDRESSES, FixedAddresses, refuse_private_number
 from fleethook.outbound.call_errors import CallError, NotCalledError, OverloadedError, escaped, posting, quoted
 from fleethook.outbound.call_limits import Breakers, CallSlots, Evidence, FullError, Quotas
 from fleethook.outbound.connection_errors import FailureLog, describe_error, private_address_in
