@@ -1,6 +1,6 @@
 import pytest
 
-from fleethook.cel.check.declarations import read_functions
+from fleethook.cel.check.types import read_functions
 from fleethook.cel.functions import Function, OverloadResolver, can_parse
 from fleethook.cel.plan.planner import _CODES, _OPTIONAL_MEMBERS
 from fleethook.cel.values.values import GrowingList, Uint

@@ -3,9 +3,12 @@ import pytest
 from fleethook.cel.check.types import (
     BOOL,
     DYN,
+    FIELDS,
+    IDENTS,
     INT,
     NULL,
     STRING,
+    TYPES,
     Substitutions,
     Type,
     describe_type,
@@ -20,8 +23,10 @@ from fleethook.cel.check.types import (
     make_wrapper,
     parse_type,
     parse_types,
+    read_functions,
     unwrap_optional,
 )
+from fleethook.cel.evaluation import VARIABLES
 
 A, B = Type("param", "A"), Type("param", "B")
 
@@ -101,3 +106,19 @@ def test_the_more_general_type_has_dynamic_parts() -> None:
     assert get_most_general(make_list(DYN), make_list(INT)) == make_list(DYN)
     assert unwrap_optional(make_optional(INT)) == (INT, True)
     assert unwrap_optional(INT) == (INT, False)
+
+
+def test_overloads_have_receivers_and_type_parameters() -> None:
+    (function, member) = read_functions()["matches"]
+    assert (function.name, function.member, member.name, member.member) == ("matches", False, "matches_string", True)
+    (contains,) = read_functions()["sets.contains"]
+    assert contains.parameters == (parse_type("T"),)
+    assert contains.arguments == (make_list(parse_type("T")),) * 2
+    assert read_functions()["optional.none"][0].arguments == ()
+
+
+def test_each_variable_and_type_has_a_name() -> None:
+    assert set(VARIABLES) <= IDENTS.keys()
+    assert IDENTS["string"] == parse_type("type(string)")
+    assert FIELDS["kubernetes.NamespaceMetadata"]["UID"] == STRING
+    assert set(FIELDS) <= TYPES.keys() <= IDENTS.keys()

@@ -1,7 +1,7 @@
 import pytest
 
 from fleethook.cel import ExpressionError, compile_condition
-from fleethook.cel.check.declarations import read_functions
+from fleethook.cel.check.types import read_functions
 from fleethook.cel.parse.macros import MACROS
 from tests.cel.evaluating import evaluate, split_rows
 

@@ -4,17 +4,20 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Final
 
-from fleethook.cel.check.declarations import FIELDS, IDENTS, TYPES, Overload, read_functions
 from fleethook.cel.check.types import (
     BOOL,
     BYTES,
     DOUBLE,
     DYN,
     ERROR,
+    FIELDS,
+    IDENTS,
     INT,
     NULL,
     STRING,
+    TYPES,
     UINT,
+    Overload,
     Substitutions,
     Type,
     format_type,
@@ -25,6 +28,7 @@ from fleethook.cel.check.types import (
     make_list,
     make_map,
     make_optional,
+    read_functions,
     unwrap_optional,
 )
 from fleethook.cel.parse.syntax import (

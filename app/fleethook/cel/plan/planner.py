@@ -6,7 +6,7 @@ The planner evaluates constant parts, as cel-go does with OptOptimize. They cost
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from fleethook.cel.check.declarations import TYPES
+from fleethook.cel.check.types import TYPES
 from fleethook.cel.evaluation import (
     FIRST_LOCAL,
     FIRST_VARIABLE,
