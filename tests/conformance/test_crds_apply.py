@@ -7,8 +7,7 @@ import pytest
 import yaml
 
 from fleethook.engines.crds.apply.crd_patches import build_patches, build_values, substitute
-from fleethook.engines.crds.archive.archive_limits import YAMLBudget
-from fleethook.engines.crds.archive.crd_content import Tree, read_object
+from fleethook.engines.crds.archive.crd_content import Tree, YAMLBudget, read_object
 from fleethook.engines.crds.crds_errors import CRDsError
 from fleethook.engines.crds.instance.karmada_instance import webhook_name
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.crds.archive import tar
-from fleethook.engines.crds.archive.archive_limits import LIMITS
+from fleethook.engines.crds.archive.crd_content import LIMITS
 from fleethook.engines.crds.crds_errors import CRDsError
 from tests.engines.crds.archive.tar_headers import END, header, mutated, pax, record
 from tests.programs import require_go

@@ -23,8 +23,7 @@ from fleethook.engines.crds.apply.crd_patches import (
     substitute,
 )
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.archive_limits import ArchiveLimits
-from fleethook.engines.crds.archive.crd_content import Tree
+from fleethook.engines.crds.archive.crd_content import ArchiveLimits, Tree
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, patch, small
 

@@ -14,7 +14,7 @@ import pytest
 
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.archive import FileDigest, GzipReader, Manifest, unpack, verify
-from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits
+from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits
 from fleethook.engines.crds.archive.unpacked_tree import verify_tree
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, dotted, member, members, pack, patch, release, small, tar

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.engines.crds.archive.archive import Manifest, unpack, verify
-from fleethook.engines.crds.archive.archive_limits import ArchiveLimits
+from fleethook.engines.crds.archive.crd_content import ArchiveLimits
 from fleethook.engines.crds.archive.unpacked_tree import verify_tree
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, member, pack, small, tar

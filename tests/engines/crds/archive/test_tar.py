@@ -5,7 +5,7 @@ import io
 import pytest
 
 from fleethook.engines.crds.archive import tar
-from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits
+from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.archive.tar_headers import END, header, pax, record
 

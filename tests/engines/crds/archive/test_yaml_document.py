@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits, YAMLBudget
-from fleethook.engines.crds.archive.crd_content import YAMLDocument, read_document
+from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits, YAMLBudget, YAMLDocument, read_document
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import members
 

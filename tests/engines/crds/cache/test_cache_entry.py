@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.engines.crds.archive.archive_limits import ArchiveLimits
+from fleethook.engines.crds.archive.crd_content import ArchiveLimits
 from fleethook.engines.crds.cache.cache_entry import (
     RECORD,
     TARBALL,

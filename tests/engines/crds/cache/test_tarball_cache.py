@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.archive.archive_limits import ArchiveLimits
+from fleethook.engines.crds.archive.crd_content import ArchiveLimits
 from fleethook.engines.crds.cache import cache_layout
 from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache, Entry, Origin

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.archive_limits import LIMITS
+from fleethook.engines.crds.archive.crd_content import LIMITS
 from fleethook.engines.crds.controller import verifier_process
 from fleethook.work.child_process import answer_questions
 

@@ -18,7 +18,7 @@ import yaml
 from fleethook.cluster.certificates.certificate_authority import new_authority
 from fleethook.engines.crds.apply.crd_patches import build_values
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.archive_limits import LIMITS
+from fleethook.engines.crds.archive.crd_content import LIMITS
 from fleethook.engines.crds.controller import verifier_process
 from fleethook.engines.crds.controller.verifier_process import (
     Answer,

@@ -10,8 +10,14 @@ from typing import Final, NamedTuple
 
 from cryptography import x509
 
-from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits, YAMLBudget
-from fleethook.engines.crds.archive.crd_content import Tree, name_patched_crd, read_object
+from fleethook.engines.crds.archive.crd_content import (
+    LIMITS,
+    ArchiveLimits,
+    Tree,
+    YAMLBudget,
+    name_patched_crd,
+    read_object,
+)
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.karmada_instance import webhook_name
 from fleethook.model.formats.labels import is_dns1123_label

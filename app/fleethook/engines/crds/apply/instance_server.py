@@ -21,8 +21,7 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import APPLY_PATCH, MAX_RESPONSE_BYTES, Connection, RestConfig
 from fleethook.cluster.kubernetes.resources import KARMADAS, api_path
 from fleethook.engines.crds.apply.crd_patches import Patch
-from fleethook.engines.crds.archive.archive_limits import ArchiveLimits, YAMLBudget
-from fleethook.engines.crds.archive.crd_content import read_document
+from fleethook.engines.crds.archive.crd_content import ArchiveLimits, YAMLBudget, read_document
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.karmada_instance import admin_config_secret_name, cert_secret_name
 from fleethook.model.formats.labels import is_dns1123_label, is_dns1123_subdomain

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from fleethook.engines.crds.archive import tar
-from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits
-from fleethook.engines.crds.archive.crd_content import Content, Tree
+from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits, Content, Tree
 from fleethook.engines.crds.archive.entry_names import MisplacedError, Names, advise
 from fleethook.engines.crds.archive.unpacked_tree import FileDigest, Manifest, Written, write_tree
 from fleethook.engines.crds.crds_errors import CRDsError, Exit

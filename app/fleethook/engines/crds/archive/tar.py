@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from fleethook.engines.crds.archive.archive_limits import ArchiveLimits
+from fleethook.engines.crds.archive.crd_content import ArchiveLimits
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 
 BLOCK: Final = 512

@@ -21,7 +21,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from fleethook.engines.crds.archive.archive import list_files
-from fleethook.engines.crds.archive.archive_limits import ArchiveLimits
+from fleethook.engines.crds.archive.crd_content import ArchiveLimits
 from fleethook.engines.crds.archive.unpacked_tree import verify_tree
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import DIRECTORY, NO_DIRECTORY, exists, read_regular, write_new

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Protocol, Self
 import msgspec
 
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits
+from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits
 from fleethook.engines.crds.cache.cache_entry import (
     TARBALL,
     TREE,

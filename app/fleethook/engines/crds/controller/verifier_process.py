@@ -16,7 +16,7 @@ import msgspec
 
 from fleethook.engines.crds.apply.crd_patches import build_patches, render_crds
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.archive_limits import LIMITS, ArchiveLimits
+from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits
 from fleethook.engines.crds.archive.unpacked_tree import Manifest
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.model.json import JSON
@@ -32,7 +32,7 @@ _WORK: Final = ("unpacked_bytes", "file_bytes", "yaml_bytes", "yaml_nodes")
 MAX_CPU_SECONDS: Final = 120
 """A guard against defects.
 
-The limits of `fleethook.engines.crds.archive.archive_limits` are counts and end any tarball within seconds, so
+The limits of `fleethook.engines.crds.archive.crd_content` are counts and end any tarball within seconds, so
 that a verdict does not depend on the machine."""
 
 
