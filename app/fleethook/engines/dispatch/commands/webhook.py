@@ -37,7 +37,7 @@ from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import read_objects, read_reviews, resolve_cluster, select_all
-from fleethook.engines.dispatch.commands.webhook_output import Output, Trial, TriedWebhook, print_results, try_webhooks
+from fleethook.engines.dispatch.commands.webhook_trials import Output, Trial, TriedWebhook, print_results, try_webhooks
 from fleethook.engines.dispatch.configuration_validation import configuration_problems
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher

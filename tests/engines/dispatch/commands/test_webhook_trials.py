@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fleethook.engines.dispatch.call.call import Deadline
-from fleethook.engines.dispatch.commands.webhook_output import (
+from fleethook.engines.dispatch.commands.webhook_trials import (
     MAX_SHOWN,
     REDACTED,
     Output,
