@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from fleethook.fairness.shares import Shares
+from fleethook.fairness.slots import Shares
 from fleethook.outbound.call_errors import escaped
 
 _STANDARD_ERROR: Final = 2

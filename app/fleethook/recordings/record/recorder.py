@@ -18,7 +18,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
-from fleethook.fairness.shares import Shares
+from fleethook.fairness.slots import Shares
 from fleethook.recordings.quoted_values import Hasher
 from fleethook.recordings.record.files import RecordFiles
 from fleethook.recordings.record.lines import EncodeLines, LineEncoder

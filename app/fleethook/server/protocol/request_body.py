@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from starlette.types import Receive
 
-from fleethook.fairness.shares import Shares
+from fleethook.fairness.slots import Shares
 from fleethook.server.metrics.metrics import Metrics
 
 DECODED_BYTES_PER_BYTE: Final = 32
