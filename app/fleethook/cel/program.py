@@ -35,7 +35,6 @@ from fleethook.cel.evaluation import (
     LimitReachedError,
     PendingChecksError,
 )
-from fleethook.cel.functions import OverloadResolver, build_resolvers, can_parse
 from fleethook.cel.library import FUNCTIONS
 from fleethook.cel.library.authorizer import build_authorizer, build_request_resource
 from fleethook.cel.library.regexes import compile_pattern
@@ -43,7 +42,7 @@ from fleethook.cel.library.strings import CLAUSES, parse_format
 from fleethook.cel.parse.parser import parse
 from fleethook.cel.parse.syntax import Call, ListLiteral, Literal, MapLiteral, Node, SourceErrors, walk
 from fleethook.cel.plan.planner import Plan, Planner
-from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError
+from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, OverloadResolver, build_resolvers, can_parse
 from fleethook.model.json import JSON, JSONObject
 
 _PARSED = ("duration", "timestamp")

@@ -6,7 +6,6 @@ They are CEL's standard functions, cel-go's extensions (package ext), and Kubern
 
 from typing import Final
 
-from fleethook.cel.functions import Function
 from fleethook.cel.library.authorizer import AUTHORIZER_FUNCTIONS
 from fleethook.cel.library.formats import FORMAT_FUNCTIONS
 from fleethook.cel.library.lists import EXTENSION_FUNCTIONS, LIST_FUNCTIONS
@@ -16,6 +15,7 @@ from fleethook.cel.library.regexes import REGEX_FUNCTIONS
 from fleethook.cel.library.semver import SEMVER_FUNCTIONS
 from fleethook.cel.library.standard import CONVERSION_FUNCTIONS, STANDARD_FUNCTIONS
 from fleethook.cel.library.strings import STRING_FUNCTIONS
+from fleethook.cel.values.values import Function
 
 FUNCTIONS: Final[tuple[Function, ...]] = (
     *STANDARD_FUNCTIONS,

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from fleethook.cel.evaluation import CURRENT, AccessDecision, AccessQuestion
-from fleethook.cel.functions import Function
-from fleethook.cel.values.values import Foreign
+from fleethook.cel.values.values import Foreign, Function
 from fleethook.model.formats.labels import is_dns1123_label, is_dns1123_subdomain
 from fleethook.model.json import JSON, as_object
 

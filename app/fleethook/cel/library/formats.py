@@ -8,9 +8,8 @@ from datetime import date
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from fleethook.cel.functions import Function, can_parse
 from fleethook.cel.library.network import find_parse_error
-from fleethook.cel.values.values import NONE, Foreign, Optional
+from fleethook.cel.values.values import NONE, Foreign, Function, Optional, can_parse
 from fleethook.model.formats.labels import label_key_problems, label_value_problems
 
 

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any, Final
 
 from fleethook.cel.evaluation import spend
-from fleethook.cel.functions import Function
 from fleethook.cel.values.operators import COMPARISONS, contains, is_equal
 from fleethook.cel.values.times import Duration, Timestamp, make_duration
 from fleethook.cel.values.values import (
@@ -18,6 +17,7 @@ from fleethook.cel.values.values import (
     MIN_INT,
     NO_SUCH_OVERLOAD,
     NONE,
+    Function,
     GrowingMap,
     Optional,
     Uint,

@@ -6,8 +6,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import ClassVar, Final, NamedTuple, TypeAlias
 from urllib.parse import parse_qs, quote, unquote_to_bytes
 
-from fleethook.cel.functions import Function, can_parse
-from fleethook.cel.values.values import Foreign, quote_text
+from fleethook.cel.values.values import Foreign, Function, can_parse, quote_text
 from fleethook.model.formats.client_config import RequestURI, parse_request_uri
 
 _Address: TypeAlias = IPv4Address | IPv6Address

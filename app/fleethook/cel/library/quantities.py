@@ -8,8 +8,7 @@ import math
 import re
 from typing import Any, Final
 
-from fleethook.cel.functions import Function, can_parse
-from fleethook.cel.values.values import MAX_INT, MIN_INT, Foreign
+from fleethook.cel.values.values import MAX_INT, MIN_INT, Foreign, Function, can_parse
 from fleethook.model.formats.quantity import MAX_QUANTITY_LENGTH
 
 # `parseQuantityString` upstream also accepts texts without digits, such as "m" and "-".

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fleethook.cel.evaluation import spend
-from fleethook.cel.functions import Function
+from fleethook.cel.values.values import Function
 
 # A match takes the memory of this many list elements.
 _WORK_OF_MATCH: Final = 6

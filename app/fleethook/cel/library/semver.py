@@ -3,8 +3,7 @@
 import re
 from typing import Any, Final, TypeAlias
 
-from fleethook.cel.functions import Function, can_parse
-from fleethook.cel.values.values import MAX_INT, Foreign, quote_text
+from fleethook.cel.values.values import MAX_INT, Foreign, Function, can_parse, quote_text
 
 _NUMBER: Final = r"(0|[1-9][0-9]{0,19})"
 _NAME: Final = "[0-9A-Za-z-]+"

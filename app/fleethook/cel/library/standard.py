@@ -8,7 +8,6 @@ from decimal import Decimal
 from math import isinf, isnan
 from typing import Any, Final
 
-from fleethook.cel.functions import Function
 from fleethook.cel.values.operators import COMPARISONS, check_int
 from fleethook.cel.values.times import (
     HOUR,
@@ -23,7 +22,7 @@ from fleethook.cel.values.times import (
     parse_duration,
     parse_timestamp,
 )
-from fleethook.cel.values.values import MAX_INT, MAX_UINT, MIN_INT, CelType, Uint, get_type
+from fleethook.cel.values.values import MAX_INT, MAX_UINT, MIN_INT, CelType, Function, Uint, get_type
 
 _INT: Final = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
 _UINT: Final = re.compile(r"[0-9]{1,400}", re.ASCII)

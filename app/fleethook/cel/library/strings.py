@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from fleethook.cel.evaluation import spend
-from fleethook.cel.functions import Function
 from fleethook.cel.library.standard import convert_to_string, format_duration, format_float
 from fleethook.cel.values.operators import MAX_DEPTH
 from fleethook.cel.values.times import Duration, Timestamp, format_timestamp
-from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelType, Uint, get_kind, get_type, quote, quote_cel
+from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelType, Function, Uint, get_kind, get_type, quote, quote_cel
 
 _CHARACTERS_PER_ELEMENT: Final = 10
 

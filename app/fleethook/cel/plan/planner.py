@@ -17,7 +17,6 @@ from fleethook.cel.evaluation import (
     Frame,
     run_without_request,
 )
-from fleethook.cel.functions import build_resolvers
 from fleethook.cel.library import FUNCTIONS
 from fleethook.cel.library.regexes import compile_pattern
 from fleethook.cel.parse.syntax import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select
@@ -51,7 +50,7 @@ from fleethook.cel.plan.literals import (
     compile_message,
 )
 from fleethook.cel.values.operators import OPERATORS, is_equal
-from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, CelType, Uint
+from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, CelType, Uint, build_resolvers
 
 
 class Plan(NamedTuple):
