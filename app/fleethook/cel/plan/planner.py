@@ -33,21 +33,19 @@ from fleethook.cel.plan.attributes import (
     compile_part,
     compile_variable,
 )
-from fleethook.cel.plan.calls import (
-    compile_call,
-    compile_check,
-    compile_logic,
-    compile_not_strictly_false,
-    compile_optional_or,
-)
 from fleethook.cel.plan.costs import CallCost, find_call_cost
 from fleethook.cel.plan.literals import (
     Loop,
     compile_accumulator,
+    compile_call,
+    compile_check,
     compile_list,
+    compile_logic,
     compile_loop,
     compile_map,
     compile_message,
+    compile_not_strictly_false,
+    compile_optional_or,
 )
 from fleethook.cel.values.operators import OPERATORS, is_equal
 from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, CelType, Uint, build_resolvers
