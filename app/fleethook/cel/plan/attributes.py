@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fleethook.cel.evaluation import ABSENT, COST, Evaluate, Frame
-from fleethook.cel.plan.literals import compile_conditional
+from fleethook.cel.plan.nodes import compile_conditional
 from fleethook.cel.values.values import NONE, CelError, Optional, Uint, get_kind, is_out_of_range, make_range_error
 
 _MISSING: Final = object()

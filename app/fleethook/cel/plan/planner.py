@@ -34,7 +34,7 @@ from fleethook.cel.plan.attributes import (
     compile_variable,
 )
 from fleethook.cel.plan.costs import CallCost, find_call_cost
-from fleethook.cel.plan.literals import (
+from fleethook.cel.plan.nodes import (
     Loop,
     compile_accumulator,
     compile_call,

@@ -3,7 +3,7 @@ import pytest
 from fleethook.cel import EvaluationError, compile_condition
 from fleethook.cel.evaluation import COST, Frame, LimitReachedError
 from fleethook.cel.plan.costs import CallCost
-from fleethook.cel.plan.literals import attempt, charge, compile_call, compile_logic
+from fleethook.cel.plan.nodes import attempt, charge, compile_call, compile_logic
 from fleethook.cel.values.values import CelError
 from tests.cel.evaluating import bind, evaluate, split_rows
 
