@@ -17,8 +17,8 @@ from starlette.types import Scope
 
 from fleethook.cel.evaluation import AccessQuestion
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.engines.dispatch.call.live_lookups import LiveSource
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
+from fleethook.engines.dispatch.factory import LiveSource
 from fleethook.fairness.cache import ExpiringCache
 from fleethook.model.json import JSON
 from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
