@@ -90,7 +90,7 @@ NormalizeDot = Annotated[
 NoEnvProxy = Annotated[bool, Option("--no-env-proxy", help="Ignore proxies of the environment, such as HTTPS_PROXY.")]
 Progress = Annotated[Style, Option(help="Progress display on standard error.")]
 OutputFormat = Annotated[Output, Option("--output", "-o", help="Output format.")]
-Provenance = Annotated[
+ProvenanceFile = Annotated[
     Path | None,
     Option(help="Attestation of the tarball, a file of the release (karmada-crds.intoto.jsonl)."),
 ]

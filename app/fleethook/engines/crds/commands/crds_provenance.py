@@ -15,7 +15,7 @@ from fleethook.engines.crds.provenance.provenance_checks import Provenance, read
 class ProvenanceOptions(NamedTuple):
     """Options of commands (`fleethook.cli.parameters`)."""
 
-    provenance: option.Provenance = None
+    provenance: option.ProvenanceFile = None
     trust_root: option.TrustRoot = None
     source_repository: option.SourceRepository = None
     source_tag: option.SourceTag = None
