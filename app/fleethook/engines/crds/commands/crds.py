@@ -14,19 +14,17 @@ from fleethook.engines.crds.archive.unpacked_tree import Manifest
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
     Output,
+    ProvenanceOptions,
+    document_provenance,
     exit_on_error,
     fetch_chosen,
+    format_provenance,
     open_cache,
     read_file,
     select_sources,
     show,
-    warn,
-)
-from fleethook.engines.crds.commands.crds_provenance import (
-    ProvenanceOptions,
-    document_provenance,
-    format_provenance,
     verify_provenance,
+    warn,
 )
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import download

@@ -10,12 +10,16 @@ from fleethook.cli.parameters import Argument, Option
 from fleethook.engines.crds.cache.cache_entry import Listed, is_key
 from fleethook.engines.crds.cache.tarball_cache import Cache, Origin
 from fleethook.engines.crds.commands import crds_options as option
-from fleethook.engines.crds.commands.crds_options import Output, exit_on_error, open_cache, show, warn
-from fleethook.engines.crds.commands.crds_provenance import (
+from fleethook.engines.crds.commands.crds_options import (
+    Output,
     ProvenanceOptions,
     document_provenance,
+    exit_on_error,
     format_provenance,
+    open_cache,
+    show,
     verify_provenance,
+    warn,
 )
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.http_source import Source, redact
