@@ -1,10 +1,6 @@
 """Escaping of untrusted text in errors."""
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from fleethook.outbound.call_errors import MAX_SHOWN_BYTES, CallError, NotCalledError, escaped, excerpt, posting, quoted
+from fleethook.outbound.call_errors import MAX_SHOWN_BYTES, CallError, NotCalledError, excerpt, posting, quoted
 
 
 def test_a_call_error_has_the_reason_and_the_status() -> None:
@@ -15,26 +11,6 @@ def test_a_call_error_has_the_reason_and_the_status() -> None:
 
 def test_the_url_precedes_the_reason() -> None:
     assert posting("https://h/p?timeout=10s", "EOF") == 'Post "https://h/p?timeout=10s": EOF'
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain, ünïcode 漢字", "plain, ünïcode 漢字"),
-        ("two\nlines\r\n", "two\\nlines\\r\\n"),
-        ("\x1b[31mred\x00", "\\x1b[31mred\\x00"),
-        ("\u202eright to left", "\\u202eright to left"),
-        ("\ud800", "\\ud800"),
-    ],
-)
-def test_unprintable_characters_are_escaped(text: str, shown: str) -> None:
-    assert escaped(text) == shown
-
-
-@given(st.text())
-def test_escaped_text_is_one_printable_line(text: str) -> None:
-    assert escaped(text).isprintable()
-    escaped(text).encode()
 
 
 def test_quotation_marks_cannot_end_a_quotation() -> None:

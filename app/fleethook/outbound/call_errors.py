@@ -4,6 +4,8 @@ from typing import Final
 
 from yarl import URL
 
+from fleethook.model.formats.text import escape_line
+
 # client-go shows this many bytes of an unreadable body (k8s.io/client-go/rest/request.go).
 MAX_SHOWN_BYTES: Final = 2048
 
@@ -49,17 +51,9 @@ def posting(url: URL | str, reason: str) -> str:
     return f"Post {quoted(str(url))}: {reason}"
 
 
-def escaped(text: str) -> str:
-    """Return ``text`` on one line, with unprintable characters escaped, so that it cannot forge a log line."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
-
-
 def quoted(text: str) -> str:
     """Return ``text`` in quotation marks, escaped."""
-    return '"' + escaped(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+    return '"' + escape_line(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
 def excerpt(body: bytes) -> str:

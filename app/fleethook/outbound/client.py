@@ -11,8 +11,9 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
+from fleethook.model.formats.text import escape_line
 from fleethook.outbound.addresses import NO_FIXED_ADDRESSES, FixedAddresses, refuse_private_number
-from fleethook.outbound.call_errors import CallError, NotCalledError, OverloadedError, escaped, posting, quoted
+from fleethook.outbound.call_errors import CallError, NotCalledError, OverloadedError, posting, quoted
 from fleethook.outbound.call_limits import Breakers, CallSlots, Evidence, FullError, Quotas
 from fleethook.outbound.connection_errors import FailureLog, describe_error, private_address_in
 from fleethook.outbound.endpoint import Credential, Endpoint
@@ -309,7 +310,7 @@ def called_url(url: str, seconds: float) -> URL:
     try:
         parsed = URL(url)
     except ValueError as error:
-        raise NotCalledError(posting(url, f"invalid URL: {escaped(str(error))}")) from None
+        raise NotCalledError(posting(url, f"invalid URL: {escape_line(str(error))}")) from None
     if parsed.scheme != "https":
         raise NotCalledError(posting(url, f"unsupported protocol scheme {quoted(parsed.scheme)}"))
     if not parsed.raw_host:
@@ -325,7 +326,7 @@ async def _encode(encode: Encode) -> bytes:
 
 def _private(url: URL, address: str) -> NotCalledError:
     reason = (
-        f"{escaped(url.host or '')} is a private address ({escaped(address)}), and calling those is disabled: "
+        f"{escape_line(url.host or '')} is a private address ({escape_line(address)}), and calling those is disabled: "
         "setting private_webhooks"
     )
     return NotCalledError(posting(url, reason))

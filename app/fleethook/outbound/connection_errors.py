@@ -13,8 +13,8 @@ import aiohttp
 from aiohttp.http_exceptions import LineTooLong
 from yarl import URL
 
+from fleethook.model.formats.text import escape_line
 from fleethook.outbound.addresses import PrivateAddressError
-from fleethook.outbound.call_errors import escaped
 from fleethook.outbound.tls.trust import UntrustedError
 
 _MAX_SHOWN: Final = 300
@@ -66,20 +66,20 @@ def _describe_certificate(error: Exception, host: str) -> str:
     if isinstance(error, UntrustedError):
         # A host may present a chain of any length, and names of any size.
         problem = str(error)[:_MAX_SHOWN].removeprefix("x509: ")
-        return problem if problem.startswith("tls: ") else f"{_UNVERIFIED} of {escaped(host)}: x509: {problem}"
-    return f"{_UNVERIFIED} of {escaped(host)}: x509: {_describe_other(error)}"
+        return problem if problem.startswith("tls: ") else f"{_UNVERIFIED} of {escape_line(host)}: x509: {problem}"
+    return f"{_UNVERIFIED} of {escape_line(host)}: x509: {_describe_other(error)}"
 
 
 def _describe_lookup(error: OSError, host: str) -> str:
     unknown = isinstance(error, socket.gaierror) and error.errno in (socket.EAI_NONAME, socket.EAI_NODATA)
-    return f"lookup {escaped(host)}: {'no such host' if unknown else _describe_other(error)}"
+    return f"lookup {escape_line(host)}: {'no such host' if unknown else _describe_other(error)}"
 
 
 def _describe_dial(error: OSError, url: URL) -> str:
     if isinstance(error, ssl.SSLError):
         reason = _TLS.get(error.reason) or (error.reason or str(error)).replace("_", " ").lower()
-        return f"tls: {escaped(reason)}"
-    where = f"dial tcp {escaped(url.host or '')}:{url.port}"
+        return f"tls: {escape_line(reason)}"
+    where = f"dial tcp {escape_line(url.host or '')}:{url.port}"
     if isinstance(error, ConnectionRefusedError):
         return f"{where}: connect: connection refused"
     return f"{where}: {_describe_other(error)}"
@@ -91,7 +91,7 @@ def _describe_malformed(error: aiohttp.ClientResponseError) -> str:
         if isinstance(cause, LineTooLong):
             return "its response headers are too large"
         cause = cause.__cause__
-    return f"malformed HTTP response: {escaped(' '.join(error.message.split()))[:_MAX_SHOWN]}"
+    return f"malformed HTTP response: {escape_line(' '.join(error.message.split()))[:_MAX_SHOWN]}"
 
 
 def _describe_other(error: BaseException) -> str:
@@ -99,7 +99,7 @@ def _describe_other(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         # Go prints messages of the system in lower case.
         text = error.strerror.lower()
-    return escaped(text)[:_MAX_SHOWN]
+    return escape_line(text)[:_MAX_SHOWN]
 
 
 _log: Final = logging.getLogger(__name__)

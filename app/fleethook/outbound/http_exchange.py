@@ -15,8 +15,9 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 from yarl import URL
 
+from fleethook.model.formats.text import escape_line
 from fleethook.model.json import JSON, as_object
-from fleethook.outbound.call_errors import CallError, escaped, excerpt, posting, quoted
+from fleethook.outbound.call_errors import CallError, excerpt, posting, quoted
 
 HEADER: Final = "Fleethook-Hops"
 OUTGOING: Final = {HEADER: "1"}
@@ -190,11 +191,11 @@ async def read_response(response: aiohttp.ClientResponse, *, url: URL, limit: in
     try:
         body = await read_body(response, limit=limit)
     except BodyError as error:
-        raise CallError(posting(url, escaped(str(error))), code=code) from None
+        raise CallError(posting(url, escape_line(str(error))), code=code) from None
     if not 200 <= code <= 206:
         raise CallError(_status_message(body) or _describe_status(code, body), code=code)
     if not body:
-        content_type = escaped(response.headers.get("Content-Type", ""))
+        content_type = escape_line(response.headers.get("Content-Type", ""))
         raise CallError(f"0-length response with status code: {code} and content type: {content_type}", code=code)
     return body
 
@@ -206,7 +207,7 @@ def _refuse_redirect(url: URL, location: str) -> str:
         where = f"{target.scheme}://{target.raw_authority.rpartition('@')[2]}"
     except ValueError:
         where = "an invalid URL"
-    return f"redirect to {escaped(where)} refused: webhooks must answer themselves"
+    return f"redirect to {escape_line(where)} refused: webhooks must answer themselves"
 
 
 def _status_message(body: bytes) -> str:
@@ -220,14 +221,14 @@ def _status_message(body: bytes) -> str:
     known = members.get("kind") == "Status" and members.get("apiVersion") == "v1"
     if not known or members.get("status") == "Success" or not isinstance(message, str):
         return ""
-    return escaped(excerpt(message.encode("utf-8", "replace")))
+    return escape_line(excerpt(message.encode("utf-8", "replace")))
 
 
 def _describe_status(code: int, body: bytes) -> str:
     if code in _GENERIC:
         return _GENERIC[code]
     if code in _REPORTED_BY_BODY and body:
-        return escaped(excerpt(body))
+        return escape_line(excerpt(body))
     if code >= 500:
         return (
             f"an error on the server ({quoted(excerpt(body) or 'unknown')}) has prevented the request from succeeding"

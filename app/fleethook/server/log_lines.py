@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from fleethook.fairness.slots import Shares
-from fleethook.outbound.call_errors import escaped
+from fleethook.model.formats.text import escape_line
 
 _STANDARD_ERROR: Final = 2
 _FLUSH_SECONDS: Final = 0.05
@@ -61,7 +61,7 @@ class LineShares:
             (consumer, count), *others = self._missing.most_common()
             further = f", and {sum(one for _, one in others)} of {len(others)} others" if others else ""
             text = "%d reviews of logical cluster %s have no log line, because it had more than its share of lines%s"
-            _log.warning(text, count, escaped(consumer), further)
+            _log.warning(text, count, escape_line(consumer), further)
             self._missing.clear()
 
 

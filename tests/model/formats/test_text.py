@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.model.formats.text import escape, escape_json, is_inert, nearest, shorten, suggestion
+from fleethook.model.formats.text import escape, escape_json, escape_line, is_inert, nearest, shorten, suggestion
 
 ACTIVE = {
     chr(code)
@@ -80,3 +80,23 @@ def test_a_suggestion_ends_a_message() -> None:
     assert suggestion("item", KNOWN) == "; did you mean items?"
     assert suggestion("hangzou", ["hangzhou"], quote="'") == "; did you mean 'hangzhou'?"
     assert suggestion("nothing", KNOWN) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain, ünïcode 漢字", "plain, ünïcode 漢字"),
+        ("two\nlines\r\n", "two\\nlines\\r\\n"),
+        ("\x1b[31mred\x00", "\\x1b[31mred\\x00"),
+        ("\u202eright to left", "\\u202eright to left"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_unprintable_characters_are_escape_line(text: str, shown: str) -> None:
+    assert escape_line(text) == shown
+
+
+@given(st.text())
+def test_escaped_text_is_one_printable_line(text: str) -> None:
+    assert escape_line(text).isprintable()
+    escape_line(text).encode()

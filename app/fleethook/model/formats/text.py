@@ -34,6 +34,14 @@ def escape(text: str, *, keep: str = "") -> str:
     return _ACTIVE.sub(lambda found: found[0] if found[0] in keep else _escape_character(found[0]), text)
 
 
+def escape_line(text: str) -> str:
+    """Return ``text`` on one line, with unprintable characters escaped, so that it cannot forge a log line."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
+
+
 def escape_json(document: str) -> str:
     r"""Return JSON in which these characters are ``\u`` escapes; its value stays the same.
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from fleethook.outbound.call_errors import escaped
+from fleethook.model.formats.text import escape_line
 from fleethook.outbound.tls.certificate import Certificate, check_key, parse_certificate, read_subject
 from fleethook.outbound.tls.certificate_der import ANY_POLICY, CertificateError
 from fleethook.outbound.tls.certificate_names import explain_constraint
@@ -217,7 +217,7 @@ def _build(search: _Search, chain: list[Certificate]) -> Iterator[list[Certifica
 
 
 def _hint(problem: str, candidate: Certificate) -> str:
-    return f"{problem}, of candidate {escaped(candidate.title)!r}"
+    return f"{problem}, of candidate {escape_line(candidate.title)!r}"
 
 
 def _rank_identifiers(parent: Certificate, child: Certificate) -> int:

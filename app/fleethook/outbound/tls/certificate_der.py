@@ -6,7 +6,7 @@
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fleethook.outbound.call_errors import escaped
+from fleethook.model.formats.text import escape_line
 from fleethook.outbound.tls.certificate_names import Names, Subtrees, is_domain, read_address, read_network
 
 _SEQUENCE: Final = 0x30
@@ -281,4 +281,4 @@ def _check_uri(uri: str) -> None:
     except ValueError:
         is_valid = False
     if not is_valid:
-        raise CertificateError(f"x509: cannot parse URI {escaped(uri)!r}")
+        raise CertificateError(f"x509: cannot parse URI {escape_line(uri)!r}")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fleethook.outbound.call_errors import escaped
+from fleethook.model.formats.text import escape_line
 
 _MAX_NAMED: Final = 100
 _PRINTABLE: Final = frozenset(map(chr, range(33, 127)))
@@ -41,7 +41,7 @@ class Names(NamedTuple):
             fits, kind, valid = any(_matches(pattern, host) for pattern in self.dns), "names", list(self.dns)
         else:
             fits, kind, valid = address in map(_unmapped, self.ip), "IP SANs", list(map(str, self.ip))
-        shown = escaped(host)
+        shown = escape_line(host)
         if fits:
             text = ""
         elif common_name and _matches(common_name, host):
@@ -53,7 +53,7 @@ class Names(NamedTuple):
         elif len(valid) >= _MAX_NAMED:
             text = f"certificate is valid for {len(valid)} {kind}, but none matched {shown}"
         else:
-            text = f"certificate is valid for {escaped(', '.join(valid))}, not {shown}"
+            text = f"certificate is valid for {escape_line(', '.join(valid))}, not {shown}"
         return text
 
 
@@ -123,9 +123,9 @@ def _find_violations(names: Names, permitted: Subtrees, excluded: Subtrees) -> I
         )
     for name in names.dns:
         if not is_domain(name):
-            yield f"x509: cannot parse dnsName {escaped(name)}"
+            yield f"x509: cannot parse dnsName {escape_line(name)}"
         yield from _explain(
-            f"DNS name {escaped(name)!r}",
+            f"DNS name {escape_line(name)!r}",
             is_permitted=permitted.dns is None or _is_below(name, permitted.dns),
             is_excluded=excluded.dns is not None and (_is_below(name, excluded.dns) or _covers(name, excluded.dns)),
         )
@@ -136,10 +136,10 @@ def _find_violations(names: Names, permitted: Subtrees, excluded: Subtrees) -> I
         for text in texts:
             domain = _host_of(text) if kind == "URI" else _domain_of(text)
             if not domain:
-                yield f"{kind} {escaped(text)!r} cannot be matched against constraints"
+                yield f"{kind} {escape_line(text)!r} cannot be matched against constraints"
             exact = f"{text.rpartition('@')[0]}@{domain}" if kind != "URI" else ""
             yield from _explain(
-                f"{kind} {escaped(text)!r}",
+                f"{kind} {escape_line(text)!r}",
                 is_permitted=allowed is None or exact in allowed or _is_below(domain, allowed),
                 is_excluded=refused is not None and (exact in refused or _is_below(domain, refused)),
             )
