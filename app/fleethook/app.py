@@ -20,7 +20,7 @@ from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import Index, PartState, Source
 from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.lifetime import follow_cluster, follow_manifests, run_in_background, settle_garbage_collector
-from fleethook.outbound.connection_errors import log_loop_error
+from fleethook.outbound.call_errors import log_loop_error
 from fleethook.server.engine_server import EngineServer, Replay, ServerContext
 from fleethook.server.health import Check, health_routes
 from fleethook.server.logs import LogSink, write_line

@@ -13,9 +13,17 @@ from yarl import URL
 
 from fleethook.model.formats.text import escape_line
 from fleethook.outbound.addresses import NO_FIXED_ADDRESSES, FixedAddresses, refuse_private_number
-from fleethook.outbound.call_errors import CallError, NotCalledError, OverloadedError, posting, quoted
+from fleethook.outbound.call_errors import (
+    CallError,
+    FailureLog,
+    NotCalledError,
+    OverloadedError,
+    describe_error,
+    posting,
+    private_address_in,
+    quoted,
+)
 from fleethook.outbound.call_limits import Breakers, CallSlots, Evidence, FullError, Quotas
-from fleethook.outbound.connection_errors import FailureLog, describe_error, private_address_in
 from fleethook.outbound.endpoint import Credential, Endpoint
 from fleethook.outbound.http_exchange import MAX_RETRIES, SingleWriteBody, discard, read_response, retry_after
 from fleethook.outbound.pool import PoolKey, Pools

@@ -21,8 +21,8 @@ from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.factory import LiveSource
 from fleethook.fairness.cache import ExpiringCache
 from fleethook.model.json import JSON
+from fleethook.outbound.call_errors import FailureLog
 from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
-from fleethook.outbound.connection_errors import FailureLog
 from fleethook.server.callers import (
     ACCESS_REVIEWS,
     REVIEW_SECONDS,
