@@ -24,10 +24,9 @@ from fleethook.outbound.call_errors import log_loop_error
 from fleethook.server.engine_server import EngineServer, Replay, ServerContext
 from fleethook.server.health import Check, health_routes
 from fleethook.server.logs import LogSink, write_line
-from fleethook.server.metrics.edge_metrics import EdgeMetrics
 from fleethook.server.metrics.metrics import Metrics, store_gauges
 from fleethook.server.openapi import describe_reviews
-from fleethook.server.protocol.capacity import Trimmer, find_capacity, find_trim
+from fleethook.server.protocol.capacity import EdgeMetrics, Trimmer, find_capacity, find_trim
 from fleethook.server.protocol.connections import Connections
 from fleethook.server.protocol.request_body import BodyBudget
 from fleethook.server.protocol.sending import PacedApp, close_after_answer

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.crds.commands import crds_process
-from fleethook.engines.crds.controller.controller_options import Options, Reach
+from fleethook.engines.crds.commands import crds_controller
+from fleethook.engines.crds.controller.fetcher import Options
+from fleethook.engines.crds.controller.origins import Reach
 from tests.cli.commands import invoke
 from tests.e2e.chart import Release, Right, Values, read_used_rights, rights, run, template
 from tests.e2e.cluster import Api, ControlPlane
@@ -84,7 +85,7 @@ def test_selectors_of_the_server_do_not_match_the_controller(helm: Path) -> None
 def told(helm: Path, values: Values, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the settings of a process with the arguments of the Deployment."""
     seen: list[Any] = []
-    monkeypatch.setattr(crds_process, "run_controller", lambda *given: seen.append(given))
+    monkeypatch.setattr(crds_controller, "run_controller", lambda *given: seen.append(given))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
     container = container_of(rendered(helm, values))
     assert "command" not in container

@@ -1,4 +1,4 @@
-"""Slots of a limited resource, which consumers share: threads, turns of the event loop, calls, transfers."""
+"""A limited resource that consumers share: an amount such as memory, or slots for threads, turns and calls."""
 
 import asyncio
 import contextlib

@@ -1,7 +1,9 @@
-"""Refuse to dial private addresses, because tenants choose the URLs of their webhooks (SSRF).
+"""The addresses that calls may use: no private ones, because tenants choose the URLs of their webhooks (SSRF).
 
 An address is checked when its socket is created, after the name was resolved. A name that resolves to another address a
 moment later (DNS rebinding) therefore cannot pass the check.
+
+Users give addresses to hosts that DNS does not know, as with curl's ``--resolve``.
 """
 
 import ipaddress

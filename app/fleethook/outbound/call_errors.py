@@ -1,4 +1,4 @@
-"""Errors of webhook calls, and escaping of untrusted text in them."""
+"""Errors of webhook calls, in the words of Go's HTTP client, and their log, which bounds the lines of each tenant."""
 
 import asyncio
 import logging

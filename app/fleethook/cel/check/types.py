@@ -1,4 +1,7 @@
-"""Types of the type checker, and their unification (cel-go: common/types/types.go, checker/types.go)."""
+"""Types, their unification, and the types of all names in expressions, as kube-apiserver declares them.
+
+Upstream: cel-go, common/types/types.go and checker/types.go.
+"""
 
 import re
 from collections import deque

@@ -1,4 +1,6 @@
-"""Compiles literals and comprehensions of lists, maps and messages (cel-go: evalList, evalMap, evalObj, evalFold).
+"""Compiles calls, literals and comprehensions (cel-go: interpreter/interpretable.go).
+
+A call evaluates its arguments, charges the cost, and calls the function.
 
 Messages are protobuf's well-known types, such as ``google.protobuf.Int64Value{value: 1}``. The values of Kubernetes
 have no others, so all others are errors at run time, as in kube-apiserver.

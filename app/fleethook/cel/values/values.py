@@ -1,4 +1,4 @@
-"""Values of expressions, and their quoted forms.
+"""Values of expressions, their quoted forms, and the functions that take them.
 
 Decoded JSON needs no conversion: None, bool, int, float, str, list and dict are CEL values. This module has the other
 types.

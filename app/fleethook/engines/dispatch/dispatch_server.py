@@ -41,7 +41,7 @@ from fleethook.outbound.http_exchange import OUTGOING
 from fleethook.server.callers import NamedCallers, RequestQuota
 from fleethook.server.engine_server import BackgroundTask, EngineServer, Replay, ServerContext
 from fleethook.server.health import Check
-from fleethook.server.metrics.edge_metrics import CallSlots
+from fleethook.server.metrics.dispatch_metrics import CallMetrics
 from fleethook.server.protocol.capacity import log_contradictions
 from fleethook.server.reviews.admission_endpoint import Make, ReviewHandler, ReviewRoute, make_admission_route
 from fleethook.settings import Settings
@@ -223,7 +223,7 @@ class DispatchServer(EngineServer):
 
     def collectors(self) -> Iterator[Collector]:
         """Yield the metrics of webhook calls."""
-        yield CallSlots(self.client)
+        yield CallMetrics(self.client)
         yield from self.context.metrics.consumers.gauges(lambda: self.requests.in_flight, self.client.slots.by_consumer)
 
     async def open(self) -> None:

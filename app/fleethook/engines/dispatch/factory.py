@@ -1,4 +1,7 @@
-"""Builds dispatchers."""
+"""Builds dispatchers, with the questions that they ask an apiserver while a request waits.
+
+The questions are SubjectAccessReviews, and namespaces that the store lacks.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Prometheus metrics of dispatching by consumer, the logical cluster of a request; the number of series is bounded."""
+"""Prometheus metrics of dispatching, by logical cluster, and of webhook calls. The number of series is bounded."""
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping
@@ -6,8 +6,10 @@ from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fleethook.outbound.client import HookClient
 from fleethook.server.metrics.worker_metrics import Counts, Gauges, Observations
 
 OTHER: Final = "other"
@@ -132,3 +134,34 @@ class ConsumerMetrics:
             sums[self._names.find_label(cluster)] += count
         for name, count in sums.items():
             yield {"cluster": name}, count
+
+
+class CallMetrics(Collector):
+    """The numbers of webhook calls: in flight, waiting, refused by a quota, and repeated."""
+
+    def __init__(self, client: HookClient) -> None:
+        self._client: Final = client
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics."""
+        slots = self._client.slots
+        yield GaugeMetricFamily("fleethook_webhook_calls_in_flight", "Webhook calls in flight.", slots.under_way)
+        yield GaugeMetricFamily(
+            "fleethook_webhook_calls_waiting", "Webhook calls that wait for other calls to end.", slots.queued
+        )
+        refused = CounterMetricFamily(
+            "fleethook_webhook_calls_refused",
+            "Webhook calls refused because a quota was full, by quota.",
+            labels=["quota"],
+        )
+        for quota, count in slots.refused.items():
+            refused.add_metric([quota], count)
+        yield refused
+        retries = CounterMetricFamily(
+            "fleethook_webhook_call_retries",
+            "Webhook calls repeated because of a Retry-After header, by status: 429 or 5xx.",
+            labels=["code"],
+        )
+        for code, count in self._client.retries.items():
+            retries.add_metric([code], count)
+        yield retries

@@ -1,4 +1,4 @@
-"""The limits of connections and bodies, derived from the memory that the server may use.
+"""The limits of connections and bodies, derived from the memory that the server may use, and their metrics.
 
     per worker process = memory limit / workers
     max_connections    = per process / 4 / 1 MiB, at least 64, at most 16384 and the open files less 256
@@ -20,6 +20,11 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fleethook.server.protocol.connections import Connections
+from fleethook.server.protocol.request_body import BodyBudget
 from fleethook.server_settings import ServerSettings
 
 # A smaller burst does not justify the walk through the heap.
@@ -217,3 +222,42 @@ def find_capacity(settings: ServerSettings) -> Capacity:
     if open_files == resource.RLIM_INFINITY:
         open_files = _MAX_CONNECTIONS + _OTHER_FILES
     return derive_capacity(settings, memory=find_memory_limit(), open_files=open_files)
+
+
+class EdgeMetrics(Collector):
+    """Connections and body memory of one worker process, their limits, and counters of refusals."""
+
+    def __init__(self, connections: Callable[[], Connections | None], bodies: BodyBudget) -> None:
+        """Read both when the metrics are scraped; ``connections`` returns None before the server listens."""
+        self._connections: Final = connections
+        self._bodies: Final = bodies
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics."""
+        connections, bodies = self._connections(), self._bodies
+        if connections is not None:
+            yield GaugeMetricFamily("fleethook_connections", "Open connections.", len(connections))
+            yield GaugeMetricFamily(
+                "fleethook_connections_limit",
+                "Maximum number of open connections (max_connections).",
+                connections.limit,
+            )
+            yield CounterMetricFamily(
+                "fleethook_connections_closed",
+                "Connections that were closed to make room for others.",
+                connections.closed,
+            )
+            yield CounterMetricFamily(
+                "fleethook_connections_health_only",
+                "Connections beyond the limit, on which only health checks are answered.",
+                connections.crowded,
+            )
+        yield GaugeMetricFamily(
+            "fleethook_body_bytes", "Bytes charged for bodies and the objects decoded from them.", bodies.total
+        )
+        yield GaugeMetricFamily(
+            "fleethook_body_bytes_limit", "Maximum number of bytes that may be charged (body_memory).", bodies.limit
+        )
+        yield CounterMetricFamily(
+            "fleethook_bodies_refused", "Requests and answers that found no body memory in time.", bodies.refused
+        )

@@ -1,4 +1,7 @@
-"""Decodes AdmissionReviews and the deadlines of their callers, and encodes the answers."""
+"""Decodes AdmissionReviews and the deadlines of their callers, and encodes the answers.
+
+A review that cannot be decoded is answered, too, if its uid can be found.
+"""
 
 import re
 from collections.abc import Callable

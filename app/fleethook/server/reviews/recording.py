@@ -1,4 +1,4 @@
-"""The facts about an answered review that a recording keeps.
+"""The facts about an answered review that a recording keeps, with the answers from outside on which it depended.
 
 The endpoints pass them to an object that the caller of `fleethook.app.create_app` gives. They know nothing of
 recordings.

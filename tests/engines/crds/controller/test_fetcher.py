@@ -9,8 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.controller.controller_options import Options
-from fleethook.engines.crds.controller.fetcher import FetchMetrics, SharedCall, SingleFlight
+from fleethook.engines.crds.controller.fetcher import FetchMetrics, Options, SharedCall, SingleFlight
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.http_source import Source
 from fleethook.tracing.spans import CURRENT

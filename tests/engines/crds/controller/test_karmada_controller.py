@@ -17,8 +17,7 @@ from fleethook.cluster.conditions import Condition
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.apply.crd_apply import Applied, StoredVersionsError
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.controller.controller_options import Options
-from fleethook.engines.crds.controller.fetcher import FetchMetrics, SharedCall
+from fleethook.engines.crds.controller.fetcher import FetchMetrics, Options, SharedCall
 from fleethook.engines.crds.controller.instance_outcomes import (
     APPLIED,
     find_stored_outcome,

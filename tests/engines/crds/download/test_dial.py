@@ -10,7 +10,7 @@ import pytest
 from urllib3.exceptions import ConnectTimeoutError
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download import attempt_errors, dial
+from fleethook.engines.crds.download import dial, retries
 from fleethook.engines.crds.download.dial import Lookups, dial_host, refuse_private_literal, resolve_addresses
 from fleethook.engines.crds.download.retries import Cancellation, Deadline, SlowLookupError
 from fleethook.outbound.addresses import PrivateAddressError
@@ -65,7 +65,7 @@ def test_the_checked_addresses_are_dialled(into: Path, monkeypatch: pytest.Monke
             raise OSError(22, "not for this test")
 
         monkeypatch.setattr(dial, "_connect", refusing)
-        monkeypatch.setattr(attempt_errors, "ATTEMPTS", 1)
+        monkeypatch.setattr(retries, "ATTEMPTS", 1)
         url = f"http://crds.test:{origin.port}/x"
         failure = refused(origin, into, Exit.NETWORK, url=url, allow_private=False)
     assert "invalid argument" in str(failure)

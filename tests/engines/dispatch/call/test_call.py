@@ -11,7 +11,7 @@ from fleethook.engines.dispatch.call.call import Audit
 from fleethook.engines.dispatch.hooks.hooks import Phase, compile_hooks
 from fleethook.outbound.call_limits import MAX_FAILURES, Quotas
 from fleethook.outbound.client import HookClient
-from fleethook.server.metrics.edge_metrics import CallSlots
+from fleethook.server.metrics.dispatch_metrics import CallMetrics
 from fleethook.server.metrics.metrics import exposition
 from tests.engines.dispatch.breaker import open_breaker, shared
 from tests.engines.dispatch.builders import configuration, review, store_of
@@ -48,7 +48,7 @@ async def test_retry_after_repeats_the_call_even_with_ignore(front: Front, serve
     assert (len(server.calls), len(uids)) == (4, 1), "one request, four times"
     assert [outcome for _, outcome in front.observed] == ["answered"]
     registry = CollectorRegistry()
-    registry.register(CallSlots(front.client))
+    registry.register(CallMetrics(front.client))
     text = exposition(registry, "")[0].decode()
     assert 'fleethook_webhook_call_retries_total{code="5xx"} 3.0' in text
     assert 'fleethook_webhook_call_retries_total{code="429"} 0.0' in text

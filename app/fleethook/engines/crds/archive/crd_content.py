@@ -1,4 +1,4 @@
-"""The content of a CRD tarball: CRDs below ``crds/bases``, each name once, and patches for them.
+"""The content of a CRD tarball and its limits: CRDs below ``crds/bases``, each name once, and patches for them.
 
 Upstream: ``postCheck`` in operator/pkg/tasks/init/crd.go, and operator/pkg/tasks/init/karmadaresource.go (v1.17.1),
 which walks ``crds/bases``, then ``crds/patches``.

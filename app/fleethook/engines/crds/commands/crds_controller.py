@@ -1,4 +1,4 @@
-"""``fleethook crds controller``: run the controller for ``Karmada`` objects."""
+"""``fleethook crds controller``: the controller for ``Karmada`` objects, its leader election and health."""
 
 import asyncio
 import contextlib
@@ -31,9 +31,9 @@ from fleethook.cluster.leader_election import (
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import exit_on_error
-from fleethook.engines.crds.controller.controller_options import Options, Reach
-from fleethook.engines.crds.controller.fetcher import FetchMetrics
+from fleethook.engines.crds.controller.fetcher import FetchMetrics, Options
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
+from fleethook.engines.crds.controller.origins import Reach
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.karmada_instance import parse_release
 from fleethook.lifetime import run_in_background
@@ -244,11 +244,6 @@ def controller(
             apply=apply,
             reach=Reach(not no_private, tuple(allow_host or ()), local_root),
         )
-        from fleethook.engines.crds.commands.crds_controller import (  # noqa: PLC0415 - other commands need no web server
-            ProcessOptions,
-            run_controller,
-        )
-
         run_controller(
             Cache(data_dir or DATA_DIR),
             options,

@@ -1,4 +1,4 @@
-"""Options, output and exit codes that several commands of ``fleethook crds`` have, and the fetches they ask for."""
+"""Options, output and exit codes of several commands of ``fleethook crds``, with fetches and ``--provenance``."""
 
 import contextlib
 import errno
@@ -15,7 +15,6 @@ from fleethook.cli.output.terminal import Style, show_download, write, write_err
 from fleethook.cli.parameters import Argument, Option, read_parameter
 from fleethook.engines.crds.cache.cache_layout import find_data_directory
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import read_regular
 from fleethook.engines.crds.fetch import Fetched, fetch
@@ -224,11 +223,11 @@ def read_file(path: Path) -> bytes:
 class ProvenanceOptions(NamedTuple):
     """Options of commands (`fleethook.cli.parameters`)."""
 
-    provenance: option.ProvenanceFile = None
-    trust_root: option.TrustRoot = None
-    source_repository: option.SourceRepository = None
-    source_tag: option.SourceTag = None
-    builder: option.Builder = None
+    provenance: ProvenanceFile = None
+    trust_root: TrustRoot = None
+    source_repository: SourceRepository = None
+    source_tag: SourceTag = None
+    builder: Builder = None
 
 
 def verify_provenance(wanted: ProvenanceOptions, *, sha256: str, strict: bool = False) -> tuple[Provenance | None, str]:

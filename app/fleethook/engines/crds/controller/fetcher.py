@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
 from contextlib import AsyncExitStack, contextmanager
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -20,8 +20,7 @@ from fleethook.engines.crds.apply.instance_server import read_namespaced
 from fleethook.engines.crds.archive.unpacked_tree import Manifest
 from fleethook.engines.crds.cache.cache_entry import measure_size
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.controller.controller_options import Options
-from fleethook.engines.crds.controller.origins import Namespace, build_downloader
+from fleethook.engines.crds.controller.origins import Namespace, Reach, build_downloader
 from fleethook.engines.crds.controller.verifier import Load, Verifier
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.retries import Cancellation
@@ -32,6 +31,24 @@ from fleethook.model.json import JSONObject
 from fleethook.tracing.spans import StartRoot, enter_span
 
 _SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+
+
+class Options(NamedTuple):
+    """Options of the controller."""
+
+    version: str = ""
+    """Version of the operator: the release for instances that name none."""
+    beside: bool = False
+    """Whether Karmada's operator runs too."""
+    follow_instance: bool = False
+    stale_if_error: bool = False
+    strict: bool = False
+    env_proxies: bool = True
+    faithful_backoff: bool = False
+    """Whether all failures are retried with the backoff of Karmada's operator: 5 ms, doubled up to 1000 s."""
+    apply: bool = False
+    """Whether to apply the CRDs to the API server of each instance."""
+    reach: Reach = Reach()
 
 
 class FetchMetrics:

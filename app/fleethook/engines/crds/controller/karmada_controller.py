@@ -26,8 +26,7 @@ from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.applier import Applier
-from fleethook.engines.crds.controller.controller_options import Options
-from fleethook.engines.crds.controller.fetcher import Fetcher, FetchMetrics, SharedCall
+from fleethook.engines.crds.controller.fetcher import Fetcher, FetchMetrics, Options, SharedCall
 from fleethook.engines.crds.controller.instance_outcomes import (
     PREPARED,
     READY,

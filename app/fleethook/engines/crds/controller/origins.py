@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from fleethook.engines.crds.controller.controller_options import Reach
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import Downloaded, Progress, Validators, download
 from fleethook.engines.crds.download.retries import AttemptError, Cancellation
@@ -32,6 +31,17 @@ _TOKEN: Final = "token"  # noqa: S105 - the name of a key
 _CERTIFICATE: Final = "tls.crt"
 _KEY: Final = "tls.key"
 _AUTHORITIES: Final = "ca.crt"
+
+
+class Reach(NamedTuple):
+    """The hosts and files that instances may name. Users who can write an instance choose among them."""
+
+    private: bool = True
+    """Whether private, loopback and link-local addresses are allowed."""
+    hosts: tuple[str, ...] = ()
+    """The only allowed hosts; empty for any."""
+    local: Path | None = None
+    """The directory of local tarballs; None allows no local tarball."""
 
 
 def apply_secrets(chosen: SelectedSource, secrets: Mapping[str, SecretData]) -> Source:

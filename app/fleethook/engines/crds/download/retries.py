@@ -1,7 +1,11 @@
-"""The errors of an attempt: their messages, the retries that follow from them, and the time limits.
+"""The errors of an attempt, the retries that follow from them, and the end of a download by time or cancellation.
 
 The messages of urllib3 and http.client are not shown: they have queries of URLs and values of headers, which may be
 secrets.
+
+A cancellation takes effect at once, even while the thread of the download waits. A socket's timeout is for one read, so
+an origin that sends one byte of a header or of a handshake every few seconds never reaches it. Shutting the connection
+down from another thread ends each of these waits.
 """
 
 import contextlib

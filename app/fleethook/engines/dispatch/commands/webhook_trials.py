@@ -1,4 +1,4 @@
-"""The output of ``fleethook webhook test``: text, JSON or JUnit XML."""
+"""Tries webhooks with one request each, alone, and prints the results of ``fleethook webhook test``."""
 
 import json
 from collections import Counter
