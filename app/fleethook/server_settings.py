@@ -9,8 +9,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
 from fleethook.engine import installed_engines
+from fleethook.model.formats.client_config import FORM, parse_fixed_addresses
 from fleethook.model.formats.quantity import Quantity
-from fleethook.outbound.addresses import FORM, parse_fixed_addresses
 
 ENV_PREFIX = "FLEETHOOK_"
 CONFIG_VARIABLE = "FLEETHOOK_CONFIG"

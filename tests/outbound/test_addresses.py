@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.outbound.addresses import (
-    PrivateAddressError,
-    is_private,
-    parse_fixed_addresses,
-    public_socket,
-    refuse_private_number,
-)
+from fleethook.outbound.addresses import PrivateAddressError, is_private, public_socket, refuse_private_number
 
 PRIVATE = [
     "127.0.0.1", "127.255.255.254", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254",
@@ -74,32 +68,3 @@ def test_sockets_are_created_for_public_addresses_only() -> None:
     with pytest.raises(PrivateAddressError) as raised:
         public_socket((socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 443, 0, 0)))
     assert raised.value.address == "::1"
-
-
-def test_the_first_address_of_a_host_and_port_counts() -> None:
-    entries = ["Hook.ns.svc:443:10.0.0.1", "hook.ns.svc:443:10.0.0.2", "hook.ns.svc:80:[fd00::1]:8443"]
-    assert parse_fixed_addresses(entries) == {
-        ("hook.ns.svc", 443): ("10.0.0.1", 443),
-        ("hook.ns.svc", 80): ("fd00::1", 8443),
-    }
-
-
-@pytest.mark.parametrize(
-    ("entry", "reason"),
-    [
-        ("hook", "expected HOST:PORT:ADDRESS or HOST:PORT:ADDRESS:PORT"),
-        ("hook:443", "expected HOST:PORT:ADDRESS"),
-        ("hook:https:10.0.0.1", "expected HOST:PORT:ADDRESS"),
-        ("hook:443:other.example.org", "expected HOST:PORT:ADDRESS"),
-        ("hook:443:fd00::1", "expected HOST:PORT:ADDRESS"),
-        ("hook:443:10.0.0.1:", "expected HOST:PORT:ADDRESS"),
-        ("hook:443:10.0.0.256", "10.0.0.256 is not an IP address"),
-        ("hook:443:[10.0.0.1.1]", "is not an IP address"),
-        ("hook:0:10.0.0.1", "expected ports from 1 to 65535"),
-        ("hook:443:10.0.0.1:65536", "expected ports from 1 to 65535"),
-    ],
-)
-def test_a_malformed_entry_is_named(entry: str, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason) as caught:
-        parse_fixed_addresses([entry])
-    assert str(caught.value).startswith(repr(entry))

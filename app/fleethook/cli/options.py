@@ -6,8 +6,8 @@ from typing import Annotated, NamedTuple
 
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.parameters import Argument, Option
+from fleethook.model.formats.client_config import FixedAddresses, parse_fixed_addresses
 from fleethook.model.karmada import ConventionsMode
-from fleethook.outbound.addresses import FixedAddresses, parse_fixed_addresses
 
 FilesArgument = Annotated[list[Path] | None, Argument(help="The same as --filename.")]
 FilenameOption = Annotated[

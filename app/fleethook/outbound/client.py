@@ -11,8 +11,9 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
+from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.model.formats.text import escape_line
-from fleethook.outbound.addresses import NO_FIXED_ADDRESSES, FixedAddresses, refuse_private_number
+from fleethook.outbound.addresses import refuse_private_number
 from fleethook.outbound.call_errors import (
     CallError,
     FailureLog,

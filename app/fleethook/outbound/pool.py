@@ -22,7 +22,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
 
 from fleethook.fairness.cache import FairCache
-from fleethook.outbound.addresses import NO_FIXED_ADDRESSES, FixedAddresses, public_socket
+from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
+from fleethook.outbound.addresses import public_socket
 from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
 from fleethook.outbound.endpoint import Credential
 from fleethook.outbound.tls.trust import CallContext, HeavyError, UntrustedError, load_roots

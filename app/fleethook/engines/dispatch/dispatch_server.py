@@ -34,7 +34,7 @@ from fleethook.engines.dispatch.webhook_credentials import Credentials
 from fleethook.fairness.slots import Limits, Slots
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
-from fleethook.outbound.addresses import parse_fixed_addresses
+from fleethook.model.formats.client_config import parse_fixed_addresses
 from fleethook.outbound.call_limits import Quotas
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.http_exchange import OUTGOING

@@ -31,6 +31,7 @@ from fleethook.engines.interpret.lua.vm import ScriptLimits
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
 from fleethook.interpret.python_interpreter import interpreter, load
 from fleethook.model.admission import AdmissionRequest, Response
+from fleethook.model.formats.client_config import parse_fixed_addresses
 from fleethook.model.gvk import GroupKind
 from fleethook.model.karmada import (
     CONFIG_MAP,
@@ -39,7 +40,6 @@ from fleethook.model.karmada import (
     INTERPRETER_CONFIGURATION,
     InterpretReview,
 )
-from fleethook.outbound.addresses import parse_fixed_addresses
 from fleethook.outbound.client import HookClient
 from fleethook.server.engine_server import EngineServer, Leadership, Replay, ServerContext
 from fleethook.server.health import Check

@@ -53,10 +53,10 @@ from fleethook.engines.interpret.fixtures import FixtureError, find_operation, m
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.typed_members import InterpretError
+from fleethook.model.formats.client_config import FixedAddresses
 from fleethook.model.gvk import DEFINITION
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import ConventionsMode
-from fleethook.outbound.addresses import FixedAddresses
 from fleethook.outbound.client import HookClient
 
 _Rules = Annotated[
