@@ -1,4 +1,5 @@
 import "htmx.org";
+import "./connection.js";
 import "./copy.js";
 import "./pages/dispatch.js";
 import "./pages/overview.js";

@@ -10,13 +10,55 @@ function readFindings(document, selector) {
   }));
 }
 
+/** Keeps the text of a field in this tab over a reload, puts a kept one into the field, and returns the text of the page. */
+function keepDraft(textarea) {
+  const key = `fleethook-draft:${location.pathname}${location.search}`;
+  const stored = textarea.value;
+  const storage = (() => { try { return sessionStorage; } catch { return null; } })();
+  textarea.value = storage?.getItem(key) ?? stored;
+  textarea.addEventListener("input", () => {
+    if (textarea.value === stored) storage?.removeItem(key); else storage?.setItem(key, textarea.value);
+  });
+  return stored;
+}
+
+/** Marks the effect as that of another text, from an input until the answer to it. */
+function markOldEffect(form) {
+  const pending = document.getElementById("pending");
+  let isNewer = false;
+  const mark = () => {
+    pending.textContent = "The effect below is that of an earlier text.";
+    document.getElementById("report").classList.add("old");
+  };
+  form.addEventListener("input", () => { isNewer = true; mark(); });
+  document.addEventListener("htmx:before:request", () => { isNewer = false; });
+  document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
+    // A refusal replaces nothing.
+    if (ctx.response.status >= 400) return;
+    if (isNewer) mark(); else pending.textContent = "";
+  });
+  form.addEventListener("submit", (event) => {
+    if (event.submitter?.hasAttribute("formaction")) return;
+    event.preventDefault();
+    form.dispatchEvent(new Event("retry"));
+  });
+}
+
 register("textarea[data-yaml-editor]", async (textarea) => {
+  const stored = keepDraft(textarea);
+  markOldEffect(textarea.form);
   // The libraries are large, so only this page loads them.
   const { createEditor } = await import("./text_editor.js");
   const findings = textarea.dataset.yamlEditor;
   const editor = createEditor(textarea);
   const update = () => editor.showFindings(readFindings(document, findings));
   update();
+  const note = document.getElementById("draft");
+  if (textarea.value !== stored) {
+    note.hidden = false;
+    textarea.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+  note.querySelector("button").addEventListener("click", () => { editor.replaceText(stored); note.hidden = true; });
   // Each answer replaces the report, whatever the version of htmx calls its event.
   new MutationObserver((changes) => {
     const isReport = (node) => node instanceof Element && (node.matches(findings) || node.querySelector(findings));

@@ -91,6 +91,10 @@ export function createEditor(textarea, name = "yaml") {
       });
       view.dispatch(setDiagnostics(view.state, diagnostics.sort((one, other) => one.from - other.from)));
     },
+    replaceText(text) {
+      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+      view.focus();
+    },
     goTo(line) {
       const { from } = lineAt(line);
       view.dispatch({ selection: { anchor: from }, effects: EditorView.scrollIntoView(from, { y: "center" }) });
