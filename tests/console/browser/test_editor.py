@@ -20,7 +20,7 @@ EDIT = dump(overrider(entry("*", items=[{"replicas": 7}])))
 
 
 @pytest.fixture
-def restart(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+def restart(tmp_path: Path) -> Callable[..., Any]:
     """A function that starts a console on the same port again; a context that ends it."""
     (tmp_path / "now.yaml").write_text(yaml.safe_dump_all([yurt_app_set(pools=[pool("a"), pool("b")]), NEW_IMAGE]))
     with socket.socket() as free:
@@ -33,7 +33,7 @@ def restart(tmp_path: Path) -> Iterator[Callable[..., Any]]:
         with started(command, tmp_path / "log", r"console: http://127\.0\.0\.1:(\d+)/"):
             yield f"http://127.0.0.1:{port}"
 
-    yield start
+    return start
 
 
 def test_an_edit_survives_a_restart_of_the_console(restart: Any, open_page: Any) -> None:
