@@ -27,7 +27,7 @@ from fleethook.engines.overrider.render.render import (
     select_plan_in_slices,
 )
 from fleethook.engines.overrider.render.undo import RESERVED_PREFIX, Memory, remembered
-from fleethook.engines.overrider.schema.defaults import find_default
+from fleethook.engines.overrider.schema.normalize import find_default
 from fleethook.engines.overrider.subject.binding import Owner, find_owner
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model import admission

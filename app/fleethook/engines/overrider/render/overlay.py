@@ -19,8 +19,8 @@ from typing import Final
 from fleethook.engines.overrider.entries.value_marks import PoolValues
 from fleethook.engines.overrider.render.keyed_elements import Identity, index_elements, merge_elements
 from fleethook.engines.overrider.schema.check import load_choices
-from fleethook.engines.overrider.schema.defaults import find_default
 from fleethook.engines.overrider.schema.go_structs import ZEROS, find_field, load_structs
+from fleethook.engines.overrider.schema.normalize import find_default
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 

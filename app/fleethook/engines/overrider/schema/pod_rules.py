@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from fleethook.engines.overrider.entries.value_marks import as_sample
-from fleethook.engines.overrider.schema.defaults import find_default
 from fleethook.engines.overrider.schema.findings import Violation, shown_value
 from fleethook.engines.overrider.schema.json_schema import FORMATS
+from fleethook.engines.overrider.schema.normalize import find_default
 from fleethook.engines.overrider.schema.struct_rules import Rule
 from fleethook.model.formats.labels import compile_selector
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
