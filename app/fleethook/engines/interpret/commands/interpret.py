@@ -33,12 +33,12 @@ from fleethook.cluster.store.store import key_of
 from fleethook.engines.interpret.chain import ChainError, Step
 from fleethook.engines.interpret.commands.interpret_chain import (
     build_chain,
+    check,
     explain_error,
     has_scripts,
     read_rules,
     warn_untested,
 )
-from fleethook.engines.interpret.commands.interpret_check import check
 from fleethook.engines.interpret.commands.interpret_convert import convert
 from fleethook.engines.interpret.commands.interpret_fixtures import (
     FixtureResult,
