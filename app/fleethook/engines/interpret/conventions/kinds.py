@@ -6,9 +6,14 @@ from typing import Final
 
 import msgspec
 
-from fleethook.engines.interpret.conventions.aggregate import aggregate_status, reflect_status
+from fleethook.engines.interpret.conventions.aggregate import (
+    STANDARD,
+    HealthRule,
+    aggregate_status,
+    judge_health,
+    reflect_status,
+)
 from fleethook.engines.interpret.conventions.dependencies import Reference, find_pod_templates, list_dependencies
-from fleethook.engines.interpret.conventions.health import STANDARD, HealthRule, judge_health
 from fleethook.engines.interpret.native.pod_templates import requirements
 from fleethook.interpret.question import Answer, Question
 from fleethook.interpret.typed_members import InterpretError, with_member
