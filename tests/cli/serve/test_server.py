@@ -245,7 +245,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["fleethook.settings", "fleethook.cli.serve.leader"])
+@pytest.mark.parametrize("module", ["fleethook.settings", "fleethook.cli.serve.serve"])
 def test_ctrl_c_while_the_server_imports_its_modules_prints_nothing(tmp_path: Path, module: str) -> None:
     # With importtime, Python prints a line for each module. A shell lets processes in the background ignore SIGINT.
     command = [sys.executable, "-X", "importtime", "-c", INTERRUPTIBLE, "serve", "--manifests", str(tmp_path)]

@@ -6,11 +6,13 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import uvloop
+from prometheus_client.registry import Collector
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cli.exit_codes import UNREADABLE, fail
@@ -27,7 +29,6 @@ from fleethook.cli.options import (
 from fleethook.cli.output.terminal import flush, write
 from fleethook.cli.parameters import Option
 from fleethook.cli.serve.acceptor import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, bind, inherit_listeners, listen
-from fleethook.cli.serve.leader import lead, needs_leader
 from fleethook.cli.serve.server import GracefulServer
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.certificate_files import (
@@ -37,10 +38,12 @@ from fleethook.cluster.certificates.certificate_files import (
     renew_certificates,
 )
 from fleethook.cluster.certificates.tls_context import ReloadingContext
-from fleethook.cluster.registration.webhooks import service_of
+from fleethook.cluster.leader_election import NAME, LeaderMetrics, LeaderState, find_namespace
+from fleethook.cluster.registration.webhooks import find_exempt_namespaces, find_reference, service_of
 from fleethook.engine import EngineStartError
 from fleethook.interpret.python_interpreter import LoadError
 from fleethook.lifetime import run_in_background
+from fleethook.server.engine_server import Leadership
 from fleethook.server.log_lines import LogLines
 from fleethook.server.logs import configure_logging
 from fleethook.server.metrics.metrics import certificate_gauge
@@ -48,6 +51,85 @@ from fleethook.server.protocol.capacity import tune_allocator
 from fleethook.server.reviews.recording import RecordSettingError
 from fleethook.settings import Settings
 from fleethook.tracing.spans import TracingError, start_tracing
+
+if TYPE_CHECKING:
+    from fleethook.cluster.connection import Connection
+    from fleethook.cluster.registration.registrar import Registrar
+
+
+def needs_leader(app: Fleethook) -> bool:
+    """Return whether the settings ask for any work of a leader."""
+    return app.settings.registration != "off" or any(one.leads for one in app.engines.values())
+
+
+def candidate_metrics(app: Fleethook, is_leading: Callable[[], bool]) -> list[Collector]:
+    """Return the metrics of a candidate for the Lease; ``is_leading`` tells whether it holds the Lease."""
+
+    def state() -> LeaderState:
+        return LeaderState(leading=is_leading(), queued=sum(one.queue_length() for one in app.engines.values()))
+
+    return [LeaderMetrics(state), *(one for engine in app.engines.values() for one in engine.leader_collectors())]
+
+
+async def lead(app: Fleethook, bundle: Callable[[], bytes]) -> None:
+    """Compete for the Lease until cancelled, and do the leader's work while this replica holds it.
+
+    Args:
+        app: The application. No client may be sent here before it listens.
+        bundle: Returns the CAs of this server's certificate, as PEM.
+    """
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
+    from fleethook.cluster.leader_election import (  # noqa: PLC0415 - as above
+        LeaderElector,
+        LeaseName,
+        LeaseTiming,
+        create_identity,
+    )
+
+    settings = app.settings
+    await app.listening.wait()
+    assert app.cluster is not None
+    await app.cluster.source.wait_tried()
+    async with Connection(settings.kubeconfig, context=settings.context) as connection:
+        lease = LeaseName(find_namespace(settings), NAME)
+        elector = LeaderElector(
+            connection, lease, create_identity(), timing=LeaseTiming.from_duration(settings.lease_duration)
+        )
+        for collector in candidate_metrics(app, lambda: elector.leading):
+            app.metrics.registry.register(collector)
+        # Only one replica writes. Replicas with different certificates would overwrite each other's caBundle for ever.
+        await elector.run(partial(_lead_once, app, connection, bundle=bundle))
+
+
+async def _lead_once(app: Fleethook, connection: "Connection", *, bundle: Callable[[], bytes]) -> None:
+    """Run each task that the settings ask for."""
+    settings = app.settings
+    async with asyncio.TaskGroup() as tasks:
+        registered: Callable[[], Awaitable[object]] | None = None
+        if settings.registration != "off":
+            registrar = _make_registrar(app, connection, bundle)
+            tasks.create_task(_register(app, registrar), name="registration")
+            # Otherwise somebody else registers the server, at an unknown time.
+            registered = registrar.installed.wait if settings.registration == "all" else None
+        leadership = Leadership(connection, bundle, registered)
+        for name, engine in app.engines.items():
+            tasks.create_task(engine.lead(leadership), name=name)
+
+
+def _make_registrar(app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]) -> "Registrar":
+    from fleethook.cluster.registration.registrar import Registrar  # noqa: PLC0415 - see fleethook.cluster
+
+    assert app.cluster is not None
+    source = app.cluster.source
+    return Registrar(connection, bundle, ready=source.wait_synced, defined=source.ask_again)
+
+
+async def _register(app: Fleethook, registrar: "Registrar") -> None:
+    settings = app.settings
+    exempt = find_exempt_namespaces(settings.service)
+    reference = find_reference(settings) if settings.registration == "all" else None
+    selecting = any(one.selects for one in app.engines.values())
+    await registrar.run(reference, exempt_namespaces=exempt, engines=settings.engines, selecting=selecting)
 
 
 def serve(
