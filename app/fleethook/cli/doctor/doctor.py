@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 
 from fleethook.cli.doctor.doctor_cluster import Doctor
-from fleethook.cli.doctor.doctor_findings import Diagnosis
+from fleethook.cli.doctor.registration_checks import Diagnosis
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.cluster_reader import describe_missing
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions

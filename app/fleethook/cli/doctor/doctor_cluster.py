@@ -5,18 +5,6 @@ from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from fleethook.cli.doctor.doctor_findings import (
-    Diagnosis,
-    Registered,
-    check_authorities,
-    check_clock,
-    check_definition,
-    check_others,
-    check_policies,
-    check_registration,
-    check_version,
-    find_registered,
-)
 from fleethook.cli.doctor.doctor_probes import (
     PROBES,
     Probe,
@@ -29,6 +17,18 @@ from fleethook.cli.doctor.doctor_probes import (
     judge_rights,
     list_policy_rights,
     list_rights,
+)
+from fleethook.cli.doctor.registration_checks import (
+    Diagnosis,
+    Registered,
+    check_authorities,
+    check_clock,
+    check_definition,
+    check_others,
+    check_policies,
+    check_registration,
+    check_version,
+    find_registered,
 )
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.cli.doctor.doctor_findings import Diagnosis, Level
+from fleethook.cli.doctor.registration_checks import Diagnosis, Level
 from fleethook.cluster.kubernetes.resources import (
     CUSTOMIZATIONS,
     HOOK_CONFIGURATIONS,

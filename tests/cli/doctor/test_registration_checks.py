@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cli.doctor.doctor_findings import (
+from fleethook.cli.doctor.registration_checks import (
     Diagnosis,
     check_authorities,
     check_clock,
