@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from fleethook.engines.interpret.lua.convert import as_list
+from fleethook.engines.interpret.lua.convert import expect_list
 from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.engines.interpret.lua.vm import Machine, Program
 from tests.engines.interpret.lua.machines import LONG
@@ -22,7 +22,7 @@ def answer(machine: Machine, script: str) -> list[str]:
     """Return the lines that a script writes."""
     runnable = parse_script(f"function F()\n{PRELUDE}\n{script}\nreturn lines\nend").runnable
     found = machine.call(Program(script, "script", runnable), "F", [{}], results=1, limits=LONG)
-    return as_list(found[0], "F")
+    return expect_list(found[0], "F")
 
 
 def test_there_are_scripts_about_all_subjects() -> None:

@@ -10,7 +10,7 @@ import yaml
 from fleethook.engines.interpret.chain import Chain, NativeLayer
 from fleethook.engines.interpret.hooks.hook_configuration import problems
 from fleethook.engines.interpret.hooks.webhook_layer import read_response
-from fleethook.engines.interpret.lua.convert import as_list, as_object
+from fleethook.engines.interpret.lua.convert import expect_list, expect_object
 from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.engines.interpret.lua.vm import Machine, Program, ScriptLimits
 from fleethook.engines.interpret.native.prune import prune
@@ -244,7 +244,7 @@ def test_lua(case: dict[str, Any]) -> None:
     program = Program(case["id"], case["id"], parse_script(source).runnable)
     [found] = Machine().call(program, "F", documents, results=1, limits=ScriptLimits(), references=documents)
     if given.get("target") == "list":
-        found = as_list(found, "F")
+        found = expect_list(found, "F")
     elif given.get("target") == "object":
-        found = as_object(found, "F")
+        found = expect_object(found, "F")
     assert found == case["expect"]["value"]

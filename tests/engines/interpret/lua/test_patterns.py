@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lupa import lua51, lua54
 
-from fleethook.engines.interpret.lua.convert import as_list
+from fleethook.engines.interpret.lua.convert import expect_list
 from fleethook.engines.interpret.lua.vm import Machine
 from tests.engines.interpret.lua.machines import LONG, SHORT, call, program, value
 from tests.hypothesis_profiles import examples
@@ -59,10 +59,10 @@ def test_long_strings_are_matched_as_in_c(function: str, pattern: str) -> None:
             ours = call(f"function F(a) {script} end", {"s": long, "p": pattern}, machine=MACHINE, limits=LONG)
             if function == "gmatch" and pattern.startswith("^"):  # Lua 5.1's gmatch matches "^" literally
                 first = MACHINE_OF_C.eval("string.match")(long, pattern)
-                assert as_list(ours, function) == ([] if first is None else [first, "none"])
+                assert expect_list(ours, function) == ([] if first is None else [first, "none"])
                 continue
             theirs = MACHINE_OF_C.execute(f"return function(a) {script} end")(MACHINE_OF_C.table(s=long, p=pattern))
-            assert as_list(ours, function) == list(theirs.values())
+            assert expect_list(ours, function) == list(theirs.values())
 
 
 @given(st.text(alphabet="ab.", max_size=30), st.text(alphabet="ab.%*+-?()[]^$", max_size=8))

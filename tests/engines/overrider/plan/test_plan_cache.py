@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.entries.value_marks import POOL_MARK, REPLICAS_MARK
-from fleethook.engines.overrider.plan import plan_warmup
+from fleethook.engines.overrider.plan import plan_cache
 from fleethook.engines.overrider.plan.plan import Plan, compile_plan
 from fleethook.engines.overrider.plan.plan_cache import DEFAULT_CACHE_BYTES, PlanCache, PlanWarmup
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
@@ -497,7 +497,7 @@ async def test_first_reviews_compile_nothing() -> None:
 async def test_subjects_with_most_pools_come_first_and_the_others_after_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plan_warmup, "MAX_PLANS_BEFORE_READY", 1)
+    monkeypatch.setattr(plan_cache, "MAX_PLANS_BEFORE_READY", 1)
     world = World()
     world.add("small", POOLS[:1])
     world.add("large")

@@ -295,7 +295,7 @@ def default_to_object(value: Any) -> Any:
     return {} if value is _UNKNOWN else value
 
 
-def as_object(value: Any, name: str) -> JSONObject:
+def expect_object(value: Any, name: str) -> JSONObject:
     """Return a value that is an object or an empty table; raises InterpretError for other values."""
     found = default_to_object(value)
     if not isinstance(found, dict):
@@ -303,7 +303,7 @@ def as_object(value: Any, name: str) -> JSONObject:
     return found
 
 
-def as_list(value: Any, name: str) -> list[Any]:
+def expect_list(value: Any, name: str) -> list[Any]:
     """Return a value that is a list, ``[]`` for nil or an empty table; raises InterpretError for other values."""
     if value is _UNKNOWN or value is None:
         return []

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from fleethook.engines.interpret.chain import Handler, Observe, ignore_call
-from fleethook.engines.interpret.lua.convert import as_list, as_object
+from fleethook.engines.interpret.lua.convert import expect_list, expect_object
 from fleethook.engines.interpret.lua.rules import Rule
 from fleethook.engines.interpret.lua.runner import Call, Runner
 from fleethook.engines.interpret.lua.vm import LuaError
@@ -147,14 +147,14 @@ def _make_answer(rule: Rule, question: Question, returned: list[JSON]) -> Answer
     if operation is Operation.REPLICA:
         # Karmada truncates fractions, and scripts that divide rely on it.
         replicas: Any = int(first) if isinstance(first, float) else first
-        requirements = None if returned[1] is None else as_object(returned[1], f"{name}, second,") or None
+        requirements = None if returned[1] is None else expect_object(returned[1], f"{name}, second,") or None
         return Answer(replicas=replicas, requirements=requirements)
     if operation is Operation.HEALTH:
         return Answer(healthy=first)
     if operation is Operation.STATUS:
-        return Answer(status=as_object(first, name))
+        return Answer(status=expect_object(first, name))
     if operation is Operation.COMPONENT:
-        return Answer(components=as_list(first, name))
+        return Answer(components=expect_list(first, name))
     if operation is Operation.DEPENDENCY:
-        return Answer(dependencies=as_list(first, name))
-    return Answer(object=as_object(first, name))
+        return Answer(dependencies=expect_list(first, name))
+    return Answer(object=expect_object(first, name))

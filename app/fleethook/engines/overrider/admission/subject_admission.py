@@ -84,8 +84,8 @@ def _compare_edit(
     edited, stored = (read_subject(key, one, node_pools, overrider) for one in (document, old))
     found = yield from _find_misfits(overrider, edited)
     misfits_before = (yield from _find_misfits(overrider, stored)) if found else []
-    before = {_get_identity(one) for one in misfits_before}
-    caused = [one for one in found if _get_identity(one) not in before]
+    before = {_name_without_pools(one) for one in misfits_before}
+    caused = [one for one in found if _name_without_pools(one) not in before]
     if policy == "refuse" and any(one.level == "error" for one in caused):
         return refuse_edit(overrider, key, [one for one in caused if one.level == "error"])
     # Errors are reported at every edit, warnings only at the edit that causes them.
@@ -125,7 +125,7 @@ def _find_misfits(overrider: JSONObject, fit: tuple[Subject, SubjectPools] | Non
     return (yield from check_fit(overrider, *fit, known=known))
 
 
-def _get_identity(finding: Finding) -> tuple[str, str, str]:
+def _name_without_pools(finding: Finding) -> tuple[str, str, str]:
     """Return the parts of a finding that do not name node pools."""
     return finding.code, finding.field, _POOLS.sub("", finding.message)
 

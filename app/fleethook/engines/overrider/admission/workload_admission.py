@@ -13,7 +13,7 @@ from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.policies.probe import is_probe
+from fleethook.engines.overrider.policies.mode import is_probe
 from fleethook.engines.overrider.render.delta import MISSING, Leaf, address_of, leaves, value_at
 from fleethook.engines.overrider.render.member_differences import ABSENT, find_differences, find_value, is_empty
 from fleethook.engines.overrider.render.overlay import PULL_POLICIES, covers, find_pull_policy

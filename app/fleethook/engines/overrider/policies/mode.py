@@ -19,6 +19,8 @@ PLACES_ANNOTATION: Final = "fleethook.io/policy-places"
 """On a policy: the places that it takes of the limit of policies."""
 DIGEST_ANNOTATION: Final = "fleethook.io/policy-digest"
 """The annotation of all objects of one overrider, with `Compilation.digest`."""
+PROBE_ANNOTATION: Final = "fleethook.io/policy-probe"
+"""The annotation of a probe. The webhook leaves dry runs with it alone, so that only policies render them."""
 
 
 class Refusal(NamedTuple):
@@ -204,3 +206,8 @@ class Budget:
 
     def _compute_room(self, others: int) -> int:
         return self.most - sum(self._held.values()) - others
+
+
+def is_probe(metadata: Mapping[str, JSON]) -> bool:
+    """Return whether the metadata of a workload are those of a probe."""
+    return PROBE_ANNOTATION in as_object(metadata.get("annotations"))

@@ -5,18 +5,12 @@ from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
 from fleethook.engines.overrider.policies.cel_expressions import quote
+from fleethook.engines.overrider.policies.mode import PROBE_ANNOTATION
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import POOL_NAME_LABEL, RENDERED_ANNOTATION
 
-PROBE_ANNOTATION: Final = "fleethook.io/policy-probe"
-"""The annotation of a probe. The webhook leaves dry runs with it alone, so that only policies render them."""
 _KINDS: Final = {"deployments": "Deployment", "statefulsets": "StatefulSet"}
-
-
-def is_probe(metadata: Mapping[str, JSON]) -> bool:
-    """Return whether the metadata of a workload are those of a probe."""
-    return PROBE_ANNOTATION in as_object(metadata.get("annotations"))
 
 
 class Probe(NamedTuple):
