@@ -3,9 +3,8 @@
 import pytest
 
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
-from fleethook.engines.overrider.policies.compiler import compile_overrider
+from fleethook.engines.overrider.policies.compiler import build_probes, compile_overrider
 from fleethook.engines.overrider.policies.mode import is_probe
-from fleethook.engines.overrider.policies.probe import build_probes
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import (
     entry,

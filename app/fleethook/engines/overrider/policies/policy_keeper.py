@@ -14,7 +14,7 @@ from fleethook.cluster.conditions import Condition
 from fleethook.cluster.registration.match_conditions import Announcement, SubjectName
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.subject_state import SubjectState
-from fleethook.engines.overrider.policies.compiler import compile_overrider
+from fleethook.engines.overrider.policies.compiler import Probe, build_probes, compile_overrider
 from fleethook.engines.overrider.policies.documents import count_places
 from fleethook.engines.overrider.policies.mode import (
     MODE_ANNOTATION,
@@ -28,7 +28,6 @@ from fleethook.engines.overrider.policies.mode import (
     refuse_for_want_of_room,
 )
 from fleethook.engines.overrider.policies.policy_client import POLICIES, PolicyClient, PolicyWatch, Version, path_of
-from fleethook.engines.overrider.policies.probe import Probe, build_probes
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.bound_subjects import announced_edits
 from fleethook.engines.overrider.subject.subject_parts import same_input
