@@ -10,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.store import Store
-from fleethook.engines.overrider.admission.overrider_admission import default_overrider, validate_overrider
-from fleethook.engines.overrider.admission.subject_admission import validate_subject
+from fleethook.engines.overrider.admission.overrider_admission import (
+    default_overrider,
+    validate_overrider,
+    validate_subject,
+)
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.model.admission import AdmissionRequest

@@ -23,12 +23,13 @@ from fleethook.cluster.registration.paths import (
 from fleethook.cluster.store import Store, StoreView
 from fleethook.engines.overrider.admission.overrider_admission import (
     LiveAdmission,
+    Policy,
     default_overrider,
     validate_overrider_in_slices,
+    validate_subject_in_slices,
 )
 from fleethook.engines.overrider.admission.read_your_writes import FreshReads, LiveSource, ensure_fresh_overrider
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
-from fleethook.engines.overrider.admission.subject_admission import Policy, validate_subject_in_slices
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload_in_slices
 from fleethook.engines.overrider.controller.openyurt_conflicts import OpenYurtConflicts
 from fleethook.engines.overrider.controller.overrider_leader import OverriderLeader

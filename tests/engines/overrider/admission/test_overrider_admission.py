@@ -10,12 +10,12 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.admission.overrider_admission import (
     LiveAdmission,
+    Policy,
     default_overrider,
     validate_overrider,
     validate_overrider_in_slices,
 )
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
-from fleethook.engines.overrider.admission.subject_admission import Policy
 from fleethook.engines.overrider.entries.patch_paths import LIMITS, MAX_VALUES
 from fleethook.engines.overrider.plan import subject_plans
 from fleethook.engines.overrider.plan.plan import compile_steps_in_slices

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.admission.subject_admission import Policy, validate_subject
+from fleethook.engines.overrider.admission.overrider_admission import Policy, validate_subject
 from fleethook.model.admission import Response
 from tests.builders import (
     container,

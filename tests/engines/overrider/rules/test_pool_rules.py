@@ -7,8 +7,7 @@ import pytest
 
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engines.overrider.admission.dry_run import Subject
-from fleethook.engines.overrider.admission.overrider_admission import validate_overrider
-from fleethook.engines.overrider.admission.subject_admission import validate_subject
+from fleethook.engines.overrider.admission.overrider_admission import validate_overrider, validate_subject
 from fleethook.engines.overrider.controller.owner_controller import DAEMONS_WITHOUT_CONTROLLER
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestReport, check_documents
 from fleethook.engines.overrider.rules.pool_rules import (

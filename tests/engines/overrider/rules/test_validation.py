@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.engines.overrider.admission.overrider_admission import validate_overrider
-from fleethook.engines.overrider.admission.subject_admission import validate_subject
+from fleethook.engines.overrider.admission.overrider_admission import validate_overrider, validate_subject
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rules.validation import check_overrider, unknown_subject
 from tests.builders import (
