@@ -8,8 +8,7 @@ from fleethook.engines.interpret.chain import Chain, Handler, Layer, NativeLayer
 from fleethook.engines.interpret.conventions.kinds import ConventionalKind, Scale
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.lua.bundle import BundleLayer
-from fleethook.engines.interpret.lua.customizations import Customizations
-from fleethook.engines.interpret.lua.layer import LuaLayer
+from fleethook.engines.interpret.lua.customizations import Customizations, LuaLayer
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.native import find_native
 from fleethook.interpret.python_interpreter import Interpreter

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.interpret.chain import Handler
-from fleethook.engines.interpret.lua.layer import LuaLayer, index_rules
+from fleethook.engines.interpret.lua.customizations import LuaLayer, index_rules
 from fleethook.engines.interpret.lua.rules import Rule, read_customization
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.vm import LuaError

@@ -18,7 +18,7 @@ from fleethook.cluster.manifests.yaml_scalars import quote_texts
 from fleethook.console.forms import FieldError, FormFieldError, limit_text, read_documents, read_value
 from fleethook.engines.interpret.chain import Chain, Explained
 from fleethook.engines.interpret.fixtures import FixtureError, find_operation, name_results, read_fixture
-from fleethook.engines.interpret.lua.layer import LuaLayer, index_rules
+from fleethook.engines.interpret.lua.customizations import LuaLayer, index_rules
 from fleethook.engines.interpret.lua.rules import FUNCTION_OF, Rule, list_findings, list_unportable, read_customization
 from fleethook.engines.interpret.lua.runner import Call, Runner
 from fleethook.engines.interpret.lua.vm import Machine, Usage
