@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from fleethook.engines.interpret.lua import runner as module
-from fleethook.engines.interpret.lua.kube_module import FUNCTIONS
 from fleethook.engines.interpret.lua.runner import Call, Runner
-from fleethook.engines.interpret.lua.vm import LuaError, ScriptLimits
+from fleethook.engines.interpret.lua.vm import FUNCTIONS, LuaError, ScriptLimits
 from fleethook.interpret.typed_members import InterpretError
 from tests.engines.interpret.lua.machines import program
 from tests.waiting import NET
