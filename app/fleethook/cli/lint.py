@@ -16,7 +16,7 @@ from fleethook.cli.output.findings_output import (
     print_text,
     select_new,
 )
-from fleethook.cli.output.json_output import write_json
+from fleethook.cli.output.terminal import write_json
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.yaml_reader import Document

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import re
 import sys
 import time
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from fleethook.cli.output.findings_output import ObjectRow
 from fleethook.cli.output.terminal import (
     Style,
     concatenate,
@@ -20,6 +22,7 @@ from fleethook.cli.output.terminal import (
     styled,
     write,
     write_error,
+    write_json,
     write_styled,
 )
 from fleethook.model.formats.text import is_inert
@@ -28,9 +31,6 @@ from tests.engines.crds.tarballs import build, small
 from tests.model.formats.test_text import HOSTILE
 
 PACKAGE = Path(__file__).parents[3] / "app/fleethook"
-
-
-CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @CAPTURED
@@ -208,3 +208,21 @@ def test_a_log_has_a_line_a_second_and_one_at_the_end(
     assert [line.partition("crds: ")[2] for line in lines] == [
         "1,000 of 5,000 bytes", "3,000 of 5,000 bytes", "5,000 of 5,000 bytes",
     ]  # fmt: skip
+
+
+CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+
+
+@CAPTURED
+@given(HOSTILE)
+def test_json_keeps_and_escapes_untrusted_values(capsys: Any, text: str) -> None:
+    write_json({text: text})
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == {text: text}
+    assert is_inert(printed.replace("\n", ""))
+
+
+def test_structs_and_unknown_types_are_encoded(capsys: pytest.CaptureFixture[str]) -> None:
+    write_json([ObjectRow("error", "c", "", "K", "n", "o"), Path("x")], indent=None)
+    row = {"level": "error", "code": "c", "cluster": "", "kind": "K", "namespace": "n", "name": "o"}
+    assert json.loads(capsys.readouterr().out) == [row, "x"]

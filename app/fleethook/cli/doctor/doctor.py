@@ -15,8 +15,7 @@ from fleethook.cli.inputs.cluster_reader import describe_missing
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.options import KcpCacheOption, StrictOption, TextOutput, TextOutputOption
 from fleethook.cli.output.findings_output import count_levels
-from fleethook.cli.output.json_output import write_json
-from fleethook.cli.output.terminal import styled, write_styled
+from fleethook.cli.output.terminal import styled, write_json, write_styled
 from fleethook.cli.parameters import Option
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection

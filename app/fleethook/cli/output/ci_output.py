@@ -11,8 +11,7 @@ from urllib.parse import quote
 from fleethook import __version__
 from fleethook.cli.inputs.manifests import InputError
 from fleethook.cli.output.findings_output import UNREADABLE_INPUT, Row, describe_object
-from fleethook.cli.output.json_output import write_json
-from fleethook.cli.output.terminal import write, write_document
+from fleethook.cli.output.terminal import write, write_document, write_json
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSONObject

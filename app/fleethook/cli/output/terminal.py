@@ -3,19 +3,22 @@ r"""The only way from a command to a terminal: lines, styles, and progress on st
 Names in archives and objects are escaped: they cannot control the terminal.
 
 Pass lines one by one: a line feed within a line comes from untrusted input and is shown as ``\n``.
-`fleethook.cli.output.json_output` does the same for JSON.
+`fleethook.cli.output.terminal` does the same for JSON.
 """
 
 import contextlib
 import enum
 import itertools
+import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, BinaryIO, Final, NewType
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NewType
 
-from fleethook.model.formats.text import escape
+import msgspec
+
+from fleethook.model.formats.text import escape, escape_json
 
 if TYPE_CHECKING:
     from pathlib import Path  # `--version` starts faster without it
@@ -239,3 +242,13 @@ def _report_lines(source: str) -> Report:
             write_error(f"{source}: {done:,}{of} bytes")
 
     return report
+
+
+def write_json(value: Any, *, indent: int | None = 2) -> None:
+    """Write a value to standard output as ASCII JSON. Types that JSON and msgspec lack are written as `str`."""
+    write_document(f"{escape_json(json.dumps(value, indent=indent, default=encode_other))}\n")
+
+
+def encode_other(value: object) -> Any:
+    """Return a value of a type that the json module lacks as one that it has."""
+    return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else str(value)

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from fleethook.cli.exit_codes import raise_at_interrupt
 from fleethook.cli.inputs.manifests import read_objects
-from fleethook.cli.output.json_output import write_json
-from fleethook.cli.output.terminal import Style, show_download, write, write_error
+from fleethook.cli.output.terminal import Style, show_download, write, write_error, write_json
 from fleethook.cli.parameters import Argument, Option, read_parameter
 from fleethook.engines.crds.cache.cache_layout import find_data_directory
 from fleethook.engines.crds.cache.tarball_cache import Cache

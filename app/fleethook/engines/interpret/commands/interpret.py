@@ -24,8 +24,7 @@ from fleethook.cli.options import (
     read_addresses,
 )
 from fleethook.cli.output.ci_output import report_input_errors
-from fleethook.cli.output.json_output import write_json
-from fleethook.cli.output.terminal import flush, write, write_document, write_error
+from fleethook.cli.output.terminal import flush, write, write_document, write_error, write_json
 from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.manifests.yaml_reader import Document

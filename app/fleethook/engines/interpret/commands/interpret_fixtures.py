@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple
 from fleethook.cli.inputs.manifests import read_manifests
 from fleethook.cli.options import InputOptions
 from fleethook.cli.output.ci_output import Case, print_junit
-from fleethook.cli.output.json_output import write_json
-from fleethook.cli.output.terminal import styled, write_styled
+from fleethook.cli.output.terminal import styled, write_json, write_styled
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 from fleethook.engines.interpret.chain import Chain, ChainError
 from fleethook.engines.interpret.commands.interpret_chain import explain_error, list_python_files

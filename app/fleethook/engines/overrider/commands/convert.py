@@ -21,8 +21,16 @@ from fleethook.cli.options import (
 )
 from fleethook.cli.output.ci_output import report_input_errors
 from fleethook.cli.output.findings_output import ObjectRow, count_levels, describe_object
-from fleethook.cli.output.json_output import write_json
-from fleethook.cli.output.terminal import Styled, concatenate, styled, write, write_document, write_error, write_styled
+from fleethook.cli.output.terminal import (
+    Styled,
+    concatenate,
+    styled,
+    write,
+    write_document,
+    write_error,
+    write_json,
+    write_styled,
+)
 from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS

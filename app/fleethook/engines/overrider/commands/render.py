@@ -23,8 +23,7 @@ from fleethook.cli.output.findings_output import (
     print_lines,
     select_new,
 )
-from fleethook.cli.output.json_output import write_json
-from fleethook.cli.output.terminal import Styled, styled, write, write_document, write_error, write_styled
+from fleethook.cli.output.terminal import Styled, styled, write, write_document, write_error, write_json, write_styled
 from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
