@@ -8,8 +8,7 @@ import pytest
 
 from fleethook.cli.replay.replay_output import MAX_SHOWN, Output, count, list_groups, make_printer, summarize
 from fleethook.recordings.reader import Entry, Problem
-from fleethook.recordings.replay.decision_changes import UNDECIDABLE, Change, Subject
-from fleethook.recordings.replay.outcome import Difference
+from fleethook.recordings.replay.decision_changes import UNDECIDABLE, Change, Difference, Subject
 from fleethook.recordings.replay.recorded_calls import CallName
 from fleethook.recordings.replay.replay import Replayed
 from fleethook.recordings.replay.report import MAX_PROBLEMS, Report

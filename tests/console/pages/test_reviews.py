@@ -17,8 +17,7 @@ from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.users.access import AccessError, User
 from fleethook.model.gvk import GroupKind
-from fleethook.recordings.replay.decision_changes import Place, make_change
-from fleethook.recordings.replay.outcome import Difference
+from fleethook.recordings.replay.decision_changes import Difference, Place, make_change
 from fleethook.recordings.replay.recorded_calls import CallName
 from fleethook.recordings.replay.replay import Replayed
 from tests.builders import workload

@@ -24,8 +24,7 @@ from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.reviews.search import Query
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.recordings.reader import Entry, read_entries
-from fleethook.recordings.replay.decision_changes import Place, describe_change, make_change
-from fleethook.recordings.replay.outcome import Difference
+from fleethook.recordings.replay.decision_changes import Difference, Place, describe_change, make_change
 from fleethook.recordings.replay.replay import Replayed
 from fleethook.recordings.replay.report import Report
 from fleethook.work.worker import Worker

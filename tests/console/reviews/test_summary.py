@@ -8,7 +8,7 @@ import pytest
 from fleethook.console.reviews.summary import ReviewSummary, classify, find_verdict, read_recorded_outcome, summarize
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.reader import Entry, read_entries
-from fleethook.recordings.replay.outcome import Outcome
+from fleethook.recordings.replay.decision_changes import Outcome
 from tests.recordings.recordings import MUTATE, TIME, header, line
 
 KIND = {"group": "apps", "version": "v1", "kind": "Deployment"}

@@ -7,7 +7,7 @@ import msgspec
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.format import BodyError, unwrap_body
 from fleethook.recordings.reader import Entry
-from fleethook.recordings.replay.outcome import Outcome, read_outcome
+from fleethook.recordings.replay.decision_changes import Outcome, read_outcome
 
 VERDICTS: Final = ("patched", "allowed", "denied", "answered", "failed", "refused")
 """The verdicts of reviews. ``patched`` is allowed with changes, ``refused`` an HTTP error in place of a verdict."""

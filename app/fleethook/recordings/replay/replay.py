@@ -11,8 +11,15 @@ from fleethook.model.json import JSON, as_object
 from fleethook.outbound.http_exchange import OUTGOING
 from fleethook.recordings.format import BodyError, Record, unwrap_body
 from fleethook.recordings.reader import Entry
-from fleethook.recordings.replay.decision_changes import DISPATCHING, Change, Place, make_change
-from fleethook.recordings.replay.outcome import Outcome, compare_outcomes, read_outcome
+from fleethook.recordings.replay.decision_changes import (
+    DISPATCHING,
+    Change,
+    Outcome,
+    Place,
+    compare_outcomes,
+    make_change,
+    read_outcome,
+)
 from fleethook.recordings.replay.recorded_calls import CallName, ReviewCalls, current_calls
 from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.endpoint import Endpoint
