@@ -15,7 +15,7 @@ from fleethook.engines.interpret.chain import Chain, NativeLayer, PythonLayer
 from fleethook.engines.interpret.lua import runner
 from fleethook.engines.interpret.review import interpret_endpoint
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
-from fleethook.engines.overrider.admission import dry_run, subject_admission
+from fleethook.engines.overrider.admission import dry_run, overrider_admission
 from fleethook.engines.overrider.render import render as overrider_render
 from fleethook.engines.overrider.rules import validation
 from fleethook.interpret.python_interpreter import interpreter
@@ -148,7 +148,7 @@ async def test_a_large_overrider_is_checked_in_a_thread(monkeypatch: pytest.Monk
 async def test_an_edit_of_a_large_subject_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
     noted = Noted(monkeypatch)
     for name in ("overriders_of", "pools_to_check", "check_fit"):
-        noted.note(subject_admission, name)
+        noted.note(overrider_admission, name)
     old = yurt_app_set()
     edited = {**old, "spec": {**old["spec"], "revisionHistoryLimit": 3}}
     body = review(edited, SIZES[size], operation="UPDATE", oldObject=old)

@@ -31,6 +31,7 @@ from tests.engines.crds.tarballs import build, small
 from tests.model.formats.test_text import HOSTILE
 
 PACKAGE = Path(__file__).parents[3] / "app/fleethook"
+CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @CAPTURED
@@ -208,9 +209,6 @@ def test_a_log_has_a_line_a_second_and_one_at_the_end(
     assert [line.partition("crds: ")[2] for line in lines] == [
         "1,000 of 5,000 bytes", "3,000 of 5,000 bytes", "5,000 of 5,000 bytes",
     ]  # fmt: skip
-
-
-CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @CAPTURED

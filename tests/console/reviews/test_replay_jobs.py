@@ -24,9 +24,9 @@ from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.reviews.search import Query
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.recordings.reader import Entry, read_entries
-from fleethook.recordings.replay.decision_changes import Difference, Place, describe_change, make_change
+from fleethook.recordings.replay.decision_changes import Difference, Place, make_change
 from fleethook.recordings.replay.replay import Replayed
-from fleethook.recordings.replay.report import Report
+from fleethook.recordings.replay.report import Report, describe_change
 from fleethook.work.worker import Worker
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads

@@ -9,21 +9,18 @@ import pytest
 
 from fleethook.recordings.format import Record
 from fleethook.recordings.replay.decision_changes import (
-    MAX_LINES,
     UNDECIDABLE,
     Change,
     Difference,
-    DiffLine,
     Place,
     Subject,
     compare_outcomes,
-    describe_change,
     describe_name,
-    describe_patch,
     make_change,
     read_outcome,
 )
 from fleethook.recordings.replay.recorded_calls import CallName
+from fleethook.recordings.replay.report import MAX_LINES, DiffLine, describe_change, describe_patch
 from tests.recordings.recordings import MUTATE, TIME, line
 
 OBJECT = {"metadata": {"name": "a"}, "spec": {"replicas": 1, "list": [1, 2]}}

@@ -3,20 +3,17 @@ r"""The only way from a command to a terminal: lines, styles, and progress on st
 Names in archives and objects are escaped: they cannot control the terminal.
 
 Pass lines one by one: a line feed within a line comes from untrusted input and is shown as ``\n``.
-`fleethook.cli.output.terminal` does the same for JSON.
+`write_json` does the same for JSON.
 """
 
 import contextlib
 import enum
 import itertools
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NewType
-
-import msgspec
 
 from fleethook.model.formats.text import escape, escape_json
 
@@ -44,6 +41,20 @@ def write_error(*lines: str) -> None:
 def write_document(text: str) -> None:
     """Write text with several lines, such as YAML, to standard output."""
     sys.stdout.write(escape(text, keep=f"\n{_KEPT}"))
+
+
+def write_json(value: Any, *, indent: int | None = 2) -> None:
+    """Write a value to standard output as ASCII JSON. Types that JSON and msgspec lack are written as `str`."""
+    import json  # noqa: PLC0415 - commands without JSON start faster without it
+
+    write_document(f"{escape_json(json.dumps(value, indent=indent, default=encode_other))}\n")
+
+
+def encode_other(value: object) -> Any:
+    """Return a value of a type that the json module lacks as one that it has."""
+    import msgspec  # noqa: PLC0415 - as above
+
+    return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else str(value)
 
 
 def write_styled(*texts: Styled) -> None:
@@ -242,13 +253,3 @@ def _report_lines(source: str) -> Report:
             write_error(f"{source}: {done:,}{of} bytes")
 
     return report
-
-
-def write_json(value: Any, *, indent: int | None = 2) -> None:
-    """Write a value to standard output as ASCII JSON. Types that JSON and msgspec lack are written as `str`."""
-    write_document(f"{escape_json(json.dumps(value, indent=indent, default=encode_other))}\n")
-
-
-def encode_other(value: object) -> Any:
-    """Return a value of a type that the json module lacks as one that it has."""
-    return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else str(value)

@@ -8,8 +8,8 @@ from typing import Any, Final
 from fleethook.cli.output.ci_output import Case, print_junit
 from fleethook.cli.output.terminal import encode_other, styled, write_document, write_error, write_styled
 from fleethook.model.formats.text import escape, escape_json
-from fleethook.recordings.replay.decision_changes import Change, describe_change, describe_patch
-from fleethook.recordings.replay.report import Group, Report
+from fleethook.recordings.replay.decision_changes import Change
+from fleethook.recordings.replay.report import Group, Report, describe_change, describe_patch
 
 MAX_SHOWN: Final = 50
 """Groups of changes with an example in text and Markdown; the others are counted."""

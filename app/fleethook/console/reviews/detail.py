@@ -16,7 +16,8 @@ from fleethook.recordings.format import BodyError, Call, unwrap_body
 from fleethook.recordings.quoted_values import Hasher, WorkLimitError
 from fleethook.recordings.reader import Entry
 from fleethook.recordings.redaction import RecordValues, RedactionError, Redactor
-from fleethook.recordings.replay.decision_changes import Difference, DiffLine, describe_difference
+from fleethook.recordings.replay.decision_changes import Difference
+from fleethook.recordings.replay.report import DiffLine, describe_difference
 
 SECRET: Final = GroupKind("", "Secret")
 _redactor: Final = Redactor(Hasher(secrets.token_bytes(32)))

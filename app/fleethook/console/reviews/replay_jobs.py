@@ -18,9 +18,9 @@ from fleethook.console.reviews.search import Query
 from fleethook.console.reviews.summary import ReviewSummary, summarize
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.reader import Entry
-from fleethook.recordings.replay.decision_changes import Change, DiffLine, describe_change
+from fleethook.recordings.replay.decision_changes import Change
 from fleethook.recordings.replay.replay import OFFLINE, Replayed, Replayer, batch
-from fleethook.recordings.replay.report import GroupName, Report
+from fleethook.recordings.replay.report import DiffLine, GroupName, Report, describe_change
 from fleethook.server.engine_server import Replay
 from fleethook.settings import Settings
 from fleethook.work.worker import Worker

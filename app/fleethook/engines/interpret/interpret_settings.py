@@ -1,11 +1,16 @@
 """The settings of interpreters."""
 
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 
 from fleethook.model.karmada import ConventionsMode
 from fleethook.server_settings import ServerSettings
+
+LUA_SECONDS: Final = 1.0
+LUA_INSTRUCTIONS: Final = 20_000_000
+LUA_MEMORY: Final = 32
+"""MiB."""
 
 
 class InterpretSettings(ServerSettings):
@@ -28,11 +33,11 @@ class InterpretSettings(ServerSettings):
     ] = "karmada-system"
     lua_seconds: Annotated[
         float, Field(description="Seconds that a Lua script may run for one answer.", gt=0, le=30)
-    ] = 1.0
+    ] = LUA_SECONDS
     lua_instructions: Annotated[
         int, Field(description="Instructions that a Lua script may run for one answer.", ge=1000)
-    ] = 20_000_000
-    lua_memory: Annotated[int, Field(description="Memory limit of a Lua script, in MiB.", ge=1, le=1024)] = 32
+    ] = LUA_INSTRUCTIONS
+    lua_memory: Annotated[int, Field(description="Memory limit of a Lua script, in MiB.", ge=1, le=1024)] = LUA_MEMORY
     interpreter_registration: Annotated[
         bool | None,
         Field(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from prometheus_client.registry import Collector
@@ -28,7 +28,12 @@ from fleethook.engines.overrider.admission.overrider_admission import (
     validate_overrider_in_slices,
     validate_subject_in_slices,
 )
-from fleethook.engines.overrider.admission.read_your_writes import FreshReads, LiveSource, ensure_fresh_overrider
+from fleethook.engines.overrider.admission.read_your_writes import (
+    CATCH_UP_SECONDS,
+    FreshReads,
+    LiveSource,
+    ensure_fresh_overrider,
+)
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload_in_slices
 from fleethook.engines.overrider.controller.openyurt_conflicts import OpenYurtConflicts
@@ -108,7 +113,7 @@ def overrider_routes(  # noqa: PLR0913 - one parameter for each service of the s
     if dry_runs is not None:
         checked = LiveAdmission(dry_runs, store, shared, unfit_subject_edits)
         conclude_edit = checked.check_subject
-    conclude_overrider = conclude if checked is None else _chain(checked.check_overrider, conclude)
+    conclude_written = conclude if checked is None else _chain(checked.check_overrider, conclude)
     make_route = partial(make_admission_route, hint=SWITCH_OFF_HINT)
     edits = partial(make_route, handler=validate_edit, turns=shared, conclude=conclude_edit)
     # The labels of node pools decide which of them a daemon has, and a set of v1beta1; one of v1alpha1 lists its own.
@@ -118,9 +123,7 @@ def overrider_routes(  # noqa: PLR0913 - one parameter for each service of the s
         make_route(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
         make_route(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
         make_route(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider, pure=True),
-        make_route(
-            VALIDATE_OVERRIDER, dry_run, validate, prepare=overriders, conclude=conclude_overrider, turns=shared
-        ),
+        make_route(VALIDATE_OVERRIDER, dry_run, validate, prepare=overriders, conclude=conclude_written, turns=shared),
         edits(VALIDATE_APP_SET, fits.format("YurtAppSet"), needs=(YURT_APP_OVERRIDER,)),
         edits(VALIDATE_APP_DAEMON, fits.format("YurtAppDaemon"), needs=pool_kinds),
         edits(VALIDATE_APP_SET_V1BETA1, fits.format("YurtAppSet v1beta1"), needs=pool_kinds),
@@ -141,10 +144,6 @@ def _prepare_overrider(request: AdmissionRequest, *, guards: bool, store: StoreV
     """Do the work before the validation of an overrider. Without a guard, every deletion is admitted."""
     if request.operation != "DELETE" or guards:
         yield ensure_fresh_overrider(request, store=store, live=live)
-
-
-if TYPE_CHECKING:
-    from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
 
 
 def list_resources(settings: Settings) -> Followed:
@@ -273,7 +272,6 @@ def _make_conclude(store: Store, cluster: Cluster, mode: Mode) -> Conclude:
 async def _wait_until_seen(cluster: Cluster, group_kind: GroupKind, resource_version: str) -> None:
     """Wait until the watch of a kind reaches a resourceVersion, at most as long as a working watch needs."""
     from fleethook.cluster.kubernetes.list_watch_decoding import as_number  # noqa: PLC0415 - as for `_make_conclude`
-    from fleethook.engines.overrider.admission.read_your_writes import CATCH_UP_SECONDS  # noqa: PLC0415 - as for `_make_conclude`
 
     source = cluster.source
     if source.missing([group_kind]) or source.informer(group_kind).state().failing:
@@ -281,9 +279,7 @@ async def _wait_until_seen(cluster: Cluster, group_kind: GroupKind, resource_ver
     await source.catch_up(group_kind, as_number(resource_version), seconds=CATCH_UP_SECONDS)
 
 
-def _make_dry_runs(cluster: Cluster, *, limit: int) -> "ServerDryRun":
-    from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun  # noqa: PLC0415 - as for `_make_conclude`
-
+def _make_dry_runs(cluster: Cluster, *, limit: int) -> ServerDryRun:
     async def send(logical_cluster: str, path: str, workload: JSONObject) -> None:
         connection, scope = cluster.connection, cluster.source.scope(logical_cluster)
         if not connection.is_open:

@@ -1,22 +1,23 @@
-"""A review that is decided differently: its object, its differences, and a key that stays the same in other runs."""
+"""The outcome of a review, how two outcomes differ, and the change: a review that is decided differently.
+
+A change has a key that stays the same in other runs and recordings.
+"""
 
 import base64
 import binascii
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from fleethook.cluster.registration.paths import CLUSTERS, DISPATCH_MUTATE, DISPATCH_VALIDATE
 from fleethook.model.admission import KIND as ADMISSION_REVIEW
-from fleethook.model.formats.text import shorten
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import EXPLORE_REVIEW, INTERPRETER_CONTEXT
-from fleethook.patch import PatchError, apply, diff, resolve_pointer
+from fleethook.patch import PatchError, apply, diff
 from fleethook.patch.diff import identical
 from fleethook.recordings.format import Record
 from fleethook.recordings.replay.recorded_calls import CallName
@@ -148,7 +149,7 @@ def _patch_both(before: Outcome, after: Outcome, review: bytes) -> tuple[JSON, J
     """Return the objects after both patches; nothing if they are equal, or if the verdict says more."""
     if before.verdict != after.verdict or identical(before.patch, after.patch):
         return None, None
-    document = _read_object(review)
+    document = _read_request(review).get("object")
     return _patch_object(document, before.patch), _patch_object(document, after.patch)
 
 
@@ -159,14 +160,6 @@ def _patch_object(document: JSON, patch: JSON) -> JSON:
         return apply(document, patch)
     except PatchError as error:
         return f"the patch does not apply: {error}"
-
-
-def _read_object(review: bytes) -> JSON:
-    """Return the object in a review, None if there is none."""
-    try:
-        return as_object(as_object(_decode(review)).get("request")).get("object")
-    except _UNDECODABLE:
-        return None
 
 
 DISPATCHING: Final = (CLUSTERS, DISPATCH_MUTATE, DISPATCH_VALIDATE)
@@ -282,9 +275,10 @@ def make_change(
 
 
 def _read_request(review: bytes) -> JSONObject:
+    """Return the request in a review, empty if there is none."""
     try:
-        return dict(as_object(as_object(msgspec.json.decode(review)).get("request")))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return dict(as_object(as_object(_decode(review)).get("request")))
+    except _UNDECODABLE:
         return {}
 
 
@@ -335,81 +329,3 @@ def _make_key(
     ]
     facts = [record.route, record.cluster, subject[:4], changed, missing]
     return hashlib.sha256(msgspec.json.encode(facts, order="sorted")).hexdigest()[:_KEY_LENGTH]
-
-
-MAX_LINES: Final = 40
-"""Lines about one change."""
-_MAX_LENGTH: Final = 200
-_TREES: Final = ("object", "result")
-
-Sign = Literal[" ", "-", "+"]
-
-
-class DiffLine(NamedTuple):
-    """One line: ``-`` was recorded, ``+`` is the answer now, and a blank tells where.
-
-    Attributes:
-        sign: The sign.
-        text: The text, one line.
-    """
-
-    sign: Sign
-    text: str
-
-
-def describe_change(change: Change) -> list[DiffLine]:
-    """Return the lines about a change, `MAX_LINES` at most."""
-    lines = [DiffLine(" ", f"{call}: {reason}") for call, reason in change.missing]
-    for one in change.differences:
-        lines += describe_difference(one)
-        if len(lines) > MAX_LINES:
-            break
-    if len(lines) <= MAX_LINES:
-        return lines
-    return [*lines[: MAX_LINES - 1], DiffLine(" ", "further lines are left out; --output json has all of them")]
-
-
-def describe_patch(difference: Difference) -> list[JSONObject]:
-    """Return the RFC 6902 patch that turns the recorded object or result into that of the replay."""
-    return diff(difference.before, difference.after)
-
-
-def describe_difference(difference: Difference) -> Iterator[DiffLine]:
-    """Yield the lines about one difference; about an object or a result, at most `MAX_LINES` places."""
-    aspect, before, after = difference
-    if aspect in _TREES:
-        yield from _describe_trees(difference)
-        return
-    yield DiffLine(" ", aspect)
-    if isinstance(before, tuple) and isinstance(after, tuple):
-        yield from (_make_line("-", one) for one in before if one not in after)
-        yield from (_make_line("+", one) for one in after if one not in before)
-        if set(before) == set(after):
-            yield DiffLine(" ", f"they differ in number: {len(before)} were recorded, {len(after)} now")
-        return
-    yield _make_line("-", before)
-    yield _make_line("+", after)
-
-
-def _describe_trees(difference: Difference) -> Iterator[DiffLine]:
-    current = difference.before
-    for operation in describe_patch(difference)[:MAX_LINES]:
-        path = operation["path"]
-        yield DiffLine(" ", shorten(f"{difference.aspect} {path}".rstrip(), _MAX_LENGTH))
-        if operation["op"] != "add":
-            yield _make_line("-", resolve_pointer(current, path))
-        if operation["op"] != "remove":
-            yield _make_line("+", operation["value"])
-        try:
-            current = apply(current, [operation])
-        except PatchError:  # a difference of the type itself, such as an object that is now text
-            return
-
-
-def _make_line(sign: Sign, value: JSON) -> DiffLine:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=_encode)
-    return DiffLine(sign, shorten(text or '""', _MAX_LENGTH))
-
-
-def _encode(value: object) -> JSON:
-    return msgspec.to_builtins(value)

@@ -10,6 +10,7 @@ from fleethook.engines.overrider.entries.entry_selection import (
     EntrySelection,
     PoolSelector,
     list_required_labels,
+    sample_names,
     selects_any,
     uses_labels,
 )
@@ -155,3 +156,7 @@ def expression(site: str) -> dict[str, Any]:
 def test_a_selected_node_pool_has_one_of_the_required_labels() -> None:
     selector = {"matchLabels": {"tier": "edge"}, "matchExpressions": [expression("x"), {"operator": "Exists"}]}
     assert list_required_labels(selector) == [{("tier", "edge")}, {("site", "x"), ("site", "old-x")}]
+
+
+def test_a_sample_of_many_names_is_small() -> None:
+    assert sample_names([f"pool-{number}" for number in range(5000)] + ["1", "22"]) == ["pool-1000", "22"]

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleethook.engines.overrider.entries.entry_selection import sample_names
 from fleethook.engines.overrider.rules.item_rules import check_image
-from fleethook.engines.overrider.rules.overrider_rules import check_patch, sample_names
+from fleethook.engines.overrider.rules.overrider_rules import check_patch
 from tests.builders import patch
 
 SPEC = "/spec/template/spec"
@@ -106,7 +107,3 @@ IMAGES = st.sampled_from(
 def test_an_image_that_is_valid_for_the_sample_is_valid_for_all_names(image: str, names: list[str]) -> None:
     every = {bool(list(check_image(image, "f", pools=[name]))) for name in names}
     assert bool(list(check_image(image, "f", pools=sample_names(names)))) == (True in every)
-
-
-def test_a_sample_of_many_names_is_small() -> None:
-    assert sample_names([f"pool-{number}" for number in range(5000)] + ["1", "22"]) == ["pool-1000", "22"]

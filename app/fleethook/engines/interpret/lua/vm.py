@@ -1,7 +1,8 @@
 """A Lua machine: calls scripts in isolation from each other, each call within its limits.
 
 Only one caller uses a machine at a time. Between calls it keeps only compiled scripts: each call has new globals and
-libraries. After a call that reached a limit, the machine is discarded.
+libraries. After a call that reached a limit, the machine is discarded. The functions of ``require("kube")`` are exact
+where Karmada rounds (karmada v1.16 pkg/resourceinterpreter/customized/declarative/luavm/kube.go).
 """
 
 import time
@@ -13,6 +14,7 @@ from weakref import WeakMethod
 
 from lupa import lua54
 
+from fleethook.engines.interpret.interpret_settings import LUA_INSTRUCTIONS, LUA_MEMORY, LUA_SECONDS
 from fleethook.engines.interpret.lua.convert import DocumentExchange, OutputLimitError, default_to_object
 from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.engines.interpret.native.pod_templates import dependencies, requirements
@@ -115,9 +117,9 @@ _SLACK: Final = 16 << 20
 class ScriptLimits(NamedTuple):
     """Limits of one call."""
 
-    seconds: float = 1.0
-    instructions: int = 20_000_000
-    memory: int = 32 << 20
+    seconds: float = LUA_SECONDS
+    instructions: int = LUA_INSTRUCTIONS
+    memory: int = LUA_MEMORY << 20
     """Bytes that the script allocates."""
 
 
@@ -253,7 +255,7 @@ class Machine:
         Raises:
             LuaError: The call failed.
         """
-        self._load(program)
+        self.compile(program)
         self._exchange.begin(documents)
         arguments: list[Any] = []
         for handle, document in enumerate(documents):
@@ -276,7 +278,7 @@ class Machine:
 
     def try_(self, program: Program, limits: ScriptLimits) -> list[str]:
         """Run the top level of a script and return the global functions that it defines; raises LuaError."""
-        self._load(program)
+        self.compile(program)
         self._exchange.begin(())
         returned = self._run_limited(
             lambda ticks, kib: self._api["try"](program.id, program.own_globals, ticks, limits.seconds, kib),
@@ -285,10 +287,6 @@ class Machine:
             program,
         )
         return list(returned[1:])
-
-    def compile(self, program: Program) -> None:
-        """Compile a script; raises LuaError."""
-        self._load(program)
 
     def printed(self) -> list[str]:
         """Return the lines that the last call printed."""
@@ -351,7 +349,8 @@ class Machine:
             text = f"{place} {text}"
         return LuaError(kind, text)
 
-    def _load(self, program: Program) -> None:
+    def compile(self, program: Program) -> None:
+        """Compile a script, unless the machine has it compiled already; raises LuaError."""
         if program.id in self._loaded:
             return
         if len(self._loaded) >= _MAX_CHUNKS:

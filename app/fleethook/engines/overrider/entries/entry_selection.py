@@ -1,5 +1,6 @@
 """Finds the entries of an overrider that apply to a node pool, in a time that does not grow with their number."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -9,6 +10,7 @@ from fleethook.model.json import JSON, JSONObject, as_object
 
 EVERY_POOL: Final = "*"
 EXCLUDE: Final = "-"
+_PLAIN: Final = re.compile(r"[a-z0-9](-?[a-z0-9])*")
 
 
 class PoolSelector:
@@ -143,3 +145,23 @@ def selects_any(entry: JSON, known: Mapping[str, JSONObject | None]) -> bool:
     selector = PoolSelector(entry)
     names = known if selector.every or selector.uses_labels else selector.named & known.keys()
     return any(selector.selects(name, known[name]) for name in names)
+
+
+def selected_names(pools: JSON) -> list[str]:
+    """Return the node pools that a list selects by name."""
+    named = pools if isinstance(pools, list) else ()
+    return [name for name in named if isinstance(name, str) and name and name != EVERY_POOL and name[0] != EXCLUDE]
+
+
+def sample_names(names: Sequence[str]) -> list[str]:
+    """Return sample names of node pools: a value that is valid with each sample for ``{{nodepool}}`` is valid with all.
+
+    A field that accepts a name of letters, digits and dashes accepts shorter ones, too. A port accepts only digits.
+    """
+    longest: dict[object, str] = {}
+    for name in names:
+        plain = _PLAIN.fullmatch(name) is not None
+        key: object = (name.isdecimal(),) if plain else name
+        if len(name) > len(longest.get(key, "")):
+            longest[key] = name
+    return [*longest.values()]

@@ -1,4 +1,4 @@
-"""Rules for a YurtAppOverrider alone, without its subject.
+"""Rules for a YurtAppOverrider alone, without its subject: its members, entries and patches.
 
 The CustomResourceDefinition enforces some of them. This module repeats those, because the command line checks manifests
 without an apiserver, and because these messages tell the author how to correct a mistake.
@@ -8,7 +8,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, PoolSelector
+from fleethook.engines.overrider.entries.entry_selection import (
+    EVERY_POOL,
+    EXCLUDE,
+    PoolSelector,
+    sample_names,
+    selected_names,
+)
 from fleethook.engines.overrider.entries.patch_paths import LIMITS, MAX_VALUES, protected_pointer
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.item_rules import check_image, check_item, misspelled_tokens
@@ -219,7 +225,6 @@ def _find_images(tokens: tuple[str, ...], value: JSON) -> Iterator[tuple[str, st
 
 # Checking the name of a node pool takes some 0.5 µs, an item or a patch 30 µs.
 _NAMES_PER_UNIT: Final = 60
-_PLAIN: Final = re.compile(r"[a-z0-9](-?[a-z0-9])*")
 
 
 class Part(NamedTuple):
@@ -379,23 +384,3 @@ def _selects_nothing(names: Sequence[JSON]) -> str | None:
     if EVERY_POOL in names or any(map(PoolSelector({"pools": names}).selects, selected_names(names))):
         return None
     return "excludes every node pool that it names, so the entry applies to none"
-
-
-def selected_names(pools: JSON) -> list[str]:
-    """Return the node pools that a list selects by name."""
-    named = pools if isinstance(pools, list) else ()
-    return [name for name in named if isinstance(name, str) and name and name != EVERY_POOL and name[0] != EXCLUDE]
-
-
-def sample_names(names: Sequence[str]) -> list[str]:
-    """Return sample names of node pools: a value that is valid with each sample for ``{{nodepool}}`` is valid with all.
-
-    A field that accepts a name of letters, digits and dashes accepts shorter ones, too. A port accepts only digits.
-    """
-    longest: dict[object, str] = {}
-    for name in names:
-        plain = _PLAIN.fullmatch(name) is not None
-        key: object = (name.isdecimal(),) if plain else name
-        if len(name) > len(longest.get(key, "")):
-            longest[key] = name
-    return [*longest.values()]
