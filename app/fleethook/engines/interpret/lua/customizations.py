@@ -27,11 +27,11 @@ from fleethook.interpret.question import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, not_for_review
-from fleethook.server.reviews.recording import AskedCall
 from fleethook.model.formats.field_errors import Problem
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, PATCHING, Operation
+from fleethook.server.reviews.recording import AskedCall
 from fleethook.tracing.spans import Span, start_child
 from fleethook.work.pausing import Slice, Work
 
