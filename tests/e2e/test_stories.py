@@ -29,17 +29,22 @@ def stories(plane: ControlPlane, binaries: Path, admin: Api, server: Server) -> 
     kubeconfig = plane.kubeconfig(
         "admin", {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
     )
-    files = [
-        EXAMPLES / "nodepools.yaml",
-        *sorted(STORIES.glob("*/*.yaml"), key=lambda path: path.name == "overrider.yaml"),
-    ]
     for namespace in sorted(path.name for path in STORIES.iterdir()):
         # pytest may set a module up twice, when a process takes tests of it from another process.
         document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         admin.apply(f"/api/v1/namespaces/{namespace}", document)
-    for file in files:
-        kubectl(binaries, kubeconfig, "apply", "-f", str(file))
+    apply_examples(binaries, kubeconfig)
     return kubeconfig
+
+
+def apply_examples(binaries: Path, kubeconfig: Path) -> list[str]:
+    """Apply the examples with kubectl, and return its lines about the objects."""
+    files = [
+        EXAMPLES / "nodepools.yaml",
+        *sorted(STORIES.glob("*/*.yaml"), key=lambda path: path.name == "overrider.yaml"),
+    ]
+    printed = (kubectl(binaries, kubeconfig, "apply", "-f", str(file)) for file in files)
+    return [line for output in printed for line in output.splitlines()]
 
 
 def create_workload(admin: Api, story: str, subject: str, pool: str) -> dict[str, Any]:
@@ -49,6 +54,12 @@ def create_workload(admin: Api, story: str, subject: str, pool: str) -> dict[str
     made = workload_of(owner, pool)
     answer = admin.create(path_of(made), made)
     return dict(admin[path_of({**made, "metadata": answer["metadata"]})])
+
+
+def test_the_examples_can_be_applied_again(stories: Path, binaries: Path) -> None:
+    again = apply_examples(binaries, stories)
+    assert again
+    assert [line for line in again if not line.endswith(" unchanged")] == []
 
 
 @pytest.mark.parametrize(
