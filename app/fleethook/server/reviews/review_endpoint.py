@@ -9,7 +9,7 @@ app answers every other review by the same code.
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Awaitable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Generator, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -23,9 +23,16 @@ from fleethook.server.protocol.request_body import BodyBudget, RequestError
 from fleethook.server.reviews.codec import BadReviewError, encode_error
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Answer, Endpoint
 from fleethook.server.reviews.recording import AnsweredReview, AskedCall, RecordReview
-from fleethook.tracing.spans import CURRENT, Span, StartTrace, UnsampledSpan, find_trace_id
-from fleethook.work.pausing import Done, Work, begin
-from fleethook.work.traced_work import begin_in_span
+from fleethook.tracing.spans import (
+    CURRENT,
+    Span,
+    StartTrace,
+    UnsampledSpan,
+    describe_failure,
+    enter_span,
+    find_trace_id,
+)
+from fleethook.work.pausing import Done, T, Work, begin
 from fleethook.work.turns import Executor
 
 _log: Final = logging.getLogger(__name__)
@@ -319,6 +326,41 @@ def _note_refusal(span: Span, work: Work[Answer]) -> Work[Answer]:
     except RequestError as error:
         span.note({"http.request.method": "POST", "http.response.status_code": error.code})
         raise
+
+
+def begin_in_span(span: Span, work: Work[T]) -> Done[T] | Coroutine[Any, Any, T]:
+    """Go on with work as `begin` does, while a span is the current one, and end the span with the work.
+
+    The span is not the current one between the first part and the rest: the first part runs in the context of a
+    connection, which other reviews share.
+
+    Args:
+        span: The span.
+        work: The work.
+
+    Returns:
+        The result, or a coroutine that goes on with the work and returns the result.
+
+    Raises:
+        Exception: The work has failed before it waited for anything.
+    """
+    token = CURRENT.set(span)
+    try:
+        begun = begin(work)
+    except BaseException as error:
+        span.end(describe_failure(error))
+        raise
+    finally:
+        CURRENT.reset(token)
+    if isinstance(begun, Done):
+        span.end()
+        return begun
+    return _finish_in_span(span, begun)
+
+
+async def _finish_in_span(span: Span, begun: Coroutine[Any, Any, T]) -> T:
+    with enter_span(span):
+        return await begun
 
 
 def explain_failure(error: Exception, *, route: str, uid: str) -> Problem:
