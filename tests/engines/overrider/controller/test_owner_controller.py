@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.store.store import PartialBuilder
-from fleethook.engines.overrider.controller.drift import detect_drift, find_plan
 from fleethook.engines.overrider.controller.owner_controller import (
     DAEMONS_WITHOUT_CONTROLLER,
     OwnerWaits,
@@ -18,6 +17,7 @@ from fleethook.engines.overrider.controller.owner_controller import (
     has_observed,
     nudged_lately,
 )
+from fleethook.engines.overrider.controller.workload_decision import detect_drift, plan_workload
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.model.openyurt import NUDGED_ANNOTATION, YURT_APP_DAEMON, YURT_APP_SET
@@ -119,7 +119,11 @@ RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
 def lags(document: dict[str, Any], subject: dict[str, Any], rule: dict[str, Any] | None) -> bool:
     store, plans = store_of(subject, *([rule] if rule else [])), PlanCache()
     binding = Binding("", YURT_APP_SET, "default", "demo")
-    plan = find_plan(PartialBuilder().build(document), binding, rule, kind="Deployment", store=store, plans=plans)
+    planned = plan_workload(
+        PartialBuilder().build(document), binding, rule, kind="Deployment", store=store, plans=plans
+    )
+    assert planned.plan is not None
+    plan = planned.plan
     return find_lag(document, plan, detect_drift(document, kind="Deployment", store=store, plans=plans)) is not None
 
 

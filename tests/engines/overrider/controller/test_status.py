@@ -1,6 +1,7 @@
 """Tests of the statuses and events that the controller writes, against an apiserver in memory."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from fleethook.engines.overrider.controller.status import (
     status_of,
     unrendered,
 )
+from fleethook.engines.overrider.controller.workload_decision import Action, Decision
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import Gaps
 from fleethook.model.openyurt import YURT_APP_SET
@@ -26,7 +28,11 @@ RULE = overrider(entry("*"), generation=3)
 
 
 def result(pool: str, hash_: str = "abc", error: str = "") -> Result:
-    return Result(pool, "Deployment", f"demo-{pool}-x", hash_, 2, error)
+    return Result(pool, "Deployment", f"demo-{pool}-x", hash_, 2, Decision(problem=error))
+
+
+def with_decision(one: Result, **facts: Any) -> Result:
+    return one._replace(decision=one.decision._replace(**facts))
 
 
 def test_the_condition_bound_has_a_reason() -> None:
@@ -48,7 +54,7 @@ def test_rendered_counts_what_entries_select_and_names_the_first_failures() -> N
 
 
 def test_waiting_workloads_make_rendered_unknown_and_are_named_last() -> None:
-    waiting = [result(f"w{number}", error="waiting")._replace(waits=True) for number in range(3)]
+    waiting = [with_decision(result(f"w{number}", error="waiting"), action=Action.WAIT) for number in range(3)]
     assert rendered([result("a"), *waiting])[1:] == (
         "Unknown", "WaitingForOwner", "1 of 4 workloads; demo-w0-x in w0: waiting; demo-w1-x in w1: waiting; demo-w2-x in w2: waiting",
     )  # fmt: skip
@@ -59,13 +65,14 @@ def test_waiting_workloads_make_rendered_unknown_and_are_named_last() -> None:
 
 
 def test_values_that_the_apiserver_did_not_store_have_their_own_reason() -> None:
-    lost = result("a", error="not kept")._replace(lost=True)
+    lost = with_decision(result("a", error="not kept"), lost=True)
     assert rendered([lost, result("b")])[1:3] == ("False", "FieldsNotKept")
     assert rendered([lost, result("b", error="no")]).reason == "NotRendered"
 
 
 def test_defaults_are_named_once_and_nothing_is_wrong() -> None:
-    noted = [result(name)._replace(notes=("/a", "/b")) for name in "xy"] + [result("z")._replace(notes=("/c", "/d"))]
+    noted = [with_decision(result(name), notes=("/a", "/b")) for name in "xy"]
+    noted.append(with_decision(result("z"), notes=("/c", "/d")))
     assert rendered(noted)[1:] == (
         "True", "AllRendered",
         "3 of 3 workloads; defaults and empty values stored otherwise than requested: /a, /b, /c and 1 more",

@@ -6,6 +6,7 @@ from typing import Any, cast
 from fleethook.engines.overrider.controller.status import Result, status_in_slices, status_of
 from fleethook.engines.overrider.controller.subject_state import collect_state
 from fleethook.engines.overrider.controller.workload_client import WriteLimits
+from fleethook.engines.overrider.controller.workload_decision import Decision
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import Binding
@@ -50,7 +51,8 @@ def test_collecting_many_workloads_pauses_and_finds_all_of_them() -> None:
 
 def test_building_a_long_status_pauses_and_has_the_same_result() -> None:
     results = [
-        Result(f"p{number}", "Deployment", f"w{number}", "h", 1, "" if number % 7 else "no") for number in range(COUNT)
+        Result(f"p{number}", "Deployment", f"w{number}", "h", 1, Decision(problem="" if number % 7 else "no"))
+        for number in range(COUNT)
     ]
     now = datetime(2026, 6, 1, tzinfo=UTC)
     status, pauses = run(status_in_slices(overrider(), [], results, now=now))

@@ -5,8 +5,9 @@ from typing import Any
 
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.controller import workloads
-from fleethook.engines.overrider.controller.drift import NO_DRIFT, Drift
 from fleethook.engines.overrider.controller.workload_client import WriteResult
+from fleethook.engines.overrider.controller.workload_decision import NO_DRIFT, Drift, Unstored
+from fleethook.engines.overrider.controller.workloads import UnstoredValues
 from fleethook.model.gvk import GroupKind
 from tests.builders import entry, image
 from tests.engines.overrider.running import Fleet
@@ -99,3 +100,40 @@ async def test_a_version_older_than_the_watch_is_not_compared(monkeypatch: Any) 
         monkeypatch.setattr(known.client, "read_all", read_all)
         assert [key async for key, _, _ in known.look_at_all()] == [KEY]
         assert known.drift(KEY) is None
+
+
+LOST = Unstored("lost", ("/spec/misspelled",), ())
+EMPTY = Unstored("empty", (), ("/spec/paused",))
+
+
+def key(name: str) -> ObjectKey:
+    return KEY._replace(name=name)
+
+
+def test_only_the_same_differences_are_explained() -> None:
+    known = UnstoredValues()
+    known.remember(key("a"), LOST)
+    assert known.explains(key("a"), "lost")
+    assert not known.explains(key("a"), "another")
+    assert not known.explains(key("b"), "lost")
+    known.forget(key("a"))
+    assert not known.explains(key("a"), "lost")
+
+
+def test_the_memory_of_unstored_values_is_bounded() -> None:
+    known = UnstoredValues(max_workloads=2)
+    for name in "abac":
+        known.remember(key(name), LOST)
+    assert [known.explains(key(name), "lost") for name in "abc"] == [True, False, True]
+
+
+def test_the_oldest_lost_values_are_requested_again() -> None:
+    known = UnstoredValues()
+    for name in "abc":
+        known.remember(key(name), LOST)
+    known.remember(key("d"), EMPTY)
+    known.forget_lost(most=2)
+    assert [known.get(key(name)) is not None for name in "abcd"] == [False, False, True, True]
+    known.remember(key("a"), LOST)
+    known.forget_lost(most=1)
+    assert [known.get(key(name)) is not None for name in "abcd"] == [True, False, False, True]

@@ -8,6 +8,7 @@ import pytest
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import PartialBuilder, PartialObject
 from fleethook.engines.overrider.controller.status import Result, rendered
+from fleethook.engines.overrider.controller.workload_decision import Decision
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import (
     ORPHAN_INDEXES,
@@ -88,7 +89,7 @@ def test_the_message_says_why_a_daemon_has_no_node_pool() -> None:
 
 
 DEMO = "YurtAppSet demo"
-RIGHT = Result("c", "Deployment", "demo-c-x", "abc", 2, "")
+RIGHT = Result("c", "Deployment", "demo-c-x", "abc", 2, Decision())
 ORPHANS = tuple(f"Deployment demo-p{number}-x in p{number}" for number in range(7))
 
 
@@ -155,7 +156,7 @@ def test_the_worst_gap_is_the_reason_and_all_are_named() -> None:
     assert found[1:3] == ("False", "OwnedByOtherVersion")
     for part in ("1 of 3 workloads", "no workload in node pool a: nobody", "in node pool b have", ORPHANS[0]):
         assert part in found.message
-    assert rendered([RIGHT._replace(error="no")], every).reason == "NotRendered"
+    assert rendered([RIGHT._replace(decision=Decision(problem="no"))], every).reason == "NotRendered"
 
 
 def test_every_reason_is_documented() -> None:

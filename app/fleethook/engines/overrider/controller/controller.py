@@ -19,7 +19,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -27,13 +27,12 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.conditions import Condition
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.store import ObjectKey, Store, StoreView
+from fleethook.cluster.store import Store, StoreView
 from fleethook.engines.overrider.admission.read_your_writes import read_overriders
 from fleethook.engines.overrider.controller.converge import Converger, Outcome, Target
-from fleethook.engines.overrider.controller.drift import find_plan
 from fleethook.engines.overrider.controller.event_handlers import EventHandlers, InputKinds
 from fleethook.engines.overrider.controller.outdated_workloads import Nudger, OutdatedWorkloads
-from fleethook.engines.overrider.controller.owner_controller import OwnerWaits, Patience
+from fleethook.engines.overrider.controller.owner_controller import OwnerWaits
 from fleethook.engines.overrider.controller.status import (
     Result,
     StatusReporter,
@@ -44,20 +43,18 @@ from fleethook.engines.overrider.controller.status import (
 )
 from fleethook.engines.overrider.controller.subject_state import SubjectState, collect_state, find_overriders
 from fleethook.engines.overrider.controller.workload_client import RequiredVersions, WriteLimits
+from fleethook.engines.overrider.controller.workload_decision import Patience
 from fleethook.engines.overrider.controller.workloads import Change, Workloads
 from fleethook.engines.overrider.controller.write_backoff import Backoff
-from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.plan.subject_plans import NotCompiledError
 from fleethook.engines.overrider.policies.policy_keeper import NO_UPKEEP, PolicyKeeper
-from fleethook.engines.overrider.subject.binding import Binding, hash_of, pool_of
+from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.subject_parts import same_input
 from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps
-from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from fleethook.work.pausing import Pauses, Work
+from fleethook.work.pausing import Work
 from fleethook.work.queue import Again, WorkQueue
 from fleethook.work.queue import Outcome as Worked
 from fleethook.work.scheduler import LoopScheduler, Scheduler, sleep
@@ -72,21 +69,7 @@ _RETRY_SHARE: Final = 0.1
 # The apiserver did not store these workloads as requested. Each resync tests so many of them again.
 _MAX_RECHECKED: Final = 500
 _FIRST_PAUSE_SECONDS: Final = 1.0
-# To compare a workload without drift takes some 30 µs.
-_SLICE: Final = 8
-# Workers for one subject: more than any setting allows to be touched at a time.
-_MAX_CONCURRENT: Final = 100
 _NEVER: Final = float("inf")
-
-
-class _WorkloadOutcome(NamedTuple):
-    """The result of one workload's reconciliation."""
-
-    result: Result
-    had: str
-    """The hash in its annotation before."""
-    again: float | None
-    """The time of the next attempt, None to wait for a change."""
 
 
 class OverriderController:
@@ -158,14 +141,13 @@ class OverriderController:
         self._policies: Final = policies
         self._objects: Final = objects
         self._source: Final = source
-        self._plans: Final = plans
         self._resync_seconds: Final = resync_seconds
         self._registered: Final = registered
         self._register_seconds: Final = limits.owner_seconds
         self._openyurt_conflict: Final = openyurt_conflict
         self._clock: Final = clock
         self._backoff: Final = Backoff(retries_per_second=limits.per_second * _RETRY_SHARE, longest=resync_seconds)
-        self._converger: Final = Converger(self.workloads, self._backoff, time=clock.time)
+        self._converger: Final = Converger(self.workloads, self._backoff, store=objects, plans=plans, time=clock.time)
         self._waits: Final = OwnerWaits(seconds=limits.owner_seconds, interval=resync_seconds, time=clock.time)
         self._reporter: Final = StatusReporter(connection, source, turns=self._turns, now=now)
         self._outdated: Final = OutdatedWorkloads(self.workloads, store=objects, plans=plans)
@@ -283,12 +265,12 @@ class OverriderController:
         self.reconciled += 1
         at, patience = await self._observe(binding)
         upkeep = NO_UPKEEP if self._policies is None else await self._policies.keep(at)
-        targets, known = await self._turns.run(self._find_targets(at, patience))
+        targets, known = await self._find_targets(at, patience)
         # Before its last write failed, the workload's inputs were read, so a retry does not read them again.
         if any(not self._backoff.problem(target.key) for target in targets) and await self._refresh(at):
             at, patience = await self._observe(binding)
-            targets, known = await self._turns.run(self._find_targets(at, patience))
-        outcomes = [*known, *await self._converge_all(targets)]
+            targets, known = await self._find_targets(at, patience)
+        outcomes = [*known, *await self._converger.converge_all(targets)]
         self._nudger.note(at, waits=any(one.result.waits for one in outcomes))
         await self._report_reverts(at, outcomes)
         await self._report_orphans(at)
@@ -323,99 +305,12 @@ class OverriderController:
             and all(map(same_input, at.overriders, now))
         )
 
-    def _find_targets(self, at: SubjectState, patience: Patience) -> Work[tuple[list[Target], list[_WorkloadOutcome]]]:
-        """Return the workloads that need a read or a write, and the outcomes of all others."""
-        seen = self._required_versions(at)
-        targets: list[Target] = []
-        known: list[_WorkloadOutcome] = []
-        pauses = Pauses(_SLICE)
-        for key in at.keys:
-            try:
-                target = self._find_target(key, at, seen, patience, compiles=False)
-            except NotCompiledError as error:
-                yield from error.work
-                target = self._find_target(key, at, seen, patience)
-            if pauses.due():
-                yield
-            if isinstance(target, Target):
-                outcome = self._converger.decide(target)
-                if outcome is None:
-                    targets.append(target)
-                    continue
-                target = self._to_outcome(target, outcome)
-            known += [] if target is None else [target]
-        return targets, known
-
-    async def _converge_all(self, targets: Sequence[Target]) -> list[_WorkloadOutcome]:
-        """Converge each of these workloads."""
-        outcomes: list[_WorkloadOutcome | None] = [None] * len(targets)
-        waiting = iter(enumerate(targets))
-
-        async def converge_next() -> None:
-            for number, target in waiting:
-                outcomes[number] = await self._converge(target)
-
-        # Thousands of tasks would block the event loop for a tenth of a second, so a few workers share the targets.
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(min(len(targets), _MAX_CONCURRENT)):
-                tasks.create_task(converge_next())
-        return [one for one in outcomes if one is not None]
-
-    def _find_target(
-        self, key: ObjectKey, at: SubjectState, seen: RequiredVersions, patience: Patience, *, compiles: bool = True
-    ) -> Target | _WorkloadOutcome | None:
-        """Return the target of a workload, the outcome if it cannot be rendered, or None if no override applies.
-
-        Raises:
-            NotCompiledError: Its plan has to be compiled, and ``compiles`` is False.
-        """
-        workload, kind = self.workloads.get(key), key.group_kind.kind
-        if workload is None or workload.deleting:
-            return None
-        had = hash_of(workload)
-        try:
-            plan = find_plan(
-                workload,
-                at.binding,
-                at.effective,
-                kind=kind,
-                store=self._objects,
-                plans=self._plans,
-                compiles=compiles,
-            )
-        except SubjectError:
-            return None  # Its owner is gone, or will remove it together with its pool.
-        except RenderError as error:
-            result = Result(pool_of(workload), kind, key.name, had, workload.generation, str(error))
-            return _WorkloadOutcome(result, had, None)
-        return Target(key, at.binding, plan, had, seen, patience)
-
-    async def _converge(self, target: Target) -> _WorkloadOutcome | None:
-        return self._to_outcome(target, await self._converger.converge(target))
-
-    def _to_outcome(self, target: Target, outcome: Outcome) -> _WorkloadOutcome | None:
-        key, workload = target.key, self.workloads.get(target.key)
-        if workload is None:
-            return None
-        result = Result(
-            pool_of(workload),
-            key.group_kind.kind,
-            key.name,
-            target.plan.digest,
-            workload.generation,
-            outcome.problem,
-            outcome.waits,
-            outcome.lost,
-            outcome.notes,
-        )
-        return _WorkloadOutcome(result, target.had, outcome.again)
-
-    def _required_versions(self, at: SubjectState) -> RequiredVersions:
-        """Return the versions of the inputs that a replica needs for this render."""
+    async def _find_targets(self, at: SubjectState, patience: Patience) -> tuple[list[Target], list[Outcome]]:
         overrider = _version(at.effective) or str(self._source.informer(YURT_APP_OVERRIDER).changed)
-        return RequiredVersions(overrider, _version(at.subject))
+        seen = RequiredVersions(overrider, _version(at.subject))
+        return await self._turns.run(self._converger.find_targets(at, seen, patience))
 
-    def _next_reconcile(self, at: SubjectState, outcomes: Sequence[_WorkloadOutcome], policies: float | None) -> Worked:
+    def _next_reconcile(self, at: SubjectState, outcomes: Sequence[Outcome], policies: float | None) -> Worked:
         """Return the time of the next reconciliation if no input changes; ``policies`` is the one of the policies."""
         now = self._clock.time()
         retry = min((one.again for one in outcomes if one.again is not None), default=_NEVER)
@@ -444,7 +339,7 @@ class OverriderController:
             )
         return stored
 
-    async def _report_reverts(self, at: SubjectState, outcomes: Sequence[_WorkloadOutcome]) -> None:
+    async def _report_reverts(self, at: SubjectState, outcomes: Sequence[Outcome]) -> None:
         reverted = [one.result for one in outcomes if one.had and not one.result.counts]
         about = at.effective or self._handlers.gone.get(at.binding) or at.subject
         if reverted and about is not None:

@@ -1,4 +1,6 @@
-"""Converges one workload to the state that its overrider requests, with as few writes as possible.
+"""Converges workloads to the state that their overrider requests, with as few writes as possible.
+
+`fleethook.engines.overrider.controller.workload_decision` decides, and this module sends the requests.
 
 The controller touches a workload whose hash differs from the hash of its plan. A workload with the right
 hash may differ all the same: a write bypassed the webhook, or the apiserver did not store the request as sent. A dry
@@ -6,22 +8,39 @@ run of the rendered workload distinguishes the two. The controller remembers val
 and does not request them again.
 """
 
+import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.controller.drift import Drift, summarize_unstored
-from fleethook.engines.overrider.controller.owner_controller import Patience, find_lag
+from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.engines.overrider.controller.owner_controller import find_lag
+from fleethook.engines.overrider.controller.status import Result
+from fleethook.engines.overrider.controller.subject_state import SubjectState
 from fleethook.engines.overrider.controller.workload_client import RequiredVersions
+from fleethook.engines.overrider.controller.workload_decision import (
+    Action,
+    Decision,
+    Drift,
+    Patience,
+    Storable,
+    decide,
+    decide_from_part,
+    plan_workload,
+    retry,
+    summarize_unstored,
+)
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.controller.write_backoff import Backoff
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
+from fleethook.engines.overrider.plan.subject_plans import NotCompiledError
 from fleethook.engines.overrider.render.member_differences import fingerprint
-from fleethook.engines.overrider.subject.binding import Binding, hash_of
+from fleethook.engines.overrider.subject.binding import Binding, hash_of, pool_of
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import RENDERED_ANNOTATION
+from fleethook.work.pausing import Pauses, Work
 
 _log: Final = logging.getLogger(__name__)
 
@@ -30,11 +49,14 @@ _CONFLICT: Final = 409
 _TOO_MANY_REQUESTS: Final = 429
 # After a conflict (409), the watch delivers the change of the workload within this time.
 _CHANGED_SECONDS: Final = 1.0
-_MAX_POINTERS: Final = 3
 # Timers are floats, and may fire early by less than this.
 _ROUNDING_SECONDS: Final = 1e-3
 # A dry run is refused with 400 if a webhook does not support it, and with 403 or 405 if a policy forbids it.
 _NO_DRY_RUN: Final = frozenset({400, 403, 405})
+# To compare a workload without drift takes some 30 µs.
+_SLICE: Final = 8
+# Workers for one subject: more than any setting allows to be touched at a time.
+_MAX_CONCURRENT: Final = 100
 
 
 class Target(NamedTuple):
@@ -51,33 +73,40 @@ class Target(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The state of a workload after an attempt."""
+    """The result of one workload's reconciliation."""
 
-    problem: str = ""
-    """The problem as a message, ``""`` for none."""
+    result: Result
+    had: str
+    """The hash in its annotation before."""
     again: float | None = None
     """The time of the next attempt, None to wait for a change."""
-    waits: bool = False
-    """Whether the owner's controller has to write the workload first."""
-    lost: bool = False
-    """Whether the problem is that the apiserver does not store the requested values."""
-    notes: tuple[str, ...] = ()
-    """Pointers of empty values and defaults that the apiserver stores differently. These are no problem."""
 
 
 class Converger:
     """Converges workloads, each with its own backoff."""
 
-    def __init__(self, workloads: Workloads, backoff: Backoff, *, time: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        workloads: Workloads,
+        backoff: Backoff,
+        *,
+        store: StoreView,
+        plans: PlanCache,
+        time: Callable[[], float],
+    ) -> None:
         """Prepare.
 
         Args:
             workloads: The workloads.
             backoff: Says when a workload may be written again.
+            store: Overriders, subjects and node pools.
+            plans: The plans that were compiled from them.
             time: Returns a monotonic time in seconds.
         """
         self._workloads: Final = workloads
         self._backoff: Final = backoff
+        self._store: Final = store
+        self._plans: Final = plans
         self._time: Final = time
         # The version and the requested hash of each workload that waits for its owner's controller.
         self._lagging: Final[dict[ObjectKey, tuple[str, str]]] = {}
@@ -87,68 +116,144 @@ class Converger:
         self._backoff.forget(key)
         self._lagging.pop(key, None)
 
-    def decide(self, target: Target) -> Outcome | None:
-        """Return the outcome of a workload that needs no request now, None if `converge` has to handle it."""
+    def find_targets(
+        self, at: SubjectState, seen: RequiredVersions, patience: Patience
+    ) -> Work[tuple[list[Target], list[Outcome]]]:
+        """Return the workloads of a subject that need a request, and the outcomes of all others.
+
+        Args:
+            at: The subject.
+            seen: The versions of the inputs that the rendering replica needs.
+            patience: Whether to wait for the controller of the subject.
+        """
+        targets: list[Target] = []
+        known: list[Outcome] = []
+        pauses = Pauses(_SLICE)
+        for key in at.keys:
+            try:
+                found = self._find_target(key, at, seen, patience, compiles=False)
+            except NotCompiledError as error:
+                yield from error.work
+                found = self._find_target(key, at, seen, patience)
+            if pauses.due():
+                yield
+            if isinstance(found, Target):
+                outcome = self._decide_at_once(found)
+                if outcome is None:
+                    targets.append(found)
+                    continue
+                found = outcome
+            known += [] if found is None else [found]
+        return targets, known
+
+    def _find_target(
+        self, key: ObjectKey, at: SubjectState, seen: RequiredVersions, patience: Patience, *, compiles: bool = True
+    ) -> Target | Outcome | None:
+        """Return the target of a workload, the outcome if it cannot be rendered, or None if no override applies.
+
+        Raises:
+            NotCompiledError: Its plan has to be compiled, and ``compiles`` is False.
+        """
+        workload, kind = self._workloads.get(key), key.group_kind.kind
+        if workload is None or workload.deleting:
+            return None
+        had = hash_of(workload)
+        plan, problem = plan_workload(
+            workload, at.binding, at.effective, kind=kind, store=self._store, plans=self._plans, compiles=compiles
+        )
+        if plan is not None:
+            return Target(key, at.binding, plan, had, seen, patience)
+        # A workload that cannot be rendered keeps its hash.
+        return self._report(key, Decision(problem=problem), digest=had, had=had) if problem else None
+
+    def _decide_at_once(self, target: Target) -> Outcome | None:
+        """Return the outcome of a workload that needs no request now, None if it needs one."""
         key, workload = target.key, self._workloads.get(target.key)
-        if workload is None:
-            return Outcome()
-        changed = hash_of(workload) != target.plan.digest
+        assert workload is not None
         drift = self._workloads.drift(key)
-        if not changed and drift is None:
-            return self._report_remainder(key)
-        if changed and self._must_wait(target, workload.resource_version):
-            return Outcome(_describe_waiting(target.binding), waits=True)
-        due = self._backoff.due(key, target.plan.digest, self._time())
-        if due - self._time() > _ROUNDING_SECONDS:
-            return Outcome(self._backoff.problem(key) or _describe_conflict(drift or ()), again=due)
-        return None
+        decision = decide_from_part(
+            target.binding,
+            changed=hash_of(workload) != target.plan.digest,
+            drifted=drift is not None,
+            unstored=self._workloads.unstored.get(key),
+            patience=target.patience,
+            lags=self._lagging.get(key) == (workload.resource_version, target.plan.digest),
+        )
+        again: float | None = None
+        if decision.action in (Action.READ, Action.TOUCH):
+            again = self._backoff.due(key, target.plan.digest, self._time())
+            if again - self._time() <= _ROUNDING_SECONDS:
+                return None
+            decision = Decision(Action.RETRY, self._backoff.problem(key) or retry(drift or ()).problem)
+        if decision.action is Action.LEAVE:
+            self._lagging.pop(key, None)
+        return self._report(key, decision, digest=target.plan.digest, had=target.had, again=again)
 
-    async def converge(self, target: Target) -> Outcome:
-        """Converge a workload for which `decide` returned None."""
+    def _report(
+        self, key: ObjectKey, decision: Decision, *, digest: str, had: str, again: float | None = None
+    ) -> Outcome | None:
+        """Return the outcome for the status, None if the workload is gone."""
+        workload = self._workloads.get(key)
+        if workload is None:
+            return None
+        kind = key.group_kind.kind
+        return Outcome(Result(pool_of(workload), kind, key.name, digest, workload.generation, decision), had, again)
+
+    async def converge_all(self, targets: Sequence[Target]) -> list[Outcome]:
+        """Converge each of these workloads, which `find_targets` has found."""
+        outcomes: list[Outcome | None] = [None] * len(targets)
+        waiting = iter(enumerate(targets))
+
+        async def converge_next() -> None:
+            for number, target in waiting:
+                outcomes[number] = await self._converge(target)
+
+        # Thousands of tasks would block the event loop for a tenth of a second, so a few workers share the targets.
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(len(targets), _MAX_CONCURRENT)):
+                tasks.create_task(converge_next())
+        return [one for one in outcomes if one is not None]
+
+    async def _converge(self, target: Target) -> Outcome | None:
+        key, again = target.key, None
         try:
-            outcome = await self._attempt(target)
+            decision = await self._attempt(target)
         except (APIError, UnreachableError) as error:
-            outcome = self._record_failure(target, error)
-        self._workloads.failed += bool(outcome.problem and not outcome.waits)
-        return outcome
+            decision, again = self._record_failure(target, error)
+        if decision.action is Action.RETRY and again is None:
+            again = self._backoff.due_of(key)
+        self._workloads.failed += bool(decision.problem and decision.action is not Action.WAIT)
+        return self._report(key, decision, digest=target.plan.digest, had=target.had, again=again)
 
-    def _must_wait(self, target: Target, version: str) -> bool:
-        """Return whether the owner's controller has to write first, if that is known without reading the workload."""
-        if not target.patience.wait:
-            return False
-        return not target.patience.observed or self._lagging.get(target.key) == (version, target.plan.digest)
-
-    async def _attempt(self, target: Target) -> Outcome:
+    async def _attempt(self, target: Target) -> Decision:
         """Read the workload if its hash does not decide, then touch it."""
         key = target.key
         workload = self._workloads.get(key)
-        sure = workload is not None and hash_of(workload) != target.plan.digest
-        if not sure or target.patience.wait:
-            document = await self._workloads.client.read(key)
-            found = self._workloads.detect_drift(key, document)
-            sure = _read_hash(document) != target.plan.digest
-            if found.error:
-                # A write cannot succeed until an input or the workload changes.
-                return self._record_problem(key, found.error)
-            if sure and target.patience.wait and find_lag(document, target.plan, found):
-                self._lagging[key] = (document["metadata"]["resourceVersion"], target.plan.digest)
-                return Outcome(_describe_waiting(target.binding), waits=True)
-            if not sure:
-                return await self._repair(target, document, found)
-        return await self._touch(target)
-
-    async def _repair(self, target: Target, document: JSONObject, found: Drift) -> Outcome:
-        """Touch a workload that drifted although its hash is right, unless a write is useless."""
-        key = target.key
-        if found.is_in_sync or self._workloads.unstored.explains(key, found.identity):
+        if workload is not None and hash_of(workload) != target.plan.digest and not target.patience.wait:
+            return await self._touch(target)
+        document = await self._workloads.client.read(key)
+        found = self._workloads.detect_drift(key, document)
+        changed = _read_hash(document) != target.plan.digest
+        lags = changed and target.patience.wait and find_lag(document, target.plan, found) is not None
+        unstored, storable = self._workloads.unstored.get(key), Storable.UNTESTED
+        decision = decide(target.binding, found, changed=changed, lags=lags, unstored=unstored)
+        if decision.action is Action.TEST:
+            storable = await self._test(target, document, found)
+            decision = decide(target.binding, found, unstored=unstored, storable=storable)
+        if decision.action is Action.TOUCH:
+            return await self._touch(target, conflict=found.identity if storable is Storable.YES else "")
+        if decision.action is Action.WAIT:
+            self._lagging[key] = (document["metadata"]["resourceVersion"], target.plan.digest)
+        elif decision.action is Action.ACCEPT:
+            self._remember(key, found)
+        elif found.error:
+            self._backoff.ended(key, found.error)
+        else:
             self._workloads.note(key, found)
-            return self._report_remainder(key)
-        verdict = await self._judge(target, document, found)
-        if verdict == "lost":
-            return self._remember(key, found)
-        return await self._touch(target, conflict=found.identity if verdict == "conflict" else "")
+            self._lagging.pop(key, None)
+        return decision
 
-    async def _touch(self, target: Target, *, conflict: str = "") -> Outcome:
+    async def _touch(self, target: Target, *, conflict: str = "") -> Decision:
         """Touch a workload.
 
         Args:
@@ -159,39 +264,39 @@ class Converger:
         self._backoff.wrote(key, target.plan.digest, self._time(), conflict=conflict)
         written = await self._workloads.client.touch(key, seen=target.seen, lane=target.binding)
         document, found = self._workloads.detect_drift_after_write(key, written)
-        if found.error:
-            return self._record_problem(key, found.error)
-        if found.is_in_sync or self._workloads.unstored.explains(key, found.identity):
+        unstored, storable = self._workloads.unstored.get(key), Storable.UNTESTED
+        decision = decide(target.binding, found, written=True, unstored=unstored)
+        if decision.action is Action.TEST:
+            storable = await self._test(target, document, found)
+            repeated = self._backoff.unproven(key) == found.identity
+            decision = decide(
+                target.binding, found, written=True, unstored=unstored, storable=storable, repeated=repeated
+            )
+        if decision.action is Action.ACCEPT:
+            self._remember(key, found)
+        elif decision.action is Action.RETRY:
+            self._backoff.ended(
+                key,
+                decision.problem,
+                conflict=found.identity if storable is Storable.YES else "",
+                unproven=found.identity if storable is Storable.UNKNOWN else "",
+            )
+        elif found.error:
+            self._backoff.ended(key, found.error)
+        else:
             self._backoff.ended(key, "", conflict=self._backoff.conflict(key))
-            return self._report_remainder(key)
-        verdict = await self._judge(target, document, found)
-        # Without a dry run, a value counts as not stored if a second write returns the same drift.
-        if verdict == "lost" or (verdict == "unproven" and self._backoff.unproven(key) == found.identity):
-            return self._remember(key, found)
-        problem = _describe_conflict(found.pointers)
-        self._backoff.ended(
-            key,
-            problem,
-            conflict=found.identity if verdict == "conflict" else "",
-            unproven=found.identity if verdict == "unproven" else "",
-        )
-        return Outcome(problem, again=self._backoff.due_of(key))
+            self._lagging.pop(key, None)
+        return decision
 
-    async def _judge(
-        self, target: Target, document: JSONObject, found: Drift
-    ) -> Literal["conflict", "lost", "unproven"]:
-        """Find out by a dry run whether the apiserver would store any of the missing values.
-
-        ``conflict``: it would, so another client reverts them. ``lost``: it would not. ``unproven``: a webhook or a
-        policy refuses dry runs.
-        """
+    async def _test(self, target: Target, document: JSONObject, found: Drift) -> Storable:
+        """Find out by a dry run whether the apiserver would store any of the missing values."""
         if self._backoff.conflict(target.key) == found.identity:
-            return "conflict"
+            return Storable.YES
         try:
-            return "conflict" if await self._would_be_stored(target, document, found) else "lost"
+            return Storable.YES if await self._would_be_stored(target, document, found) else Storable.NO
         except APIError as error:
             if error.code in _NO_DRY_RUN:
-                return "unproven"
+                return Storable.UNKNOWN
             raise
 
     async def _would_be_stored(self, target: Target, document: JSONObject, found: Drift) -> bool:
@@ -201,9 +306,9 @@ class Converger:
         left = {fingerprint([one]) for one in self._workloads.detect_drift(target.key, answer).differences}
         return any(fingerprint([one]) not in left for one in found.differences)
 
-    def _remember(self, key: ObjectKey, found: Drift) -> Outcome:
-        left = summarize_unstored(found.identity, found.differences)
-        self._workloads.unstored.remember(key, left)
+    def _remember(self, key: ObjectKey, found: Drift) -> None:
+        self._lagging.pop(key, None)
+        self._workloads.unstored.remember(key, summarize_unstored(found.identity, found.differences))
         self._workloads.note(key, found)
         self._backoff.ended(key, "")
         _log.info(
@@ -212,61 +317,23 @@ class Converger:
             *key[2:],
             ", ".join(found.pointers[:5]),
         )
-        return self._report_remainder(key)
 
-    def _report_remainder(self, key: ObjectKey) -> Outcome:
-        """Return the outcome of a workload for which the apiserver stores as much of the request as it ever will."""
-        self._lagging.pop(key, None)
-        left = self._workloads.unstored.get(key)
-        if left is None:
-            return Outcome()
-        if left.lost:
-            return Outcome(_describe_lost(left.lost), lost=True, notes=left.insignificant)
-        return Outcome(notes=left.insignificant)
-
-    def _record_problem(self, key: ObjectKey, problem: str) -> Outcome:
-        self._backoff.ended(key, problem)
-        return Outcome(problem)
-
-    def _record_failure(self, target: Target, error: APIError | UnreachableError) -> Outcome:
+    def _record_failure(self, target: Target, error: APIError | UnreachableError) -> tuple[Decision, float | None]:
+        """Return the decision after a failed request, and the time of the next attempt if the backoff does not say."""
         key = target.key
         if isinstance(error, APIError) and error.code == _GONE:
             self._workloads.forget(key)
-            return Outcome()
+            return Decision(), None
         if isinstance(error, APIError) and error.code == _CONFLICT:
-            return Outcome(self._backoff.problem(key), again=self._time() + _CHANGED_SECONDS)
+            return Decision(Action.RETRY, self._backoff.problem(key)), self._time() + _CHANGED_SECONDS
         if self._backoff.due_of(key) <= self._time():
             self._backoff.wrote(key, target.plan.digest, self._time())
         outage = not isinstance(error, APIError) or error.code >= 500 or error.code == _TOO_MANY_REQUESTS
         problem = f"the write failed: {error}" if isinstance(error, APIError) else str(error)
         self._backoff.ended(key, problem, outage=outage)
-        return Outcome(problem, again=self._backoff.due_of(key))
+        return Decision(Action.RETRY, problem), None
 
 
 def _read_hash(document: JSONObject) -> str:
     annotations = document["metadata"].get("annotations") or {}
     return str(annotations.get(RENDERED_ANNOTATION) or "")
-
-
-def _describe_waiting(binding: Binding) -> str:
-    return f"waiting until the controller of {binding.group_kind.kind} {binding.name} has written the changed template"
-
-
-def _describe_conflict(pointers: tuple[str, ...]) -> str:
-    where = _list_pointers(pointers) or "its annotation fleethook.io/rendered"
-    return (
-        f"re-render requested, but {where} still differs: check that the webhook is registered, and that no other "
-        "webhook or controller reverts it"
-    )
-
-
-def _describe_lost(pointers: tuple[str, ...]) -> str:
-    return (
-        f"the apiserver did not keep {_list_pointers(pointers)}: check the path for a misspelled field, and whether "
-        "another webhook changes it"
-    )
-
-
-def _list_pointers(pointers: tuple[str, ...]) -> str:
-    more = f" and {len(pointers) - _MAX_POINTERS} more" if len(pointers) > _MAX_POINTERS else ""
-    return ", ".join(pointers[:_MAX_POINTERS]) + more

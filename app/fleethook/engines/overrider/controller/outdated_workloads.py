@@ -13,22 +13,19 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.engines.overrider.controller.drift import NO_DRIFT, find_plan
 from fleethook.engines.overrider.controller.owner_controller import (
     Lag,
     OwnerWaits,
-    Patience,
     find_lag,
     has_observed,
     nudged_lately,
 )
 from fleethook.engines.overrider.controller.status import StatusReporter
 from fleethook.engines.overrider.controller.subject_state import SubjectState, find_overriders
+from fleethook.engines.overrider.controller.workload_decision import NO_DRIFT, Patience, plan_workload
 from fleethook.engines.overrider.controller.workloads import Workloads
-from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import Binding, binding_of, hash_of
-from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NUDGED_ANNOTATION, REVISION_LABEL
 
@@ -137,13 +134,10 @@ class OutdatedWorkloads:
         overriders = find_overriders(self._store, binding)
         if not overriders:
             return None
-        try:
-            plan = find_plan(
-                workload, binding, overriders[0], kind=key.group_kind.kind, store=self._store, plans=self._plans
-            )
-        except (SubjectError, RenderError):
-            return None
-        return None if plan.applies else find_lag(document, plan, NO_DRIFT)
+        plan, _ = plan_workload(
+            workload, binding, overriders[0], kind=key.group_kind.kind, store=self._store, plans=self._plans
+        )
+        return None if plan is None or plan.applies else find_lag(document, plan, NO_DRIFT)
 
 
 _log: Final = logging.getLogger(__name__)

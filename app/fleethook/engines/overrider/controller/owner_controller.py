@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.controller.drift import Drift
+from fleethook.engines.overrider.controller.workload_decision import Drift, Patience
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.render.member_differences import (
     ABSENT,
@@ -164,15 +164,6 @@ OWNER_SECONDS: Final = 10.0
 _OWNER_WRITES_PER_SECOND: Final = 20.0
 # A nudge without effect is repeated after 1, 2, 4 … resyncs, up to some seven days at the default of ten minutes.
 _MAX_DOUBLINGS: Final = 10
-
-
-class Patience(NamedTuple):
-    """Whether to wait for OpenYurt's controller of a subject to write first."""
-
-    wait: bool
-    """Whether its time is not over."""
-    observed: bool
-    """Whether its status reports that it has observed the present subject."""
 
 
 class _Wait(NamedTuple):

@@ -14,6 +14,7 @@ from fleethook.cluster.connection import MERGE_PATCH, Connection
 from fleethook.cluster.events import Recorder, Reference
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import YURT_APP_OVERRIDERS
+from fleethook.engines.overrider.controller.workload_decision import Action, Decision
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps, describe_orphans, list_names
 from fleethook.model.json import JSON, JSONObject, as_object
@@ -39,14 +40,17 @@ class Result(NamedTuple):
     hash: str
     """The expected value of ``fleethook.io/rendered``, ``""`` if no entry applies to the pool."""
     generation: int
-    error: str
-    """The error, ``""`` if the workload is rendered."""
-    waits: bool = False
-    """Whether the only error is that the owner's controller must write first."""
-    lost: bool = False
-    """Whether the error is that the apiserver did not store the requested values."""
-    notes: tuple[str, ...] = ()
-    """Pointers of empty values and defaults that the apiserver stored in another form."""
+    decision: Decision
+
+    @property
+    def error(self) -> str:
+        """The error, ``""`` if the workload is rendered."""
+        return self.decision.problem
+
+    @property
+    def waits(self) -> bool:
+        """Whether the only error is that the owner's controller must write first."""
+        return self.decision.action is Action.WAIT
 
     @property
     def counts(self) -> bool:
@@ -104,7 +108,7 @@ def _count_workloads(concerned: Sequence[Result], gaps: Gaps) -> tuple[int, int]
 
 def _judge(concerned: Sequence[Result], failed: Sequence[Result], gaps: Gaps) -> tuple[Status, str]:
     waiting = [result for result in failed if result.waits]
-    lost = [result for result in failed if result.lost]
+    lost = [result for result in failed if result.decision.lost]
     verdicts: list[tuple[bool, Status, str]] = [
         (len(failed) > len(waiting) + len(lost), "False", "NotRendered"),
         (bool(lost), "False", "FieldsNotKept"),
@@ -124,7 +128,7 @@ def _describe_failures(failed: Sequence[Result]) -> list[str]:
 
 
 def _describe_notes(concerned: Sequence[Result]) -> list[str]:
-    pointers = list(dict.fromkeys(pointer for result in concerned for pointer in result.notes))
+    pointers = list(dict.fromkeys(pointer for result in concerned for pointer in result.decision.notes))
     return [f"defaults and empty values stored otherwise than requested: {list_names(pointers)}"] if pointers else []
 
 

@@ -1,7 +1,9 @@
 """Watches the workloads of node pools, compares them with their plans, and notifies subscribers of changes."""
 
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import datetime
+from itertools import islice
 from typing import Final, NamedTuple
 
 from fleethook.cluster.connection import Connection
@@ -10,8 +12,8 @@ from fleethook.cluster.kubernetes.resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
 from fleethook.cluster.store.object_memory import free_in_slices
 from fleethook.cluster.store.store import PartialObject
-from fleethook.engines.overrider.controller.drift import NO_DRIFT, Drift, UnstoredValues, detect_drift
 from fleethook.engines.overrider.controller.workload_client import WorkloadClient, WriteLimits, WriteResult
+from fleethook.engines.overrider.controller.workload_decision import NO_DRIFT, Drift, Unstored, detect_drift
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import (
     OTHER_VERSION_INDEXES,
@@ -32,6 +34,51 @@ from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
 from fleethook.work.scheduler import Scheduler
 from fleethook.work.turns import Turns
+
+MAX_WORKLOADS: Final = 20_000
+
+
+class UnstoredValues:
+    """The unstored values of workloads; the oldest are evicted first."""
+
+    def __init__(self, *, max_workloads: int = MAX_WORKLOADS) -> None:
+        """Remember at most ``max_workloads`` workloads."""
+        self._max_workloads: Final = max_workloads
+        self._known: Final[OrderedDict[ObjectKey, Unstored]] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return the number of workloads with unstored values."""
+        return len(self._known)
+
+    def get(self, key: ObjectKey) -> Unstored | None:
+        """Return the unstored values of a workload, None if it has none."""
+        return self._known.get(key)
+
+    def explains(self, key: ObjectKey, identity: str) -> bool:
+        """Return whether the apiserver is known not to store exactly these differences."""
+        known = self._known.get(key)
+        return known is not None and known.identity == identity
+
+    def remember(self, key: ObjectKey, found: Unstored) -> None:
+        """Remember the unstored values of a workload."""
+        self._known.pop(key, None)
+        self._known[key] = found
+        if len(self._known) > self._max_workloads:
+            self._known.popitem(last=False)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget a workload that was deleted, or that has no unstored values any more."""
+        self._known.pop(key, None)
+
+    def forget_lost(self, *, most: int) -> None:
+        """Forget the oldest lost values, so that the controller requests them again: their webhook may be gone.
+
+        Args:
+            most: The number of workloads to forget; the next call continues with the others.
+        """
+        lost = (key for key, known in self._known.items() if known.lost)
+        for key in list(islice(lost, most)):
+            del self._known[key]
 
 
 class Change(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.cluster.store.store import PartialObject
 from fleethook.engines.overrider.admission.dry_run import Subject
-from fleethook.engines.overrider.controller.drift import detect_drift
+from fleethook.engines.overrider.controller.workload_decision import detect_drift
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.effect import Effect, classify, find_changes, replicas_of

@@ -13,7 +13,7 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import ObjectKey
 from fleethook.cluster.store.object_memory import GCFreezer
 from fleethook.cluster.store.store import PartialObject, Stored, Subscriber
-from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.controller.workload_decision import plan_workload
 from fleethook.engines.overrider.pages.fleet import (
     CellKey,
     CellState,
@@ -30,7 +30,6 @@ from fleethook.engines.overrider.pages.fleet import (
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import hash_of
 from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools, same_input
-from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL
 from fleethook.work.pausing import Pauses, Work
@@ -290,17 +289,9 @@ class FleetScan:
 
     def _is_rendered(self, workload: PartialObject, key: CellKey) -> bool:
         """Return whether the hash of the last render is that of the plan."""
-        cell = find_cell(self._store, key)
-        if cell is None:
-            return True
-        group_kind, document, cluster = cell.subject
-        try:
-            plan = self.plans.plan(
-                group_kind, document, cell.overrider, kind=key.kind, pool=key.pool, cluster=cluster, store=self._store
-            )
-        except (SubjectError, RenderError):
-            return True
-        return hash_of(workload) == plan.digest
+        overrider = find_overrider(self._store, key.subject)
+        plan, _ = plan_workload(workload, key.subject, overrider, kind=key.kind, store=self._store, plans=self.plans)
+        return plan is None or hash_of(workload) == plan.digest
 
     async def _run_between_pages(self, work: Work[_T]) -> _T:
         """Do work while no page is in progress, and return its result."""

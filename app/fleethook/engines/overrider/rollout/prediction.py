@@ -11,10 +11,11 @@ from typing import Final, NamedTuple
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.cluster.store.store import key_of
 from fleethook.engines.overrider.controller.owner_controller import has_no_daemon_controller
+from fleethook.engines.overrider.controller.workload_decision import render_stored
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.member_differences import Difference
-from fleethook.engines.overrider.render.render import RenderTarget, keep_replicas, render, render_with
+from fleethook.engines.overrider.render.render import RenderTarget, keep_replicas, render_with
 from fleethook.engines.overrider.render.undo import remembered
 from fleethook.engines.overrider.rollout.effect import (
     EFFECTS,
@@ -281,10 +282,7 @@ def _become(
         if is_written(edit, workload, pool, bare=bare, taints=world.taints(subject.cluster, pool)):
             sent = write(edit, workload, kind=kind, bare=bare)
     target = RenderTarget(kind, subject.namespace, owner, creating=False)
-    try:
-        rendering = render(sent, target, memory=remembered(workload), store=world.store, plans=world.plans)
-    except SubjectError:
-        return sent  # Admission admits the write unchanged, with a warning.
+    rendering = render_stored(sent, target, memory=remembered(workload), store=world.store, plans=world.plans)
     rendered: JSONObject = apply(sent, keep_replicas(rendering, sent, workload).operations)
     return rendered
 

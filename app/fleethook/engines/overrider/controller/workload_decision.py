@@ -1,0 +1,308 @@
+"""Decides about one workload: what the controller does next, and why.
+
+The controller acts on the decision, status and events report it, the pages show it, and `diff` predicts its effect. All
+functions are pure: the objects in the store, and the facts that the controller knows, decide.
+"""
+
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from fleethook.cluster.store import StoreView
+from fleethook.cluster.store.store import PartialObject
+from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.shared_plan import PoolPlan
+from fleethook.engines.overrider.render.member_differences import Difference, find_differences, fingerprint
+from fleethook.engines.overrider.render.render import NOTHING_TO_RENDER, Rendering, RenderTarget, render
+from fleethook.engines.overrider.render.undo import Memory, remembered
+from fleethook.engines.overrider.subject.binding import Binding, Owner, find_owner, pool_of
+from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.model.json import JSONObject
+from fleethook.patch import apply
+
+# A status names three. Pointers may be long.
+MAX_POINTERS: Final = 10
+
+
+class Unstored(NamedTuple):
+    """The values of one request that the apiserver did not store."""
+
+    identity: str
+    """The identity of the drift, which changes with the requested and with the stored values."""
+    lost: tuple[str, ...]
+    """Pointers of requested values that are missing: unknown members, or members that a webhook changes."""
+    insignificant: tuple[str, ...]
+    """Pointers of empty values and defaults."""
+
+
+def summarize_unstored(identity: str, differences: Sequence[Difference]) -> Unstored:
+    """Summarize the differences that are left after a request."""
+    lost = [one.pointer for one in differences if not one.insignificant]
+    rest = [one.pointer for one in differences if one.insignificant]
+    return Unstored(identity, tuple(lost[:MAX_POINTERS]), tuple(rest[:MAX_POINTERS]))
+
+
+class Drift(NamedTuple):
+    """The differences between a stored workload and its rendered form."""
+
+    differences: tuple[Difference, ...]
+    """The members that a render would change."""
+    error: str
+    """The reason why the workload cannot be rendered, ``""`` if it can be."""
+    operations: Sequence[JSONObject] = ()
+    """The JSON patch that renders the workload."""
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether the workload needs no write."""
+        return not self.differences and not self.error
+
+    @property
+    def identity(self) -> str:
+        """A text that identifies the drift: equal drifts have equal texts. ``""`` without drift."""
+        return self.error or (fingerprint(self.differences) if self.differences else "")
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        """JSON pointers of the differences."""
+        return tuple(one.pointer for one in self.differences)
+
+
+NO_DRIFT: Final = Drift((), "")
+
+
+class Planned(NamedTuple):
+    """The plan for a workload, or the reason why it has none."""
+
+    plan: PoolPlan | None = None
+    """The plan; None if the workload cannot be rendered, or if no override applies to it."""
+    problem: str = ""
+    """The reason why the workload cannot be rendered, ``""`` if it can be."""
+
+
+def plan_workload(
+    workload: PartialObject,
+    binding: Binding,
+    overrider: JSONObject | None,
+    *,
+    kind: str,
+    store: StoreView,
+    plans: PlanCache,
+    compiles: bool = True,
+) -> Planned:
+    """Return the plan for a workload.
+
+    No override applies if the subject is gone, or has no valid template for the workload. Then the garbage collector or
+    the subject's controller removes the workload.
+
+    Raises:
+        NotCompiledError: The plan has to be compiled, and ``compiles`` is False.
+    """
+    subject = store.get(*binding)
+    if subject is None:
+        return Planned()
+    pool, cluster = pool_of(workload), binding.cluster
+    try:
+        return Planned(
+            plans.plan(
+                binding.group_kind, subject, overrider,
+                kind=kind, pool=pool, cluster=cluster, store=store, compiles=compiles,
+            )
+        )  # fmt: skip
+    except SubjectError:
+        return Planned()
+    except RenderError as error:
+        return Planned(problem=str(error))
+
+
+def render_stored(
+    workload: JSONObject, target: RenderTarget, *, memory: Memory | None, store: StoreView, plans: PlanCache
+) -> Rendering:
+    """Return the rendering of a stored workload, or of a write to it; arguments as of `render`.
+
+    Nothing is rendered if the owner is gone or invalid, because admission admits the workload unchanged then.
+
+    Raises:
+        RenderError: The overrider does not fit the workload.
+    """
+    try:
+        return render(workload, target, memory=memory, store=store, plans=plans)
+    except SubjectError:
+        return NOTHING_TO_RENDER
+
+
+def detect_drift(workload: JSONObject, *, kind: str, store: StoreView, plans: PlanCache) -> Drift:
+    """Return the drift of a stored workload.
+
+    Args:
+        workload: The complete workload, as the apiserver returns it.
+        kind: Deployment or StatefulSet.
+        store: Overriders, subjects and node pools.
+        plans: The plans that were compiled from them.
+    """
+    owner: Owner | None = find_owner(workload["metadata"])
+    if owner is None or workload["metadata"].get("deletionTimestamp"):
+        return NO_DRIFT
+    target = RenderTarget(kind, workload["metadata"].get("namespace") or "", owner, creating=False)
+    try:
+        rendering = render_stored(workload, target, memory=remembered(workload), store=store, plans=plans)
+    except RenderError as error:
+        return Drift((), str(error))
+    if not rendering.operations:
+        return NO_DRIFT
+    differences = find_differences(workload, apply(workload, rendering.operations))
+    return Drift(differences, "", rendering.operations) if differences else NO_DRIFT
+
+
+class Patience(NamedTuple):
+    """Whether to wait for OpenYurt's controller of a subject to write first."""
+
+    wait: bool
+    """Whether its time is not over."""
+    observed: bool
+    """Whether its status reports that it has observed the present subject."""
+
+
+class Action(Enum):
+    """The next step of the controller for a workload."""
+
+    LEAVE = auto()
+    """Do nothing until an input or the workload changes."""
+    WAIT = auto()
+    """Wait until the controller of its owner has written the changed template."""
+    READ = auto()
+    """Read the workload, because the stored part of it does not decide."""
+    TEST = auto()
+    """Send a dry run: the apiserver may refuse to store the differences."""
+    ACCEPT = auto()
+    """Remember the differences as values that the apiserver does not store."""
+    TOUCH = auto()
+    """Touch the workload, so that kube-apiserver calls the webhook."""
+    RETRY = auto()
+    """Touch the workload again after a pause."""
+
+
+class Storable(Enum):
+    """The answer of a dry run to the question whether the apiserver would store the missing values."""
+
+    UNTESTED = auto()
+    YES = auto()
+    """Another client reverts them."""
+    NO = auto()
+    UNKNOWN = auto()
+    """A webhook or a policy refuses dry runs."""
+
+
+class Decision(NamedTuple):
+    """The next step for a workload, with its reason."""
+
+    action: Action = Action.LEAVE
+    problem: str = ""
+    """The reason why the workload is not as its overrider requests, as a message; ``""`` if it is."""
+    lost: bool = False
+    """Whether the problem is that the apiserver does not store the requested values."""
+    notes: tuple[str, ...] = ()
+    """Pointers of empty values and defaults that the apiserver stores differently. These are no problem."""
+
+
+_MAX_NAMED: Final = 3
+
+
+def decide_from_part(
+    binding: Binding, *, changed: bool, drifted: bool, unstored: Unstored | None, patience: Patience, lags: bool
+) -> Decision:
+    """Decide by the part of a workload that the controller stores.
+
+    Args:
+        binding: The subject.
+        changed: Whether the hash in the workload's annotation differs from the hash of its plan.
+        drifted: Whether a former comparison has found differences.
+        unstored: The values that the apiserver is known not to store.
+        patience: Whether to wait for the controller of the subject.
+        lags: Whether the workload is known to lack members of its template.
+    """
+    if not changed and not drifted:
+        return accept(unstored)
+    if changed and patience.wait and (lags or not patience.observed):
+        return _wait(binding)
+    return Decision(Action.TOUCH if changed and not patience.wait else Action.READ)
+
+
+def decide(
+    binding: Binding,
+    found: Drift,
+    *,
+    changed: bool = False,
+    written: bool = False,
+    unstored: Unstored | None,
+    lags: bool = False,
+    storable: Storable = Storable.UNTESTED,
+    repeated: bool = False,
+) -> Decision:
+    """Decide about a complete workload.
+
+    Args:
+        binding: The subject.
+        found: The drift of the workload.
+        changed: As in `decide_from_part`. The comparison of a written workload covers the annotation.
+        written: Whether the workload is the answer to a write of the controller.
+        unstored: As in `decide_from_part`.
+        lags: Whether the controller of the subject has to write a changed template first.
+        storable: The answer of a dry run.
+        repeated: Whether an earlier write has left the same drift, which no dry run could test.
+    """
+    if found.error:
+        # A write cannot succeed until an input or the workload changes.
+        return Decision(problem=found.error)
+    if changed:
+        return _wait(binding) if lags else Decision(Action.TOUCH)
+    if found.is_in_sync:
+        return Decision()
+    if unstored is not None and unstored.identity == found.identity:
+        return accept(unstored)
+    return _judge(found, written=written, storable=storable, repeated=repeated)
+
+
+def _judge(found: Drift, *, written: bool, storable: Storable, repeated: bool) -> Decision:
+    if storable is Storable.UNTESTED:
+        return Decision(Action.TEST)
+    # Without a dry run, a value counts as not stored if a second write returns the same drift.
+    if storable is Storable.NO or (storable is Storable.UNKNOWN and written and repeated):
+        return accept(summarize_unstored(found.identity, found.differences))._replace(action=Action.ACCEPT)
+    return retry(found.pointers) if written else Decision(Action.TOUCH)
+
+
+def accept(unstored: Unstored | None) -> Decision:
+    """Return the decision about a workload for which the apiserver stores as much of the request as it ever will."""
+    if unstored is None:
+        return Decision()
+    problem = _describe_lost(unstored.lost) if unstored.lost else ""
+    return Decision(Action.LEAVE, problem, bool(unstored.lost), unstored.insignificant)
+
+
+def retry(pointers: Sequence[str]) -> Decision:
+    """Return the decision about a workload that differs at some pointers after a write."""
+    where = _list_pointers(pointers) or "its annotation fleethook.io/rendered"
+    text = (
+        f"re-render requested, but {where} still differs: check that the webhook is registered, and that no other "
+        "webhook or controller reverts it"
+    )
+    return Decision(Action.RETRY, text)
+
+
+def _wait(binding: Binding) -> Decision:
+    owner = f"{binding.group_kind.kind} {binding.name}"
+    return Decision(Action.WAIT, f"waiting until the controller of {owner} has written the changed template")
+
+
+def _describe_lost(pointers: Sequence[str]) -> str:
+    return (
+        f"the apiserver did not keep {_list_pointers(pointers)}: check the path for a misspelled field, and whether "
+        "another webhook changes it"
+    )
+
+
+def _list_pointers(pointers: Sequence[str]) -> str:
+    more = f" and {len(pointers) - _MAX_NAMED} more" if len(pointers) > _MAX_NAMED else ""
+    return ", ".join(pointers[:_MAX_NAMED]) + more

@@ -1,0 +1,248 @@
+"""Tests of the decision about a workload: its plan, its drift, and the next step with the reason."""
+
+from typing import Any
+
+import pytest
+
+from fleethook.cluster.store.store import PartialBuilder
+from fleethook.engines.overrider.controller.workload_decision import (
+    MAX_POINTERS,
+    NO_DRIFT,
+    Action,
+    Decision,
+    Drift,
+    Patience,
+    Planned,
+    Storable,
+    decide,
+    decide_from_part,
+    detect_drift,
+    plan_workload,
+    render_stored,
+    retry,
+    summarize_unstored,
+)
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.render.member_differences import ABSENT, Difference
+from fleethook.engines.overrider.render.render import NOTHING_TO_RENDER, RenderTarget
+from fleethook.engines.overrider.subject.binding import Binding, find_owner
+from fleethook.model.openyurt import RENDERED_ANNOTATION, YURT_APP_SET
+from tests.builders import container, entry, image, overrider, patch, rendered, store_of, workload, yurt_app_set
+
+LOST = summarize_unstored("lost", [Difference("/spec/misspelled", ("spec", "misspelled"), True, ABSENT)])
+EMPTY = summarize_unstored("empty", [Difference("/spec/paused", ("spec", "paused"), False, ABSENT)])
+
+
+def test_lost_values_are_distinguished_from_empty_ones() -> None:
+    assert (LOST.lost, LOST.insignificant) == (("/spec/misspelled",), ())
+    assert (EMPTY.lost, EMPTY.insignificant) == ((), ("/spec/paused",))
+
+
+def test_the_summary_is_bounded() -> None:
+    many = [Difference(f"/spec/{number}", ("spec", str(number)), 1, ABSENT) for number in range(100)]
+    assert len(summarize_unstored("many", many).lost) == MAX_POINTERS
+
+
+RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
+
+
+def find_drift(document: dict[str, Any], *objects: dict[str, Any]) -> Drift:
+    return detect_drift(document, kind="Deployment", store=store_of(*objects), plans=PlanCache())
+
+
+def test_a_rendered_workload_has_no_drift() -> None:
+    assert find_drift(rendered(workload(), yurt_app_set(), RULE), yurt_app_set(), RULE) == NO_DRIFT
+
+
+def test_a_workload_without_an_entry_or_an_owner_has_no_drift() -> None:
+    assert find_drift(workload(pool="beijing"), yurt_app_set(), RULE) == NO_DRIFT
+    assert find_drift(workload(owners=[]), yurt_app_set(), RULE) == NO_DRIFT
+
+
+def test_a_workload_that_was_never_rendered_has_the_drift_of_its_render() -> None:
+    found = find_drift(workload(), yurt_app_set(), RULE)
+    assert "/spec/template/spec/containers/0/image" in found.pointers
+    assert not found.is_in_sync
+
+
+def test_the_drift_of_an_edit_has_its_path() -> None:
+    edited = rendered(workload(), yurt_app_set(), RULE)
+    edited["spec"]["template"]["spec"]["containers"][0]["image"] = "edited:9"
+    assert find_drift(edited, yurt_app_set(), RULE).pointers == ("/spec/template/spec/containers/0/image",)
+
+
+def test_a_deleted_overrider_leaves_a_drift() -> None:
+    assert (
+        "/spec/template/spec/containers/0/image"
+        in find_drift(rendered(workload(), yurt_app_set(), RULE), yurt_app_set()).pointers
+    )
+
+
+def test_a_workload_that_is_being_deleted_has_no_drift() -> None:
+    going = workload()
+    going["metadata"]["deletionTimestamp"] = "2026-06-01T00:00:00Z"
+    assert find_drift(going, yurt_app_set(), RULE) == NO_DRIFT
+
+
+def test_a_workload_that_cannot_be_rendered_has_an_error() -> None:
+    broken = overrider(entry("*", patches=[patch("remove", "/spec/paused")]))
+    assert "remove /spec/paused: member 'paused' does not exist" in find_drift(workload(), yurt_app_set(), broken).error
+
+
+def test_a_workload_without_its_subject_has_no_drift() -> None:
+    assert find_drift(workload(), RULE) == NO_DRIFT
+
+
+@pytest.mark.parametrize(
+    ("written", "stored", "same"),
+    [("0.5", "500m", True), ("1000m", "1", True), ("1024Mi", "1Gi", True), ("1", "2", False)],
+)
+def test_equal_quantities_are_no_drift(written: str, stored: str, same: bool) -> None:
+    resources = {"limits": {"cpu": written}}
+    subject = yurt_app_set(template={"metadata": {}, "spec": {"containers": [container(resources=resources)]}})
+    kept = rendered(workload(), subject, RULE)
+    kept["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": stored}}
+    assert find_drift(kept, subject, RULE).is_in_sync is same
+
+
+def test_a_string_like_a_quantity_is_compared_as_a_string() -> None:
+    env = [{"name": "HALF", "value": "0.5"}]
+    subject = yurt_app_set(template={"metadata": {}, "spec": {"containers": [container(env=env)]}})
+    kept = rendered(workload(), subject, RULE)
+    kept["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "HALF", "value": "500m"}]
+    assert not find_drift(kept, subject, RULE).is_in_sync
+
+
+SUBJECT = Binding("", YURT_APP_SET, "default", "demo")
+
+
+def find_planned(document: dict[str, Any], rule: dict[str, Any] | None, *objects: dict[str, Any]) -> Planned:
+    return plan_workload(
+        PartialBuilder().build(document), SUBJECT, rule, kind="Deployment", store=store_of(*objects), plans=PlanCache()
+    )
+
+
+def find_digest(document: dict[str, Any], rule: dict[str, Any] | None, *objects: dict[str, Any]) -> str:
+    plan, _ = find_planned(document, rule, *objects)
+    assert plan is not None
+    return plan.digest
+
+
+def test_the_hash_of_the_plan_is_the_hash_of_a_render() -> None:
+    kept = rendered(workload(), yurt_app_set(), RULE)
+    assert find_digest(kept, RULE, yurt_app_set()) == kept["metadata"]["annotations"][RENDERED_ANNOTATION]
+    assert find_digest(workload(pool="beijing"), RULE, yurt_app_set()) == ""
+    assert find_digest(kept, None, yurt_app_set()) == ""
+
+
+def test_no_override_applies_to_a_workload_without_its_subject() -> None:
+    assert find_planned(workload(), RULE) == (None, "")
+
+
+def test_an_overrider_that_does_not_fit_is_the_problem_of_a_workload() -> None:
+    broken = overrider(entry("*", patches=[patch("remove", "/spec/paused")]))
+    plan, problem = find_planned(workload(), broken, yurt_app_set())
+    assert plan is None
+    assert "member 'paused' does not exist" in problem
+
+
+def test_a_write_to_a_workload_without_its_subject_renders_nothing() -> None:
+    owner = find_owner(workload()["metadata"])
+    assert owner is not None
+    target = RenderTarget("Deployment", "default", owner, creating=False)
+    store, plans = store_of(RULE), PlanCache()
+    assert render_stored(workload(), target, memory=None, store=store, plans=plans) == NOTHING_TO_RENDER
+
+
+def test_equal_drifts_have_equal_identities() -> None:
+    one, other = find_drift(workload(), yurt_app_set(), RULE), find_drift(workload(replicas=9), yurt_app_set(), RULE)
+    assert one.identity == other.identity
+    more = overrider(entry("hangzhou", items=[image("nginx", "nginx:3.0")]))
+    assert find_drift(workload(), yurt_app_set(), more).identity != one.identity
+    assert NO_DRIFT.identity == ""
+    assert Drift((), "why").identity == "why"
+
+
+WAITING = Patience(wait=True, observed=False)
+CURRENT = Patience(wait=True, observed=True)
+OVER = Patience(wait=False, observed=True)
+TEXT = "waiting until the controller of YurtAppSet demo has written the changed template"
+
+
+@pytest.mark.parametrize(
+    ("changed", "drifted", "patience", "lags", "action"),
+    [
+        (False, False, WAITING, True, Action.LEAVE),
+        # An edit of a rendered workload is repaired without a wait for the controller of the subject.
+        (False, True, WAITING, True, Action.READ),
+        (False, True, OVER, False, Action.READ),
+        (True, False, WAITING, False, Action.WAIT),
+        (True, False, CURRENT, True, Action.WAIT),
+        (True, False, CURRENT, False, Action.READ),
+        (True, False, OVER, True, Action.TOUCH),
+    ],
+)
+def test_the_stored_part_decides_unless_the_workload_has_to_be_read(
+    changed: bool, drifted: bool, patience: Patience, lags: bool, action: Action
+) -> None:
+    found = decide_from_part(SUBJECT, changed=changed, drifted=drifted, unstored=None, patience=patience, lags=lags)
+    assert found == Decision(action, TEXT if action is Action.WAIT else "")
+
+
+def test_a_workload_without_drift_reports_the_values_that_are_not_stored() -> None:
+    facts = {"changed": False, "drifted": False, "patience": OVER, "lags": False}
+    lost = decide_from_part(SUBJECT, unstored=LOST, **facts)
+    assert (lost.action, lost.lost, lost.notes) == (Action.LEAVE, True, ())
+    assert lost.problem.startswith("the apiserver did not keep /spec/misspelled: check the path")
+    assert decide_from_part(SUBJECT, unstored=EMPTY, **facts) == Decision(notes=("/spec/paused",))
+
+
+DIFFERENCE = Difference("/spec/misspelled", ("spec", "misspelled"), True, ABSENT)
+FOUND = Drift((DIFFERENCE,), "")
+LEFT = summarize_unstored(FOUND.identity, FOUND.differences)
+
+
+def find_action(found: Drift = FOUND, **facts: Any) -> Action:
+    return decide(SUBJECT, found, **{"unstored": None, **facts}).action
+
+
+def test_a_workload_that_cannot_be_rendered_is_left_with_its_error() -> None:
+    assert decide(SUBJECT, Drift((), "why"), changed=True, unstored=None) == Decision(problem="why")
+
+
+def test_another_hash_is_touched_unless_the_controller_of_the_subject_writes_first() -> None:
+    assert find_action(changed=True) is Action.TOUCH
+    assert decide(SUBJECT, FOUND, changed=True, lags=True, unstored=None) == Decision(Action.WAIT, TEXT)
+
+
+def test_a_drift_with_the_right_hash_needs_a_dry_run_unless_it_is_explained() -> None:
+    assert find_action() is Action.TEST
+    assert find_action(written=True) is Action.TEST
+    assert find_action(unstored=LEFT) is Action.LEAVE
+    assert decide(SUBJECT, NO_DRIFT, unstored=LEFT) == Decision()
+
+
+@pytest.mark.parametrize(
+    ("storable", "facts", "action"),
+    [
+        (Storable.YES, {}, Action.TOUCH),
+        (Storable.UNKNOWN, {}, Action.TOUCH),
+        (Storable.UNKNOWN, {"repeated": True}, Action.TOUCH),
+        (Storable.NO, {}, Action.ACCEPT),
+        (Storable.YES, {"written": True}, Action.RETRY),
+        (Storable.UNKNOWN, {"written": True}, Action.RETRY),
+        (Storable.UNKNOWN, {"written": True, "repeated": True}, Action.ACCEPT),
+        (Storable.NO, {"written": True}, Action.ACCEPT),
+    ],
+)
+def test_a_dry_run_tells_lost_values_from_a_conflict(
+    storable: Storable, facts: dict[str, bool], action: Action
+) -> None:
+    found = decide(SUBJECT, FOUND, unstored=None, storable=storable, **facts)
+    assert (found.action, found.lost) == (action, action is Action.ACCEPT)
+    assert ("/spec/misspelled" in found.problem) is (action in (Action.ACCEPT, Action.RETRY))
+
+
+def test_a_retry_names_three_pointers_or_the_annotation() -> None:
+    assert "/a, /b, /c and 2 more still differs" in retry(("/a", "/b", "/c", "/d", "/e")).problem
+    assert "its annotation fleethook.io/rendered still differs" in retry(()).problem
