@@ -1,4 +1,4 @@
-"""Decides about one workload: what the controller does next, and why.
+"""Decides about one workload: the next step of the controller, and the reason for it.
 
 The controller acts on the decision, status and events report it, the pages show it, and `diff` predicts its effect. All
 functions are pure: the objects in the store, and the facts that the controller knows, decide.
