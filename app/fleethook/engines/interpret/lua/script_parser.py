@@ -1,27 +1,20 @@
-"""Parses a script of Lua 5.1: finds its functions and suspicious code, and rewrites it for Lua 5.4.
+"""Parses the statements of a script of Lua 5.1: finds its functions and suspicious code, and rewrites it for Lua 5.4.
 
 Sources: Lua 5.1 reference manual, 2.8 (the grammar); karmada v1.16
 pkg/resourceinterpreter/customized/declarative/luavm.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from fleethook.engines.interpret.lua.portability import Portability, ScriptWarning
-from fleethook.engines.interpret.lua.script_rewriter import (
-    BINARY,
-    UNARY,
-    Cursor,
-    LuaSyntaxError,
-    Operand,
-    OperandKind,
-    Rewriter,
-    Token,
-    apply_binary,
-    apply_unary,
+from fleethook.engines.interpret.lua.script_expressions import (
+    ExpressionParser,
+    Function,
+    FunctionInfo,
+    Scope,
+    ScriptWarning,
 )
-
-MAX_DEPTH: Final = 150
+from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError, Token
 
 
 class Script(NamedTuple):
@@ -29,7 +22,7 @@ class Script(NamedTuple):
 
     runnable: str
     """The script rewritten for Lua 5.4, with the same lines."""
-    functions: dict[str, "FunctionInfo"]
+    functions: dict[str, FunctionInfo]
     """The global functions that its top level defines."""
     findings: list[ScriptWarning]
     assigned: frozenset[str]
@@ -38,14 +31,6 @@ class Script(NamedTuple):
     """Code that does not run in Karmada."""
     reads: dict[str, int]
     """The globals that it reads, each with its first line."""
-
-
-class FunctionInfo(NamedTuple):
-    """A function that the top level defines."""
-
-    line: int
-    returns: bool
-    """Whether every path returns a value or raises an error."""
 
 
 def parse_script(source: str, *, known: frozenset[str] = frozenset()) -> Script:
@@ -69,56 +54,15 @@ def wrap_body(source: str, *, name: str, parameters: Sequence[str]) -> str:
     return f"function {name}({','.join(parameters)}) do {source}\nend return {parameters[0]} end"
 
 
-class _Suffixed(NamedTuple):
-    """A variable or a call."""
-
-    what: Literal["name", "index", "call", "other"]
-    name: str = ""
-    """Its name in messages."""
-    kind: Literal["double", "text", "other"] = "other"
-    brackets: tuple[Token, Token] | None = None
-    """The brackets around its last key, unless the key is a string literal."""
-
-
-class _Scope:
-    """The locals of a block and of its outer blocks."""
-
-    def __init__(self, outer: "_Scope | None", *, function: "_Function") -> None:
-        self.outer: Final = outer
-        self.function: Final = function
-        self.names: Final[set[str]] = set()
-
-    def has(self, name: str) -> bool:
-        scope: _Scope | None = self
-        while scope is not None:
-            if name in scope.names:
-                return True
-            scope = scope.outer
-        return False
-
-
-class _Function(NamedTuple):
-    """The function whose body the parser reads."""
-
-    top: bool
-    vararg: bool
-
-
-class _Parser(Cursor):
-    """A recursive descent parser that collects edits and findings."""
+class _Parser(ExpressionParser):
+    """A recursive descent parser that collects the functions and findings of a script."""
 
     def __init__(self, source: str, known: frozenset[str]) -> None:
         super().__init__(source)
         self._known: Final = known
-        self._edits: Final = Rewriter(source)
-        self._portability: Final = Portability()
-        self._depth = 0
         self._functions: Final[dict[str, FunctionInfo]] = {}
         self._assigned: Final[set[str]] = set()
-        self._reads: Final[list[tuple[int, str]]] = []
         self._leaks: Final[list[tuple[int, str, bool]]] = []
-        self._bodies: Final[dict[tuple[int, int], FunctionInfo]] = {}
-        self._scope = _Scope(None, function=_Function(top=True, vararg=False))
 
     def script(self) -> Script:
         self._block()
@@ -144,10 +88,10 @@ class _Parser(Cursor):
 
     # Blocks and statements. Each method returns whether the code always ends with a return or an error.
 
-    def _block(self, *, names: Sequence[str] = (), function: _Function | None = None) -> bool:
+    def _block(self, *, names: Sequence[str] = (), function: Function | None = None) -> bool:
         self._enter()
         outer = self._scope
-        self._scope = _Scope(outer, function=function or outer.function)
+        self._scope = Scope(outer, function=function or outer.function)
         self._scope.names.update(names)
         ends = False
         while not self._is("end", "else", "elseif", "until") and self._now.kind != "end":
@@ -159,11 +103,6 @@ class _Parser(Cursor):
             self._scope = outer
         self._depth -= 1
         return ends
-
-    def _enter(self) -> None:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise LuaSyntaxError(f"nested more than {MAX_DEPTH} deep", self._now.line)
 
     def _return(self) -> bool:
         self._next()
@@ -277,7 +216,7 @@ class _Parser(Cursor):
             self._record_function(name, line, function)
         return False
 
-    def _record_function(self, name: str, line: int, function: "FunctionInfo") -> None:
+    def _record_function(self, name: str, line: int, function: FunctionInfo) -> None:
         if self._scope.function.top:
             self._functions[name] = function
         self._leaks.append((line, name, True))
@@ -332,153 +271,6 @@ class _Parser(Cursor):
         else:
             self._leaks.extend((line, name, False) for line, name in unbound)
 
-    # Expressions.
-
-    def _expressions(self) -> None:
-        self._expression()
-        while self._accept(","):
-            self._expression()
-
-    def _expression(self, limit: int = 0) -> Operand:
-        self._enter()
-        if self._is("not", "-", "#"):
-            operator = self._next()
-            found = apply_unary(self._edits, operator, self._expression(UNARY))
-        else:
-            found = self._simple()
-        while self._now.kind in ("operator", "keyword") and self._now.text in BINARY:
-            left, right = BINARY[self._now.text]
-            if left <= limit:
-                break
-            found = apply_binary(self._edits, found, self._next(), self._expression(right))
-        self._depth -= 1
-        return found
-
-    def _simple(self) -> Operand:
-        token = self._now
-        kind: OperandKind = "other"
-        name = ""
-        if token.kind == "number":
-            self._edits.number(self._next())
-            return Operand("literal", token.start, token.end, token)
-        if token.kind == "string":
-            self._edits.string(self._next())
-            self._portability.literal(token.text, token.line)
-            kind = "text"
-        elif self._is("nil", "true", "false"):
-            self._next()
-        elif self._is("..."):
-            if not self._scope.function.vararg:
-                raise LuaSyntaxError("cannot use '...' outside a vararg function", token.line)
-            self._next()
-        elif self._is("{"):
-            self._constructor()
-        elif self._is("function"):
-            self._next()
-            function = self._function_body(token.line)
-            self._bodies[token.start, self._before.end] = function
-        else:
-            found = self._suffixed()
-            kind, name = found.kind, found.name
-        return Operand(kind, token.start, self._before.end, name=name)
-
-    def _suffixed(self) -> _Suffixed:
-        """Read a variable or a call."""
-        first = self._now
-        found = self._primary()
-        library = first.text if found.name.startswith(" (global") else ""
-        while True:
-            token = self._now
-            name = self._before.text
-            if self._accept("."):
-                member = self._name()
-                found = _Suffixed("index", f" (field '{member}')")
-                self._portability.field(f"{library}.{member}", token.line)
-            elif self._is("["):
-                found = self._bracketed()
-            elif self._accept(":"):
-                name = self._name()
-                self._portability.method(name, token.line)
-                self._arguments(name)
-                found = _Suffixed("call")
-            elif self._is("(", "{") or self._now.kind == "string":
-                self._arguments(name)
-                found = _Suffixed("call")
-            else:
-                return found
-            library = ""
-
-    def _primary(self) -> _Suffixed:
-        if self._now.kind == "name":
-            line, name = self._now.line, self._name()
-            if self._scope.has(name):
-                return _Suffixed("name", f" (local '{name}')")
-            self._reads.append((line, name))
-            return _Suffixed("name", f" (global '{name}')")
-        if not self._is("("):
-            raise self._unexpected()
-        opened = self._next()
-        inner = self._expression()
-        self._expect(")", opened=opened)
-        return _Suffixed("other", kind="other" if inner.kind == "literal" else inner.kind)
-
-    def _bracketed(self) -> _Suffixed:
-        opened = self._next()
-        key = self._now
-        self._expression()
-        literal = self._before is key and key.kind == "string"
-        closed = self._expect("]", opened=opened)
-        return _Suffixed("index", brackets=None if literal else (opened, closed))
-
-    def _arguments(self, name: str) -> None:
-        """Read the arguments of a call of the function or method with this name."""
-        opened = first = self._now
-        if self._now.kind == "string":
-            self._edits.string(self._next())
-        elif self._is("{"):
-            self._constructor()
-            self._edits.wrap(opened.start, self._before.end, "(", ")")
-        else:
-            self._expect("(")
-            first = self._now
-            if not self._is(")"):
-                self._expressions()
-            last = self._before.end
-            self._expect(")", opened=opened)
-            argument = first.text if first.kind == "string" else ""
-            self._portability.call(name, argument, (last, self._before.end), opened.line)
-            return
-        argument = first.text if first.kind == "string" else ""
-        self._portability.call(name, argument, (-1, self._before.end), opened.line)
-
-    def _constructor(self) -> None:
-        opened = self._next()
-        keys: list[str] = []
-        empty, computed, holes, elements = True, False, False, 0
-        while not self._is("}"):
-            empty = False
-            if self._is("["):
-                bracket = self._next()
-                key = self._now
-                self._expression()
-                if self._before is key and key.kind in ("string", "number"):
-                    keys.append(key.text)
-                computed |= self._before is not key or key.kind != "string"
-                self._expect("]", opened=bracket)
-                self._expect("=")
-            elif self._now.kind == "name" and self._peek().text == "=" and self._peek().kind == "operator":
-                keys.append(f'"{self._name()}"')
-                self._next()
-            else:
-                elements += 1
-                holes |= self._now.text == "nil"
-            self._expression()
-            if not (self._accept(",") or self._accept(";")):
-                break
-        end = self._expect("}", opened=opened).end
-        told = {"empty": empty, "computed": computed or (holes and bool(keys))}
-        self._edits.table(opened, end, keys, **told, holes=elements if holes else 0)
-
     def _function_body(self, line: int, *, method: bool = False) -> FunctionInfo:
         opened = self._expect("(")
         parameters = list[str]()
@@ -492,6 +284,6 @@ class _Parser(Cursor):
                 break
         self._expect(")", opened=opened)
         names = (*parameters, *(("self",) if method else ()), *(("arg",) if vararg else ()))
-        returns = self._block(names=names, function=_Function(top=False, vararg=vararg))
+        returns = self._block(names=names, function=Function(top=False, vararg=vararg))
         self._expect("end", opened=Token("keyword", "function", 0, 0, line))
         return FunctionInfo(line, returns)

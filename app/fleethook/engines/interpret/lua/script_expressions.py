@@ -1,0 +1,366 @@
+"""Parses the expressions of a script of Lua 5.1, and finds code that runs in fleethook but not in Karmada.
+
+Sources: Lua 5.1 reference manual, 2.8 (the grammar); docs/lua.md; karmada v1.16 pkg/util/lifted/lua (its libraries).
+"""
+
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from fleethook.engines.interpret.lua.script_rewriter import Cursor, LuaSyntaxError, Rewriter, Token
+
+MAX_DEPTH: Final = 150
+
+_FIELDS: Final = {
+    "string.rep": "Karmada refuses string.rep",
+    "string.gsub": "Karmada refuses string.gsub",
+    "table.unpack": "gopher-lua has no table.unpack: write unpack",
+}
+_TIMES: Final = frozenset({"os.time", "os.date"})
+_METHODS: Final = {"rep": "Karmada refuses string.rep", "gsub": "Karmada refuses string.gsub"}
+_MODULES: Final = frozenset({"kube", "string", "table", "math", "os"})
+_NEEDS_A_VALUE: Final = frozenset({"tonumber", "tostring", "type"})
+
+
+class ScriptWarning(NamedTuple):
+    """A warning about a line of a script."""
+
+    line: int
+    text: str
+
+
+class Portability:
+    """Collects unportable code while the parser reads a script."""
+
+    def __init__(self) -> None:
+        self._found: Final[dict[str, int]] = {}
+        self._match_end = -1
+
+    def findings(self) -> Iterator[ScriptWarning]:
+        """Yield the findings, each with its first line."""
+        for text, line in sorted(self._found.items(), key=lambda found: found[1]):
+            yield ScriptWarning(line, f"does not run on Karmada: {text}")
+
+    def field(self, path: str, line: int) -> None:
+        """Check the member of a library, such as ``string.rep``."""
+        if path in _FIELDS:
+            self._found.setdefault(_FIELDS[path], line)
+        elif path.startswith("os.") and path not in _TIMES:
+            self._found.setdefault("scripts have only os.time and os.date of the library os", line)
+
+    def method(self, name: str, line: int) -> None:
+        """Check the name of a method; for these names, the object is probably a string."""
+        if name in _METHODS:
+            self._found.setdefault(_METHODS[name], line)
+
+    def literal(self, text: str, line: int) -> None:
+        """Check a string literal."""
+        if "%f[" in text:
+            self._found.setdefault("gopher-lua's patterns have no %f", line)
+
+    def jump(self, line: int) -> None:
+        """Check a goto statement."""
+        self._found.setdefault("goto needs Karmada v1.18 or later", line)
+
+    def call(self, name: str, argument: str, ends: tuple[int, int], line: int) -> None:
+        """Check a call of a function or method.
+
+        Args:
+            name: The last name before the arguments, such as ``match``.
+            argument: The first argument if it is a string literal, otherwise ``""``.
+            ends: The end offsets of the last argument and of the call.
+            line: The line of the call.
+        """
+        if name == "require" and argument and argument[1:-1] not in _MODULES:
+            self._found.setdefault(f"Karmada has no module {argument[1:-1]}", line)
+        if name in _NEEDS_A_VALUE and self._match_end == ends[0] > 0:
+            text = f"{name}(...match(...)) fails where nothing matches: write {name}((...match(...)))"
+            self._found.setdefault(text, line)
+        if name == "match":
+            self._match_end = ends[1]
+
+
+BINARY: Final = {
+    "or": (1, 1), "and": (2, 2),
+    "<": (3, 3), ">": (3, 3), "<=": (3, 3), ">=": (3, 3), "~=": (3, 3), "==": (3, 3),
+    "..": (5, 4), "+": (6, 6), "-": (6, 6), "*": (7, 7), "/": (7, 7), "%": (7, 7), "^": (10, 9),
+}  # fmt: skip
+"""Binding powers of an operator: left, right."""
+UNARY: Final = 8
+"""Binding power of ``not``, ``-`` and ``#``."""
+_ARITHMETIC: Final = frozenset("+-*%")
+
+OperandKind = Literal["literal", "double", "text", "other"]
+"""``literal`` is a number literal; ``double`` and ``text`` are expressions of that type."""
+
+
+class Operand(NamedTuple):
+    """An expression that may be an operand."""
+
+    kind: OperandKind
+    start: int
+    end: int
+    number: Token | None = None
+    """The token, if the operand is a literal."""
+    name: str = ""
+    """Its name in messages, such as `` (field 'replicas')``."""
+
+
+def apply_unary(edits: Rewriter, operator: Token, operand: Operand) -> Operand:
+    """Return the result of a unary operator; minus returns a double.
+
+    Args:
+        edits: Collects the edits.
+        operator: ``not``, ``-`` or ``#``.
+        operand: The expression after the operator.
+    """
+    found = operand._replace(start=operator.start, name="")
+    if operator.text != "-":
+        return found._replace(kind="other", number=None)
+    if operand.number is not None:
+        if operand.number.text.strip("0.") != "":
+            return found
+        edits.number(operand.number, double=True)
+    elif operand.kind != "double":
+        edits.negate(operator, operand.end)
+    return found._replace(kind="double", number=None)
+
+
+def apply_binary(edits: Rewriter, left: Operand, operator: Token, right: Operand) -> Operand:
+    """Return the result of a binary operator; arithmetic returns doubles.
+
+    Args:
+        edits: Collects the edits.
+        left: The expression before the operator.
+        operator: One of `BINARY`.
+        right: The expression after the operator.
+    """
+    kind: OperandKind = "other"
+    if operator.text in _ARITHMETIC:
+        kind = "double"
+        for operand in (left, right):
+            if operand.number is not None:
+                edits.number(operand.number, double=True)
+        if "double" not in (left.kind, right.kind) and left.number is None and right.number is None:
+            edits.double(left.end, operator.text)
+    elif operator.text == "/":
+        kind = "double"
+    elif operator.text == "^":
+        kind = "double"
+        edits.power(left.start, operator, right.end)
+    elif operator.text == "..":
+        kind = "text"
+        for operand in (left, right):
+            if operand.kind != "text":
+                edits.text_of(operand.start, operand.end, operand.name)
+    return Operand(kind, left.start, right.end)
+
+
+class FunctionInfo(NamedTuple):
+    """A function that the top level defines."""
+
+    line: int
+    returns: bool
+    """Whether every path returns a value or raises an error."""
+
+
+class _Suffixed(NamedTuple):
+    """A variable or a call."""
+
+    what: Literal["name", "index", "call", "other"]
+    name: str = ""
+    """Its name in messages."""
+    kind: Literal["double", "text", "other"] = "other"
+    brackets: tuple[Token, Token] | None = None
+    """The brackets around its last key, unless the key is a string literal."""
+
+
+class Scope:
+    """The locals of a block and of its outer blocks."""
+
+    def __init__(self, outer: "Scope | None", *, function: "Function") -> None:
+        self.outer: Final = outer
+        self.function: Final = function
+        self.names: Final[set[str]] = set()
+
+    def has(self, name: str) -> bool:
+        """Return whether a name is a local here."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return True
+            scope = scope.outer
+        return False
+
+
+class Function(NamedTuple):
+    """The function whose body the parser reads."""
+
+    top: bool
+    vararg: bool
+
+
+class ExpressionParser(Cursor):
+    """Parses expressions, and collects edits, unportable code, and the globals that they read."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self._edits: Final = Rewriter(source)
+        self._portability: Final = Portability()
+        self._reads: Final[list[tuple[int, str]]] = []
+        self._bodies: Final[dict[tuple[int, int], FunctionInfo]] = {}
+        self._scope = Scope(None, function=Function(top=True, vararg=False))
+        self._depth = 0
+
+    def _function_body(self, line: int, *, method: bool = False) -> FunctionInfo:
+        """Read parameters and statements of a function."""
+        raise NotImplementedError
+
+    def _enter(self) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise LuaSyntaxError(f"nested more than {MAX_DEPTH} deep", self._now.line)
+
+    def _expressions(self) -> None:
+        self._expression()
+        while self._accept(","):
+            self._expression()
+
+    def _expression(self, limit: int = 0) -> Operand:
+        self._enter()
+        if self._is("not", "-", "#"):
+            operator = self._next()
+            found = apply_unary(self._edits, operator, self._expression(UNARY))
+        else:
+            found = self._simple()
+        while self._now.kind in ("operator", "keyword") and self._now.text in BINARY:
+            left, right = BINARY[self._now.text]
+            if left <= limit:
+                break
+            found = apply_binary(self._edits, found, self._next(), self._expression(right))
+        self._depth -= 1
+        return found
+
+    def _simple(self) -> Operand:
+        token = self._now
+        kind: OperandKind = "other"
+        name = ""
+        if token.kind == "number":
+            self._edits.number(self._next())
+            return Operand("literal", token.start, token.end, token)
+        if token.kind == "string":
+            self._edits.string(self._next())
+            self._portability.literal(token.text, token.line)
+            kind = "text"
+        elif self._is("nil", "true", "false"):
+            self._next()
+        elif self._is("..."):
+            if not self._scope.function.vararg:
+                raise LuaSyntaxError("cannot use '...' outside a vararg function", token.line)
+            self._next()
+        elif self._is("{"):
+            self._constructor()
+        elif self._is("function"):
+            self._next()
+            function = self._function_body(token.line)
+            self._bodies[token.start, self._before.end] = function
+        else:
+            found = self._suffixed()
+            kind, name = found.kind, found.name
+        return Operand(kind, token.start, self._before.end, name=name)
+
+    def _suffixed(self) -> _Suffixed:
+        """Read a variable or a call."""
+        first = self._now
+        found = self._primary()
+        library = first.text if found.name.startswith(" (global") else ""
+        while True:
+            token = self._now
+            name = self._before.text
+            if self._accept("."):
+                member = self._name()
+                found = _Suffixed("index", f" (field '{member}')")
+                self._portability.field(f"{library}.{member}", token.line)
+            elif self._is("["):
+                found = self._bracketed()
+            elif self._accept(":"):
+                name = self._name()
+                self._portability.method(name, token.line)
+                self._arguments(name)
+                found = _Suffixed("call")
+            elif self._is("(", "{") or self._now.kind == "string":
+                self._arguments(name)
+                found = _Suffixed("call")
+            else:
+                return found
+            library = ""
+
+    def _primary(self) -> _Suffixed:
+        if self._now.kind == "name":
+            line, name = self._now.line, self._name()
+            if self._scope.has(name):
+                return _Suffixed("name", f" (local '{name}')")
+            self._reads.append((line, name))
+            return _Suffixed("name", f" (global '{name}')")
+        if not self._is("("):
+            raise self._unexpected()
+        opened = self._next()
+        inner = self._expression()
+        self._expect(")", opened=opened)
+        return _Suffixed("other", kind="other" if inner.kind == "literal" else inner.kind)
+
+    def _bracketed(self) -> _Suffixed:
+        opened = self._next()
+        key = self._now
+        self._expression()
+        literal = self._before is key and key.kind == "string"
+        closed = self._expect("]", opened=opened)
+        return _Suffixed("index", brackets=None if literal else (opened, closed))
+
+    def _arguments(self, name: str) -> None:
+        """Read the arguments of a call of the function or method with this name."""
+        opened = first = self._now
+        if self._now.kind == "string":
+            self._edits.string(self._next())
+        elif self._is("{"):
+            self._constructor()
+            self._edits.wrap(opened.start, self._before.end, "(", ")")
+        else:
+            self._expect("(")
+            first = self._now
+            if not self._is(")"):
+                self._expressions()
+            last = self._before.end
+            self._expect(")", opened=opened)
+            argument = first.text if first.kind == "string" else ""
+            self._portability.call(name, argument, (last, self._before.end), opened.line)
+            return
+        argument = first.text if first.kind == "string" else ""
+        self._portability.call(name, argument, (-1, self._before.end), opened.line)
+
+    def _constructor(self) -> None:
+        opened = self._next()
+        keys: list[str] = []
+        empty, computed, holes, elements = True, False, False, 0
+        while not self._is("}"):
+            empty = False
+            if self._is("["):
+                bracket = self._next()
+                key = self._now
+                self._expression()
+                if self._before is key and key.kind in ("string", "number"):
+                    keys.append(key.text)
+                computed |= self._before is not key or key.kind != "string"
+                self._expect("]", opened=bracket)
+                self._expect("=")
+            elif self._now.kind == "name" and self._peek().text == "=" and self._peek().kind == "operator":
+                keys.append(f'"{self._name()}"')
+                self._next()
+            else:
+                elements += 1
+                holes |= self._now.text == "nil"
+            self._expression()
+            if not (self._accept(",") or self._accept(";")):
+                break
+        end = self._expect("}", opened=opened).end
+        told = {"empty": empty, "computed": computed or (holes and bool(keys))}
+        self._edits.table(opened, end, keys, **told, holes=elements if holes else 0)
