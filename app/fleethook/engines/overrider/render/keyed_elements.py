@@ -4,6 +4,7 @@ Rendering never addresses elements of such a list by index, because other webhoo
 between and behind the elements of the template.
 """
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -119,7 +120,7 @@ def merge_repeated(before: JSON, after: JSON, schema: MergeSchema) -> JSON:
         made[number if values is None else values] = (
             element if values is None else merge_repeated(known.get((*values, 0)), element, _element_schema(schema))
         )
-    same = len(made) == len(after) and all(map(_is_same, made.values(), after))
+    same = len(made) == len(after) and all(map(operator.is_, made.values(), after))
     return after if same else list(made.values())
 
 
@@ -153,7 +154,7 @@ def _merge_within_elements(before: JSON, after: JSON, schema: MergeSchema) -> JS
         values = identify(element, schema) if isinstance(element, dict) else None
         present = None if values is None else known.get((*values, 0))
         made.append(merge_repeated(present, element, _element_schema(schema)))
-    return after if all(map(_is_same, made, after)) else made
+    return after if all(map(operator.is_, made, after)) else made
 
 
 def arrange_elements(
@@ -204,14 +205,10 @@ def merge_elements(
             if _is_in_order(present, wanted):
                 return current
     made: list[JSON] = [merged[identity] for identity in arrange_elements(list(present), wanted, merged)]
-    same = len(made) == len(current) and all(map(_is_same, made, current))
+    same = len(made) == len(current) and all(map(operator.is_, made, current))
     return current if same else made
 
 
 def _is_in_order(present: Mapping[Identity, JSONObject], wanted: Sequence[Identity]) -> bool:
     remaining = iter(present)
     return all(identity in remaining for identity in wanted if identity in present)
-
-
-def _is_same(left: JSON, right: JSON) -> bool:
-    return left is right
