@@ -20,7 +20,7 @@ import yaml
 
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.keyed_elements import index_elements
+from fleethook.engines.overrider.render.member_differences import index_elements
 from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION
 from fleethook.model.admission import Response
 from fleethook.model.merge_keys import WORKLOAD

@@ -14,7 +14,7 @@ from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.entries.entry_steps import RenderError, Step, compile_steps
 from fleethook.engines.overrider.entries.value_marks import POOL_MARK
 from fleethook.engines.overrider.plan.plan import patch_pool, place_template
-from fleethook.engines.overrider.render.keyed_elements import merge_repeated
+from fleethook.engines.overrider.render.member_differences import merge_repeated
 from fleethook.engines.overrider.schema.go_structs import Kind
 from fleethook.engines.overrider.template.pool_template import PoolSettings
 from fleethook.engines.overrider.template.template import REQUIRED, build_template

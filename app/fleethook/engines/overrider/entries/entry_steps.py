@@ -18,7 +18,7 @@ from fleethook.engines.overrider.entries.patch_paths import (
     pointer_of,
 )
 from fleethook.engines.overrider.render.delta import Token, delta_of, leaves, schema_at, value_at
-from fleethook.engines.overrider.render.keyed_elements import merge_repeated
+from fleethook.engines.overrider.render.member_differences import merge_repeated
 from fleethook.engines.overrider.schema.normalize import explain_missing
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD

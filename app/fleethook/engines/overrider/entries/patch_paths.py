@@ -8,7 +8,7 @@ index selects another element when the list is edited. Commas separate several m
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.render.keyed_elements import describe_identity, index_elements
+from fleethook.engines.overrider.render.member_differences import describe_identity, index_elements
 from fleethook.engines.overrider.render.undo import RESERVED_PREFIX
 from fleethook.model.formats.text import suggestion
 from fleethook.model.json import JSON, JSONObject, as_object

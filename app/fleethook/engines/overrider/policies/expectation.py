@@ -12,7 +12,7 @@ from fleethook.engines.overrider.policies.cel_expressions import (
     key_of_element,
 )
 from fleethook.engines.overrider.render.delta import MISSING, Assign, Change, ListDelta, ObjectDelta, apply_delta
-from fleethook.engines.overrider.render.keyed_elements import identify, index_elements
+from fleethook.engines.overrider.render.member_differences import identify, index_elements
 from fleethook.engines.overrider.template.pool_template import PoolTemplate
 from fleethook.engines.overrider.template.template import REQUIRED
 from fleethook.model.json import JSON, JSONObject, as_object

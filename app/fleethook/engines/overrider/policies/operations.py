@@ -13,7 +13,7 @@ from fleethook.engines.overrider.policies.cel_expressions import (
 )
 from fleethook.engines.overrider.policies.expectation import covers, replaced
 from fleethook.engines.overrider.render.delta import MISSING, Assign, Change, Element, ListDelta, ObjectDelta
-from fleethook.engines.overrider.render.keyed_elements import Identity, index_elements
+from fleethook.engines.overrider.render.member_differences import Identity, index_elements
 from fleethook.engines.overrider.render.overlay import EXCLUSIVE
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.merge_keys import MergeSchema

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.entries.items import CONTAINER_LISTS
-from fleethook.engines.overrider.render.keyed_elements import (
+from fleethook.engines.overrider.render.member_differences import (
     Identity,
     describe_identity,
     index_elements,

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Final
 
 from fleethook.engines.overrider.entries.value_marks import PoolValues
-from fleethook.engines.overrider.render.keyed_elements import Identity, index_elements, merge_elements
+from fleethook.engines.overrider.render.member_differences import Identity, index_elements, merge_elements
 from fleethook.engines.overrider.schema.check import load_choices
 from fleethook.engines.overrider.schema.go_structs import ZEROS, find_field, load_structs
 from fleethook.engines.overrider.schema.normalize import find_default
