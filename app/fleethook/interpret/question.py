@@ -1,11 +1,20 @@
 """The question to an interpreter, and its answer."""
 
+import importlib
+import importlib.util
+import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any, Final, NamedTuple, TypeVar
 
-from fleethook.model.gvk import GroupVersionKind
+import msgspec
+
+from fleethook.interpret.typed_members import InterpretError
+from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject
-from fleethook.model.karmada import Operation
+from fleethook.model.karmada import PATCHING, Operation
 
 
 class Question(NamedTuple):
@@ -76,3 +85,137 @@ def ask(function: Function, question: Question) -> Answer:
     Dependency(object) -> references.
     """
     return _ASK[question.operation](function, question)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class LoadError(ValueError):
+    """A file or module of interpreters cannot be loaded; the text names it and the reason."""
+
+
+class Interpreter:
+    """The interpreter of one kind; its methods are decorators, one for each operation.
+
+    Functions get copies. They may change a copy and return it, or change it and return nothing.
+    """
+
+    def __init__(self, api_version: str, kind: str) -> None:
+        """Prepare an interpreter of ``kind``, such as ``("foo.example.com/v1alpha1", "Foo")``."""
+        group, version = parse_api_version(api_version)
+        self.kind: Final = GroupVersionKind(group, version, kind)
+        self._functions: Final[dict[Operation, Function]] = {}
+        self.functions: Final[Mapping[Operation, Function]] = MappingProxyType(self._functions)
+
+    def _register(self, operation: Operation, function: F) -> F:
+        if operation in self._functions:
+            raise LoadError(
+                f"{self.kind.kind} has two functions for {operation}: {function.__qualname__} is the second"
+            )
+        self._functions[operation] = function
+        return function
+
+    def replicas(self, function: F) -> F:
+        """``(object) -> int``, or ``(object) -> (int, requirements of each replica)``."""
+        return self._register(Operation.REPLICA, function)
+
+    def components(self, function: F) -> F:
+        """``(object) -> list`` of components: ``name``, ``replicas``, ``replicaRequirements``."""
+        return self._register(Operation.COMPONENT, function)
+
+    def revise_replicas(self, function: F) -> F:
+        """``(object, replicas) -> object``."""
+        return self._register(Operation.REVISE_REPLICA, function)
+
+    def retain(self, function: F) -> F:
+        """``(desired, observed) -> desired``, with the values that the member cluster decided."""
+        return self._register(Operation.RETAIN, function)
+
+    def status(self, function: F) -> F:
+        """``(observed) -> dict``: the status to report."""
+        return self._register(Operation.STATUS, function)
+
+    def aggregate(self, function: F) -> F:
+        """``(template, items) -> template``, with the aggregated status of all clusters."""
+        return self._register(Operation.AGGREGATE_STATUS, function)
+
+    def healthy(self, function: F) -> F:
+        """``(observed) -> bool``."""
+        return self._register(Operation.HEALTH, function)
+
+    def dependencies(self, function: F) -> F:
+        """``(object) -> list`` of references: apiVersion, kind, namespace, and name or labelSelector."""
+        return self._register(Operation.DEPENDENCY, function)
+
+    def pack(self, function: F) -> F:
+        """``(object) -> object``: the object to send to a member cluster."""
+        return self._register(Operation.PRUNE, function)
+
+    def answer(self, question: Question) -> Answer:
+        """Return the answer of the function for the question's operation; raises InterpretError."""
+        function = self._functions[question.operation]
+        given = question._replace(
+            object=_copy_document(question.object),
+            observed=None if question.observed is None else _copy_document(question.observed),
+            items=[_copy_document(item) for item in question.items or ()],
+        )
+        try:
+            answer = ask(function, given)
+        except Exception as error:
+            raise InterpretError(
+                f"{_locate_error(error, function)}: {type(error).__name__}: {error}", code=500
+            ) from error
+        if question.operation in PATCHING and answer.object is None:
+            return Answer(object=given.object)
+        return answer
+
+
+def _copy_document(document: JSONObject) -> JSONObject:
+    copied: JSONObject = msgspec.json.decode(msgspec.json.encode(document))
+    return copied
+
+
+def _locate_error(error: Exception, function: Function) -> str:
+    """Return file and line of the user's code that raised an error."""
+    file = function.__code__.co_filename if hasattr(function, "__code__") else ""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f"{Path(file).name}:{lines[-1]}" if lines else getattr(function, "__qualname__", repr(function))
+
+
+def interpreter(api_version: str, kind: str) -> Interpreter:
+    """Return an interpreter of a kind; its methods are decorators."""
+    return Interpreter(api_version, kind)
+
+
+def load(source: str) -> list[Interpreter]:
+    """Return the interpreters that a file or a module defines.
+
+    Args:
+        source: A path that ends in ``.py``, or the dotted name of a module.
+
+    Raises:
+        LoadError: The file or module cannot be read or run, or it defines no interpreter.
+    """
+    try:
+        module = _load_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
+    except LoadError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise LoadError(f"{source}: {type(error).__name__}: {error}") from error
+    found = [value for value in vars(module).values() if isinstance(value, Interpreter)]
+    if not found:
+        raise LoadError(f"{source} defines no interpreter: create one with `interpreter(apiVersion, kind)`")
+    return found
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise LoadError(f"{path} is not a file")
+    name = f"fleethook_interpreters_{path.stem}"
+    specification = importlib.util.spec_from_file_location(name, path)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    specification.loader.exec_module(module)
+    return module
