@@ -12,7 +12,7 @@ from benchmarks.reviews import deployment, explore_review
 from fleethook.cluster.registration import paths
 from fleethook.engines.interpret.fixtures import FixtureError, is_fixture, read_fixtures
 from fleethook.engines.interpret.native import NATIVE
-from fleethook.interpret.question import Question
+from fleethook.interpret.interpreter import Question
 from fleethook.model.karmada import (
     API_VERSION,
     EXPLORE_REVIEW,

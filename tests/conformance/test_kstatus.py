@@ -17,7 +17,7 @@ from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.layers import ConventionsLayer
 from fleethook.engines.interpret.lua.bundle import BundleLayer, read_bundle
 from fleethook.engines.interpret.lua.runner import Runner
-from fleethook.interpret.question import Question
+from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import gvk_of
 from fleethook.model.karmada import ConventionsMode, Operation
 

@@ -16,7 +16,7 @@ import yaml
 from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.lua.bundle import BundleLayer, read_bundle
 from fleethook.engines.interpret.lua.runner import Runner
-from fleethook.interpret.question import Question
+from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import GENERATION_ANNOTATION, Operation
 from tests.e2e.cluster import CRDS, Api, control_plane, is_established

@@ -18,7 +18,7 @@ from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpo
 from fleethook.engines.overrider.admission import dry_run, overrider_admission
 from fleethook.engines.overrider.render import render as overrider_render
 from fleethook.engines.overrider.rules import validation
-from fleethook.interpret.question import interpreter
+from fleethook.interpret.interpreter import interpreter
 from fleethook.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.reviews import admission_endpoint

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fleethook.engines.interpret.chain import Step
 from fleethook.engines.interpret.review.codec import decode_review as decode_question
 from fleethook.engines.interpret.review.interpret_endpoint import make_interpret_line
-from fleethook.interpret.question import Question
+from fleethook.interpret.interpreter import Question
 from fleethook.model.admission import AdmissionRequest, denied, patched
 from fleethook.model.formats.text import is_inert
 from fleethook.model.gvk import GroupVersionKind

@@ -31,7 +31,7 @@ from fleethook.cluster.certificates.certificate_files import CertificateError
 from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT
 from fleethook.console.process import ConsoleOptions, run_console
 from fleethook.console.server_watch import MetricsTarget, check_target
-from fleethook.interpret.question import LoadError
+from fleethook.interpret.interpreter import LoadError
 from fleethook.server.logs import configure_logging
 from fleethook.settings import Settings
 

@@ -11,7 +11,7 @@ from fleethook.cluster.store.store import PartState
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler
 from fleethook.console.users.access import Authorizer, OpenAuthorizer
-from fleethook.interpret.question import Interpreter
+from fleethook.interpret.interpreter import Interpreter
 from fleethook.model.karmada import ConventionsMode
 from fleethook.settings import Settings
 from fleethook.work.worker import Worker

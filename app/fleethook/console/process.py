@@ -42,7 +42,7 @@ from fleethook.console.users.permissions import check_access
 from fleethook.console.users.remote_access import ApiserverAuthorizer, CertificateProtocol
 from fleethook.console.users.security import RequestGuard, loopback_names
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
-from fleethook.interpret.question import load
+from fleethook.interpret.interpreter import load
 from fleethook.lifetime import follow_cluster, follow_manifests, hide_cancelled_requests, run_in_background
 from fleethook.model.gvk import GroupKind
 from fleethook.settings import Settings

@@ -11,7 +11,7 @@ To support another kind, write a file and pass it to ``fleethook serve --interpr
         return observed["status"]["phase"] == "Ready"
 """
 
-from fleethook.interpret.question import Answer, Interpreter, LoadError, Question, interpreter
+from fleethook.interpret.interpreter import Answer, Interpreter, LoadError, Question, interpreter
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.karmada import Operation
 

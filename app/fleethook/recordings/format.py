@@ -99,7 +99,7 @@ class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
       str}`` if the call failed (the failurePolicy applies), or ``{"status": metav1.Status}`` if the request is refused.
     - ``webhook`` of a CustomResourceDefinition's conversion: key ``convert/<from>/<to>``, answer the object.
     - ``webhook`` of an interpreter: key ``<operation>/<configuration>/<webhook>``, answer the members of
-      `fleethook.interpret.question.Answer` that are set. ``failure`` is ``{"code": int, "ignored": bool}``.
+      `fleethook.interpret.interpreter.Answer` that are set. ``failure`` is ``{"code": int, "ignored": bool}``.
     - ``script``: key ``<operation>/<source>``, and ``digest``; answer and failure as for interpreter webhooks.
     - ``read``, by name: ``SubjectAccessReview`` with the question as key, answer ``{"allowed", "reason", "error"}``;
       ``Namespace`` with its name as key, answer ``{"labels": …}``; ``RequestQuota`` and ``Readiness``, by which the

@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.engines.interpret.chain import Chain, ChainError, Handler, IgnoredError, NativeLayer, PythonLayer, Step
 from fleethook.engines.interpret.every_kind import DEPENDENCIES_ANNOTATION
-from fleethook.interpret.question import Answer, Interpreter, Question
+from fleethook.interpret.interpreter import Answer, Interpreter, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation

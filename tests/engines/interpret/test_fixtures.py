@@ -16,7 +16,7 @@ from fleethook.engines.interpret.fixtures import (
     read_fixture,
     read_fixtures,
 )
-from fleethook.interpret.question import Answer
+from fleethook.interpret.interpreter import Answer
 from fleethook.model.karmada import Operation
 
 FOO = {"apiVersion": "example.org/v1", "kind": "Foo", "spec": {"replicas": 1}}

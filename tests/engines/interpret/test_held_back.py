@@ -14,7 +14,7 @@ from fleethook.engines.interpret.lua.bundle import BundleLayer, load_bundle_rule
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.native import NATIVE
 from fleethook.engines.interpret.review.codec import decode_partially
-from fleethook.interpret.question import Question
+from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 from fleethook.patch import merge_patch, parse_pointer

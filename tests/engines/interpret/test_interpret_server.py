@@ -10,7 +10,7 @@ from fleethook.app import create_app
 from fleethook.cluster.registration import paths
 from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.interpret_server import InterpretServer, bar, foo, interpret_routes, list_resources
-from fleethook.interpret.question import Question
+from fleethook.interpret.interpreter import Question
 from fleethook.model.admission import allowed
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION, Operation

@@ -11,7 +11,7 @@ from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND,
 from fleethook.engines.interpret.layers import ConventionsLayer, assemble_chain, make_conventions_layer
 from fleethook.engines.interpret.lua.customizations import Customizations
 from fleethook.engines.interpret.lua.runner import Runner
-from fleethook.interpret.question import Interpreter, Question
+from fleethook.interpret.interpreter import Interpreter, Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import ConventionsMode, Operation
 from fleethook.outbound.client import HookClient

@@ -14,7 +14,7 @@ from fleethook.engines.dispatch.configuration_validation import resource_problem
 from fleethook.engines.interpret.hooks.hook_configuration import problems as hook_problems
 from fleethook.engines.interpret.hooks.hook_configuration import refuse_problems
 from fleethook.engines.interpret.review.answer_validation import validate_answer
-from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.interpreter import Answer, Question
 from fleethook.model.formats.client_config import MAX_URL, client_config_problems, url_problems
 from fleethook.model.formats.field_errors import (
     MAX_PROBLEMS,

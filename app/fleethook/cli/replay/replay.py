@@ -31,7 +31,7 @@ from fleethook.cluster.registration.paths import (
     VALIDATE_MUTATING,
     VALIDATE_VALIDATING,
 )
-from fleethook.interpret.question import LoadError
+from fleethook.interpret.interpreter import LoadError
 from fleethook.lifetime import settle_garbage_collector
 from fleethook.model.json import as_object
 from fleethook.recordings.reader import Entry

@@ -41,7 +41,7 @@ from fleethook.cluster.certificates.tls_context import ReloadingContext
 from fleethook.cluster.leader_election import NAME, LeaderMetrics, LeaderState, find_namespace
 from fleethook.cluster.registration.webhooks import find_exempt_namespaces, find_reference, service_of
 from fleethook.engine import EngineStartError
-from fleethook.interpret.question import LoadError
+from fleethook.interpret.interpreter import LoadError
 from fleethook.lifetime import run_in_background
 from fleethook.server.engine_server import Leadership
 from fleethook.server.log_lines import LogLines

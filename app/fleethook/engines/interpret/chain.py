@@ -12,7 +12,7 @@ from fleethook.engines.interpret.every_kind import (
 )
 from fleethook.engines.interpret.native import NATIVE, find_native
 from fleethook.engines.interpret.review.answer_validation import validate_answer
-from fleethook.interpret.question import Answer, Interpreter, Question, ask
+from fleethook.interpret.interpreter import Answer, Interpreter, Question, ask
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation

@@ -13,7 +13,7 @@ Source: karmada v1.16 pkg/resourceinterpreter/default/thirdparty/thirdparty_test
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.interpreter import Answer, Question
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject

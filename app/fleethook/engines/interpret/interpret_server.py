@@ -29,7 +29,7 @@ from fleethook.engines.interpret.lua.customizations import Customizations, recor
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.vm import ScriptLimits
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
-from fleethook.interpret.question import interpreter, load
+from fleethook.interpret.interpreter import interpreter, load
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.client_config import parse_fixed_addresses
 from fleethook.model.gvk import GroupKind
@@ -151,7 +151,7 @@ class InterpretServer(EngineServer):
     """
 
     def __init__(self, context: ServerContext) -> None:
-        """Prepare; raises `fleethook.interpret.question.LoadError`."""
+        """Prepare; raises `fleethook.interpret.interpreter.LoadError`."""
         super().__init__(context)
         settings, store = context.settings.section(InterpretSettings), context.store
         self._settings: Final = settings

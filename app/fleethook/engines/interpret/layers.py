@@ -11,7 +11,7 @@ from fleethook.engines.interpret.lua.bundle import BundleLayer
 from fleethook.engines.interpret.lua.customizations import Customizations, LuaLayer
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.native import find_native
-from fleethook.interpret.question import Interpreter, Question
+from fleethook.interpret.interpreter import Interpreter, Question
 from fleethook.model.gvk import GroupVersionKind, list_served_kinds
 from fleethook.model.json import as_object, enumerate_objects
 from fleethook.model.karmada import ConventionsMode, Operation

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fleethook.engines.interpret.conventions.kinds import ConventionalKind
-from fleethook.interpret.question import Question
+from fleethook.interpret.interpreter import Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation

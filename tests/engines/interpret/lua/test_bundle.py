@@ -13,7 +13,7 @@ from fleethook.engines.interpret.lua.bundle import BundledKind, BundleLayer, loa
 from fleethook.engines.interpret.lua.customizations import index_rules
 from fleethook.engines.interpret.lua.rules import list_findings
 from fleethook.engines.interpret.lua.runner import Runner
-from fleethook.interpret.question import Question
+from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
 

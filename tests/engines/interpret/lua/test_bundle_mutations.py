@@ -10,7 +10,7 @@ import pytest
 from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.lua.bundle import BundledKind, BundleLayer, read_bundle
 from fleethook.engines.interpret.lua.runner import Runner
-from fleethook.interpret.question import Question
+from fleethook.interpret.interpreter import Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON
 from tests.hypothesis_profiles import cases

@@ -27,7 +27,7 @@ from fleethook.engines.interpret.lua.customizations import (
 from fleethook.engines.interpret.lua.rules import Rule, read_customization
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.vm import LuaError
-from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject

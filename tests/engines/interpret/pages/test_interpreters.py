@@ -31,7 +31,7 @@ from fleethook.engines.interpret.pages.interpreters import (
     list_documents,
     make_state,
 )
-from fleethook.interpret.question import Question, load
+from fleethook.interpret.interpreter import Question, load
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.karmada import ConventionsMode, Operation
 from fleethook.outbound.client import HookClient

@@ -26,7 +26,7 @@ from fleethook.engines.interpret.pages.playground import (
     run_form,
     write_yaml,
 )
-from fleethook.interpret.question import Question
+from fleethook.interpret.interpreter import Question
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
 from tests.cli.interpreting import RETENTION

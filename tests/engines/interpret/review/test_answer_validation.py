@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.interpret.review.answer_validation import dependency_problems, validate_answer
-from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation

@@ -12,7 +12,7 @@ from fleethook.engines.interpret.hooks.webhook_layer import build_review, read_r
 from fleethook.engines.interpret.native import NATIVE
 from fleethook.engines.interpret.review.answer_validation import validate_answer
 from fleethook.engines.interpret.review.codec import decode_partially, decode_review, encode_answer, read_question
-from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import PATCHING, Operation, operation_named, proposed_name

@@ -39,7 +39,7 @@ from fleethook.engines.interpret.lua.rules import (
 )
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.vm import LuaError, Program
-from fleethook.interpret.question import Interpreter, LoadError, Question, load
+from fleethook.interpret.interpreter import Interpreter, LoadError, Question, load
 from fleethook.model.formats.field_errors import Problem
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, ConventionsMode

@@ -15,7 +15,7 @@ from fleethook.engines.interpret.conventions.aggregate import (
 )
 from fleethook.engines.interpret.conventions.dependencies import Reference, find_pod_templates, list_dependencies
 from fleethook.engines.interpret.native.pod_templates import requirements
-from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError, with_member
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import Operation

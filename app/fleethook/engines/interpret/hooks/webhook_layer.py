@@ -20,7 +20,7 @@ from fleethook.engines.interpret.hooks.hook_configuration import (
     matches,
     parse_hooks,
 )
-from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values, decode_bytes

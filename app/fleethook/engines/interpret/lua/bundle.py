@@ -32,7 +32,7 @@ from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.lua.customizations import LuaLayer, Rules, index_rules
 from fleethook.engines.interpret.lua.rules import Rule, known_globals, list_answers, read_customization
 from fleethook.engines.interpret.lua.runner import Runner
-from fleethook.interpret.question import Question
+from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import GroupVersionKind, list_served_kinds
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import Operation

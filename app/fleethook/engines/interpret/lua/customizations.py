@@ -23,7 +23,7 @@ from fleethook.engines.interpret.lua.rules import (
 )
 from fleethook.engines.interpret.lua.runner import Call, Runner
 from fleethook.engines.interpret.lua.vm import LuaError
-from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, not_for_review

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fleethook.engines.interpret.native import aggregate, dependencies, health, prune, replicas, retain, status
-from fleethook.interpret.question import Function
+from fleethook.interpret.interpreter import Function
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 

@@ -35,7 +35,7 @@ from fleethook.engines.interpret.pages.playground import (
     number_lines,
     run_form,
 )
-from fleethook.interpret.question import Interpreter, Question
+from fleethook.interpret.interpreter import Interpreter, Question
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, list_served_kinds
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import (

@@ -22,7 +22,7 @@ from fleethook.engines.interpret.lua.customizations import LuaLayer, index_rules
 from fleethook.engines.interpret.lua.rules import FUNCTION_OF, Rule, list_findings, list_unportable, read_customization
 from fleethook.engines.interpret.lua.runner import Call, Runner
 from fleethook.engines.interpret.lua.vm import Machine, Usage
-from fleethook.interpret.question import Question
+from fleethook.interpret.interpreter import Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import API_VERSION, CUSTOMIZATION, PATCHING, Operation

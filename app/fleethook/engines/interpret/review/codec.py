@@ -14,7 +14,7 @@ import msgspec
 
 from fleethook.engines.interpret.chain import Step
 from fleethook.engines.interpret.review.answer_validation import MAX_REPLICAS
-from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject

@@ -16,7 +16,7 @@ from fleethook.engines.interpret.review.codec import (
     encode_failure,
     read_question,
 )
-from fleethook.interpret.question import Question
+from fleethook.interpret.interpreter import Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.karmada import InterpretRequest
 from fleethook.server.logs import InterpretLine, cut_text, milliseconds, stamp
