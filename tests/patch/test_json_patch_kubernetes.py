@@ -15,8 +15,7 @@ from fleethook.patch.json_patch_kubernetes import (
     parse_path,
     resolve_index,
 )
-from fleethook.patch.limits import MoveCounter, OperationError
-from fleethook.patch.pointer import Draft
+from fleethook.patch.pointer import Draft, MoveCounter, OperationError
 
 NO_LIMIT = MoveCounter(None)
 

@@ -21,8 +21,7 @@ from typing import Final
 
 from fleethook.model.json import JSON
 from fleethook.patch.diff import identical
-from fleethook.patch.limits import MoveCounter, OperationError
-from fleethook.patch.pointer import Draft, Tokens
+from fleethook.patch.pointer import Draft, MoveCounter, OperationError, Tokens
 
 MISSING: Final = "missing value"
 

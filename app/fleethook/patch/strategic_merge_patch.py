@@ -19,8 +19,7 @@ from typing import Final, NamedTuple
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.merge_keys import MergeSchema
 from fleethook.patch.diff import identical
-from fleethook.patch.limits import StrategicMergeError
-from fleethook.patch.pointer import escape
+from fleethook.patch.pointer import StrategicMergeError, escape
 
 Identify = Callable[[JSON], Hashable]
 """Returns the identity of an element, such as the value of its merge key."""

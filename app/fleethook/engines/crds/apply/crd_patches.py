@@ -23,7 +23,7 @@ from fleethook.engines.crds.instance.karmada_instance import webhook_name
 from fleethook.model.formats.labels import is_dns1123_label
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema
-from fleethook.patch.limits import StrategicMergeError
+from fleethook.patch.pointer import StrategicMergeError
 from fleethook.patch.strategic_merge_patch import strategic_merge
 
 CA_BUNDLE: Final = "{{caBundle}}"

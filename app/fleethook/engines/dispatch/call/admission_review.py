@@ -15,7 +15,7 @@ from fleethook.engines.dispatch.match.rules import Invocation
 from fleethook.model.admission import API_VERSIONS, KIND, Status
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes
-from fleethook.patch.limits import LIMITS
+from fleethook.patch.pointer import LIMITS
 
 _GROUP: Final = "admission.k8s.io"
 _KNOWN: Final = tuple(version.partition("/")[2] for version in API_VERSIONS)

@@ -19,7 +19,7 @@ from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, count_values, decode_bytes
 from fleethook.patch import apply, diff
 from fleethook.patch.diff import identical
-from fleethook.patch.limits import LIMITS
+from fleethook.patch.pointer import LIMITS
 from fleethook.work.worker import Worker
 
 Types = Mapping[str, Mapping[str, str]]

@@ -35,7 +35,7 @@ from fleethook.model.karmada import (
 )
 from fleethook.outbound.client import CallError, HookClient
 from fleethook.patch import PatchError, apply
-from fleethook.patch.limits import LIMITS
+from fleethook.patch.pointer import LIMITS
 from fleethook.recordings.replay.recorded_calls import UNRECORDED, CallName, find_current, read_answer
 from fleethook.server.reviews.recording import AskedCall
 from fleethook.tracing.spans import child_span
