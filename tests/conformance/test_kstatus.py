@@ -12,7 +12,7 @@ import yaml
 
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.chain import Chain, NativeLayer
-from fleethook.engines.interpret.conventions.aggregate import judge_health
+from fleethook.engines.interpret.conventions.status import judge_health
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.layers import ConventionsLayer
 from fleethook.engines.interpret.lua.bundle import BundleLayer, read_bundle

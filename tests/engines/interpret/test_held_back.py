@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fleethook.engines.interpret.chain import Chain, NativeLayer
-from fleethook.engines.interpret.conventions.aggregate import HealthRule
+from fleethook.engines.interpret.conventions.status import HealthRule
 from fleethook.engines.interpret.lua.bundle import BundleLayer, load_bundle_rules, read_bundle
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.native import NATIVE

@@ -6,14 +6,14 @@ from typing import Final
 
 import msgspec
 
-from fleethook.engines.interpret.conventions.aggregate import (
+from fleethook.engines.interpret.conventions.dependencies import Reference, find_pod_templates, list_dependencies
+from fleethook.engines.interpret.conventions.status import (
     STANDARD,
     HealthRule,
     aggregate_status,
     judge_health,
     reflect_status,
 )
-from fleethook.engines.interpret.conventions.dependencies import Reference, find_pod_templates, list_dependencies
 from fleethook.engines.interpret.native.pod_templates import requirements
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError, with_member
