@@ -13,7 +13,7 @@ from fleethook.engines.interpret.hooks.webhook_layer import read_response
 from fleethook.engines.interpret.lua.convert import expect_list, expect_object
 from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.engines.interpret.lua.vm import Machine, Program, ScriptLimits
-from fleethook.engines.interpret.native.prune import prune
+from fleethook.engines.interpret.native.retain import prune
 from fleethook.engines.interpret.review.answer_validation import dependency_problems
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError

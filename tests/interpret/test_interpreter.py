@@ -76,7 +76,7 @@ def test_error_names_file_and_line() -> None:
     def healthy(observed: dict) -> bool:  # type: ignore[type-arg]
         return bool(observed["status"]["phase"])
 
-    with pytest.raises(InterpretError, match=r"^test_python_interpreter\.py:\d+: KeyError: 'status'$"):
+    with pytest.raises(InterpretError, match=r"^test_interpreter\.py:\d+: KeyError: 'status'$"):
         foo.answer(Question(Operation.HEALTH, foo.kind, FOO))
 
 

@@ -1,4 +1,7 @@
-"""The question to an interpreter, and its answer."""
+"""Interpreters: the question to one, its answer, and interpreters in Python.
+
+Users interpret a kind with decorated functions in one file.
+"""
 
 import importlib
 import importlib.util

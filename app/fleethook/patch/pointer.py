@@ -1,4 +1,7 @@
-"""JSON Pointer (RFC 6901), and a copy-on-write view of a document to which operations at pointers are applied."""
+"""JSON Pointer (RFC 6901), a copy-on-write view of a document, and the errors and limits of operations on it.
+
+The limits count work instead of time, so every machine gives the same verdict.
+"""
 
 import json
 import re

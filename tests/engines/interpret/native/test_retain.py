@@ -132,3 +132,18 @@ def test_volume_keeps_its_claim_and_job_its_selector() -> None:
 def test_volumes_of_a_wrong_type_are_an_error() -> None:
     with pytest.raises(InterpretError):
         retain.pod({"spec": {}}, {"spec": {"volumes": "all"}})
+
+
+def test_prune_removes_both_of_two_adjacent_tokens() -> None:
+    secrets = [{"name": "sa-token-a"}, {"name": "sa-token-b"}, {"name": "mine"}]
+    document = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "sa"}, "secrets": secrets}
+    assert retain.prune(document)["secrets"] == [{"name": "mine"}]
+
+
+def test_prune_compares_group_and_kind() -> None:
+    labels = {"job-name": "x", "controller-uid": "y"}
+    template = {"metadata": {"labels": labels}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "spec": {"template": template}}
+    assert retain.prune(job)["spec"]["template"]["metadata"]["labels"] == {}
+    other = {**job, "apiVersion": "batch.volcano.sh/v1alpha1"}
+    assert retain.prune(other)["spec"]["template"]["metadata"]["labels"] == labels

@@ -7,7 +7,7 @@ PersistentVolumeClaim is ``health.persistent_volume_claim``.
 from collections.abc import Mapping
 from typing import Final
 
-from fleethook.engines.interpret.native import aggregate, dependencies, health, prune, replicas, retain, status
+from fleethook.engines.interpret.native import aggregate, dependencies, health, replicas, retain, status
 from fleethook.interpret.interpreter import Function
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
@@ -121,7 +121,7 @@ NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
     },
 }
 
-_ANY: Final[_Rules] = {Operation.STATUS: status.whole, Operation.PRUNE: prune.prune}
+_ANY: Final[_Rules] = {Operation.STATUS: status.whole, Operation.PRUNE: retain.prune}
 
 
 def find_native(kind: GroupVersionKind, operation: Operation) -> Function | None:

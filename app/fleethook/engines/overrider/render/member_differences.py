@@ -1,8 +1,9 @@
-"""Compares a stored workload with the requested one, member by member.
+"""Lists whose elements have an identity, and the comparison of a stored workload with the requested one.
 
-An apiserver does not store an object exactly as sent: it adds defaults, drops empty members and unknown fields, and
-writes quantities in canonical form. So the comparison is by meaning: quantities by value, list elements by merge key,
-and null as an absent member.
+Rendering never addresses elements of such a list (containers, env, ports) by index, because other webhooks and users
+add elements before, between and behind those of the template. An apiserver does not store an object exactly as sent: it
+adds defaults, drops empty members and unknown fields, and writes quantities in canonical form. So the comparison is by
+meaning: quantities by value, list elements by merge key, and null as an absent member.
 """
 
 import operator
@@ -390,13 +391,10 @@ def _make_empty(requested: JSON, schema: MergeSchema) -> JSON:
 def _same_scalar(stored: JSON, requested: JSON, tokens: tuple[str, ...]) -> bool:
     if stored == requested or (stored is ABSENT and requested is None):
         return True
-    if not (_may_be_quantity(stored) and _may_be_quantity(requested) and _QUANTITY.search("/" + "/".join(tokens))):
+    are_scalars = all(isinstance(one, (str, int, float)) and not isinstance(one, bool) for one in (stored, requested))
+    if not are_scalars or not _QUANTITY.search("/" + "/".join(tokens)):
         return False
     try:
         return Quantity.parse(stored) == Quantity.parse(requested)
     except ValueError:
         return False
-
-
-def _may_be_quantity(value: JSON) -> bool:
-    return isinstance(value, (str, int, float)) and not isinstance(value, bool)
