@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fleethook import __version__
 from fleethook.cluster.followed_cluster import Cluster, Followed
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.registration.paths import split_cluster_path
+from fleethook.cluster.registration.paths import find_route
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import Index, PartState, Source
 from fleethook.engine import enabled_engines, installed_engines, load_reference
@@ -85,6 +85,7 @@ class Fleethook(FastAPI):
         self.source: Final[Source | None] = self._make_source()
         self.listening: Final = asyncio.Event()
         """Set once the server listens."""
+        self.registration_changed: Final = asyncio.Event()
         self.draining = False
         self.port = settings.port
         self.ended: Final[list[str]] = []
@@ -129,6 +130,7 @@ class Fleethook(FastAPI):
             replay,
             traces_calls=self._record is not None,
             add_route=self._add_route,
+            registration_changed=self.registration_changed,
         )
         return {one.name: load_reference(one.server)(context) for one in enabled_engines(self.settings.engines)}
 
@@ -184,7 +186,7 @@ class Fleethook(FastAPI):
 
     def _find_review(self, path: str) -> ASGIApp | None:
         """Return the endpoint of a path, None if it takes no reviews."""
-        return self.reviews.get(path) or self.reviews.get(split_cluster_path(path)[0])
+        return self.reviews.get(path) or self.reviews.get(find_route(path))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer reviews here and leave everything else to FastAPI."""

@@ -59,7 +59,7 @@ def test_a_mutating_rule_ignores_failures_by_default() -> None:
             r"match_conditions\['named'\]: compilation failed",
         ),
         ({"match_conditions": {"named": "1"}}, r"match_conditions\['named'\]: must evaluate to bool"),
-        ({"match_conditions": {str(one): "true" for one in range(65)}}, "65 conditions are more than 64"),
+        ({"match_conditions": {str(one): "true" for one in range(64)}}, "65 conditions are more than 64"),
         ({"name": "Checks_Pods"}, "the name 'Checks_Pods' is no DNS label"),
         ({"follows": ("v1",)}, "follows: .* is no pair of apiVersion and kind"),
         ({"resource": "pods/exec"}, "has a slash: give the part behind it as subresource="),

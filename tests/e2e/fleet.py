@@ -52,6 +52,8 @@ RULES: list[dict[str, Any]] = [
         "resourceNames": ["karmada-config"],
         "verbs": ["list", "watch"],
     },
+    # Only rules in Python read other ConfigMaps.
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
     {"apiGroups": ["apps"], "resources": ["deployments", "statefulsets"], "verbs": ["get", "list", "watch", "patch"]},
     {"apiGroups": ["apps"], "resources": ["deployments", "statefulsets"], "verbs": ["create"]},
     {
@@ -63,7 +65,7 @@ RULES: list[dict[str, Any]] = [
     {
         "apiGroups": ["admissionregistration.k8s.io"],
         "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
-        "verbs": ["get", "list", "watch", "create", "patch"],
+        "verbs": ["get", "list", "watch", "create", "patch", "delete"],
     },
     {
         "apiGroups": ["apiextensions.k8s.io"],

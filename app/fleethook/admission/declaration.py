@@ -18,6 +18,11 @@ DEFAULT_TIMEOUT: Final = 5
 # k8s.io/kubernetes/pkg/apis/admissionregistration/validation: 1 to 30 seconds, at most 64 matchConditions.
 _MAX_TIMEOUT: Final = 30
 _MAX_CONDITIONS: Final = 64
+# The removal of a finalizer is an UPDATE. A rule that refuses it would keep an object that is being deleted.
+_NOT_DELETED: Final = (
+    "not-being-deleted",
+    "request.operation != 'UPDATE' || !has(object.metadata) || !has(object.metadata.deletionTimestamp)",
+)
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _MAX_NAME_LENGTH: Final = 63
 
@@ -41,7 +46,7 @@ class Declaration(NamedTuple):
         scope: Whether the objects have a namespace.
         namespace_selector: Selects by the labels of the object's namespace.
         object_selector: Selects by the labels of the object.
-        conditions: The ``matchConditions`` by name.
+        conditions: The ``matchConditions`` by name. One of them excludes updates of objects that are being deleted.
         failure_policy: The answer of a rule that fails.
         side_effects: Whether the rule changes something outside of the object.
         timeout: The time limit in seconds.
@@ -96,6 +101,10 @@ class Options(NamedTuple):
 def declare(options: Options, function_name: str, *, mutates: bool) -> Declaration:
     """Check the arguments of a decorator; raises RuleError."""
     group, version, kind, resource = _read_kind(options)
+    operations = _read_operations(options.on, mutates=mutates)
+    conditions = dict(options.match_conditions or {})
+    if "UPDATE" in operations:
+        conditions.setdefault(*_NOT_DELETED)
     policy = options.failure_policy or ("Ignore" if mutates else "Fail")
     return Declaration(
         name=_check_name(options.name or function_name.strip("_").lower().replace("_", "-")),
@@ -104,12 +113,12 @@ def declare(options: Options, function_name: str, *, mutates: bool) -> Declarati
         version=version,
         kind=kind,
         resource=resource,
-        operations=_read_operations(options.on, mutates=mutates),
+        operations=operations,
         subresource=options.subresource,
         scope=_choose("scope", options.scope, get_args(ScopeOfRule)),
         namespace_selector=_read_selector("namespace_selector", options.namespace_selector),
         object_selector=_read_selector("object_selector", options.object_selector),
-        conditions=_compile_conditions(options.match_conditions or {}),
+        conditions=_compile_conditions(conditions),
         failure_policy=_choose("failure_policy", policy, get_args(FailurePolicy)),
         side_effects=_choose("side_effects", options.side_effects, get_args(SideEffects)),
         timeout=_check_timeout(options.timeout),

@@ -21,6 +21,15 @@ class Objects:
 
     def each(self, api_version: str, kind: str, *, namespace: str | None = None) -> Iterator[Any]:
         """Yield copies of the objects of a kind, of all namespaces if ``namespace`` is None; raises LookupError."""
+        for document in self._list(api_version, kind, namespace):
+            yield wrap(dict(document))
+
+    def get(self, api_version: str, kind: str, name: str, *, namespace: str = "") -> Any:
+        """Return a copy of an object, None if it does not exist; raises LookupError."""
+        found = self._list(api_version, kind, namespace)
+        return next((wrap(dict(one)) for one in found if one["metadata"]["name"] == name), None)
+
+    def _list(self, api_version: str, kind: str, namespace: str | None) -> Iterator[Mapping[str, Any]]:
         group_kind = GroupKind(parse_api_version(api_version)[0], kind)
         if group_kind not in self._followed:
             raise LookupError(
@@ -28,12 +37,7 @@ class Objects:
             )
         for document in self._lookup(group_kind):
             if namespace is None or document["metadata"].get("namespace", "") == namespace:
-                yield wrap(dict(document))
-
-    def get(self, api_version: str, kind: str, name: str, *, namespace: str = "") -> Any:
-        """Return a copy of an object, None if it does not exist; raises LookupError."""
-        found = self.each(api_version, kind, namespace=namespace)
-        return next((one for one in found if one["metadata"]["name"] == name), None)
+                yield document
 
 
 def find_among(documents: Iterable[JSONObject]) -> Lookup:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fleethook.cluster.store import Store
+from fleethook.model.gvk import GroupKind
 from fleethook.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,10 +41,14 @@ class Cluster:
         self.connection: Final = Connection(settings.kubeconfig, context=settings.context)
         cache = settings.kcp_cache_kubeconfig
         self.cache: Final = None if cache is None else Connection(cache)
-        needed = dict.fromkeys(one for each in followed for one in each.needed)
-        advisory = dict.fromkeys(one for each in followed for one in each.advisory if one not in needed)
+        needed = [one for each in followed for one in each.needed]
+        advisory = [one for each in followed for one in each.advisory if one not in needed]
+        self.resources: Final[dict[GroupKind, WatchedResource]] = {}
+        """The followed resources by kind; of two engines, the first decides about the objects and fields to read."""
+        for one in (*needed, *advisory):
+            self.resources.setdefault(one.group_kind, one)
         self.source: Final = KubernetesSource(
-            [*needed, *advisory],
+            list(self.resources.values()),
             self.connection,
             store,
             absent_seconds=settings.discovery_interval,

@@ -11,6 +11,7 @@ from fleethook.cluster.followed_cluster import Cluster
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import Store
 from fleethook.cluster.store.store import Source
+from fleethook.model.json import JSONObject
 from fleethook.server.health import Check
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.protocol.capacity import Capacity
@@ -51,6 +52,7 @@ class ServerContext(NamedTuple):
         replay: Tells how recorded reviews are replayed; None in a server.
         traces_calls: Whether answers list the calls that they depended on, for the recorder.
         add_route: Adds a route of reviews to the running server.
+        registration_changed: To set when the result of `EngineServer.configurations` changes.
     """
 
     settings: Settings
@@ -65,6 +67,7 @@ class ServerContext(NamedTuple):
     replay: Replay | None = None
     traces_calls: bool = False
     add_route: Callable[[ReviewRoute], None] = _ignore_route
+    registration_changed: asyncio.Event = asyncio.Event()
 
 
 class Leadership(NamedTuple):
@@ -92,10 +95,12 @@ class EngineServer:
         context: The shared parts of the server.
         leads: Whether the leader has tasks for the engine that the settings ask for.
         selects: Whether the engine restricts its webhooks to selected objects.
+        registers: Whether the engine has configurations that the leader maintains.
     """
 
     leads = False
     selects = False
+    registers = False
 
     def __init__(self, context: ServerContext) -> None:
         """Prepare. Nothing is connected before `open`."""
@@ -113,6 +118,9 @@ class EngineServer:
         """Return its metrics; called once."""
         return ()
 
+    async def verify(self) -> None:
+        """Compare its settings with the cluster before the server starts; raises EngineStartError."""
+
     async def open(self) -> None:
         """Open its clients, before the objects are followed."""
 
@@ -128,6 +136,13 @@ class EngineServer:
     def tasks(self) -> Iterable[BackgroundTask]:
         """Return the tasks of a running server."""
         return ()
+
+    def configurations(self) -> list[JSONObject]:
+        """Return its webhook configurations that change while the server runs, without ``caBundle``.
+
+        The leader deletes those that have no webhooks.
+        """
+        return []
 
     async def lead(self, leadership: Leadership) -> None:
         """Do the tasks of the leader until cancelled."""

@@ -18,6 +18,10 @@ _PATH_PARAMETERS: Final = {
         "description": "Name or path of a logical cluster, such as root:org:ws",
         "schema": {"type": "string", "pattern": f"^{CLUSTER_PATTERN}$"},
     },
+    "rule": {
+        "description": "validate/NAME or mutate/NAME of an admission rule that the server does not have",
+        "schema": {"type": "string"},
+    },
 }
 _EXPLAIN: Final = {
     "name": "explain",

@@ -40,6 +40,8 @@ INSTALLED: dict[str, Any] = {**KUBECONFIG, "service": "fleet/fleethook"}
         ({**INSTALLED, "controller": True, "engines": {"dispatch"}}, False),
         ({**INSTALLED, "interpreter_registration": True}, True),
         ({**INSTALLED, "interpreter_registration": True, "engines": {"overrider"}}, False),
+        ({**INSTALLED, "hook_registration": True}, True),
+        ({**INSTALLED, "hook_registration": True, "engines": {"overrider"}}, False),
         (KUBECONFIG, False),
     ],
 )

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.registration.registrar import CAInjector, Registrar
+from fleethook.cluster.registration.registrar import (
+    CAInjector,
+    ChangingConfigurations,
+    Registrar,
+    Registration,
+    RegistrationError,
+)
 from fleethook.cluster.registration.webhooks import MUTATING, ServiceReference, configuration_path
 from fleethook.engine import installed_engines
 from fleethook.lifetime import run_in_background
@@ -78,7 +84,7 @@ async def test_installation_waits_until_the_server_is_ready() -> None:
     )
     service = ServiceReference("fleet", "fleethook")
     async with run_in_background(
-        registrar.run(service, exempt_namespaces=[], engines=installed_engines()),
+        registrar.run(Registration(service, [], installed_engines())),
         name="registration",
         ended=pytest.fail,
     ):
@@ -112,8 +118,73 @@ async def test_a_server_that_becomes_ready_during_a_comparison_is_installed_at_o
     registrar = Registrar(server, lambda: b"authority", check_seconds=3600, ready=wait_ready)  # type: ignore[arg-type]
     service = ServiceReference("fleet", "fleethook")
     async with run_in_background(
-        registrar.run(service, exempt_namespaces=[], engines=installed_engines()),
+        registrar.run(Registration(service, [], installed_engines())),
         name="registration",
         ended=pytest.fail,
     ):
         await settled(registrar.installed.is_set)
+
+
+def configuration(*names: str, server: str = "fleet") -> dict[str, Any]:
+    return {
+        **CONFIGURATION,
+        "metadata": {
+            "name": "rules",
+            "labels": {"app.kubernetes.io/name": "fleethook"},
+            "annotations": {"fleethook.io/registered-by": server},
+        },
+        "webhooks": [webhook(name) for name in names],
+    }
+
+
+RULES = configuration_path(MUTATING, "rules")
+
+
+class Changing:
+    """A registrar of configurations that a test changes."""
+
+    def __init__(self, *names: str) -> None:
+        self.server, self.changed, self.names = ObjectServer(), asyncio.Event(), names
+        changing = ChangingConfigurations(lambda: [configuration(*self.names)], self.changed)
+        self.registrar = Registrar(self.server, lambda: b"authority", check_seconds=3600, changing=changing)  # type: ignore[arg-type]
+
+    def stored(self) -> list[str]:
+        return [one["name"] for one in self.server.objects.get(RULES, {}).get("webhooks", ())]
+
+
+async def test_changed_configurations_are_applied_at_once_and_deleted_without_webhooks() -> None:
+    one = Changing("a.b.c")
+    async with run_in_background(one.registrar.run(None, injecting=False), name="r", ended=pytest.fail):
+        await settled(lambda: one.stored() == ["a.b.c"])
+        assert one.server.objects[RULES]["webhooks"] == [webhook("a.b.c", caBundle=BUNDLE)]
+        one.names = ("a.b.c", "d.e.f")
+        one.changed.set()
+        await settled(lambda: one.stored() == ["a.b.c", "d.e.f"])
+        one.names = ()
+        one.changed.set()
+        await settled(lambda: RULES not in one.server.objects)
+    assert {path for _, path in one.server.requests} == {RULES}
+
+
+async def test_an_unchanged_configuration_is_applied_once() -> None:
+    one = Changing("a.b.c")
+    await one.registrar.apply_changing()
+    await one.registrar.apply_changing()
+    assert [method for method, _ in one.server.requests] == ["GET", "PATCH"]
+
+
+@pytest.mark.parametrize(
+    ("present", "problem"),
+    [
+        (configuration("a.b.c", server="other"), "belongs to the servers in namespace other, not fleet: give"),
+        ({**CONFIGURATION, "metadata": {"name": "rules"}, "webhooks": []}, "rules exists, and is not of fleethook"),
+    ],
+    ids=["another server", "another program"],
+)
+async def test_a_configuration_of_others_is_neither_replaced_nor_deleted(present: Any, problem: str) -> None:
+    for names in (("a.b.c",), ()):
+        one = Changing(*names)
+        one.server.store(RULES, present)
+        with pytest.raises(RegistrationError, match=problem):
+            await one.registrar.apply_changing()
+        assert [method for method, _ in one.server.requests] == ["GET"]

@@ -48,9 +48,9 @@ def review(kind: str, group: str = "", **document: Any) -> bytes:
 
 
 @asynccontextmanager
-async def serving(tmp_path: Path, rules: str = RULES) -> AsyncIterator[tuple[Fleethook, HooksServer]]:
+async def serving(tmp_path: Path, rules: str = RULES, **settings: Any) -> AsyncIterator[tuple[Fleethook, HooksServer]]:
     (tmp_path / "rules.py").write_text(rules)
-    app = create_app(Settings(hooks=[tmp_path / "rules.py"], hook_settings={"map": "texts"}), log=None)
+    app = create_app(Settings(hooks=[tmp_path / "rules.py"], hook_settings={"map": "texts"}, **settings), log=None)
     async with app.router.lifespan_context(app):
         yield app, app.find_engine(HooksServer)
 
@@ -134,12 +134,31 @@ async def test_a_broken_file_is_an_error_at_start(tmp_path: Path) -> None:
             pass
 
 
-async def test_a_server_of_a_cluster_cannot_follow_kinds_for_rules(tmp_path: Path) -> None:
-    (tmp_path / "rules.py").write_text(RULES)
-    with pytest.raises(EngineStartError, match=r"rules\.py:17: the rule reads follows ConfigMap, .*: remove follows"):
-        create_app(Settings(hooks=[tmp_path / "rules.py"], kubeconfig=tmp_path / "k"), log=None)
+async def test_a_review_for_an_unknown_rule_admits_with_a_warning(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (app, _):
+        answer = await ask(app, "/hooks/validate/of-another-replica", review("Pod"))
+        assert answer["allowed"]
+        assert answer["warnings"] == ["fleethook has no such rule, yet or any more; it admits the object"]
+
+
+async def test_the_registration_follows_the_file(tmp_path: Path) -> None:
+    async with serving(tmp_path, webhook_url="https://x", hook_configuration="mine", namespace="fleet") as (
+        app,
+        server,
+    ):
+
+        def registered() -> list[list[str]]:
+            return [[one["name"].partition(".")[0] for one in each["webhooks"]] for each in server.configurations()]
+
+        assert registered() == [["default-seccomp"], ["fails", "needs-owner", "reads"]]
+        assert {one["metadata"]["name"] for one in server.configurations()} == {"mine"}
+        (tmp_path / "rules.py").write_text(RULES.partition("@mutate")[0])
+        await server.reload()
+        assert app.registration_changed.is_set()
+        assert registered() == [[], ["needs-owner"]]
 
 
 def test_without_files_the_engine_has_no_route_and_no_check() -> None:
     server = create_app(Settings(), log=None).find_engine(HooksServer)
     assert (list(server.routes()), list(server.checks()), list(server.tasks())) == ([], [], [])
+    assert not server.registers

@@ -55,11 +55,12 @@ from fleethook.tracing.spans import TracingError, start_tracing
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
     from fleethook.cluster.registration.registrar import Registrar
+    from fleethook.model.json import JSONObject
 
 
 def needs_leader(app: Fleethook) -> bool:
     """Return whether the settings ask for any work of a leader."""
-    return app.settings.registration != "off" or any(one.leads for one in app.engines.values())
+    return app.settings.registration != "off" or any(one.leads or one.registers for one in app.engines.values())
 
 
 def candidate_metrics(app: Fleethook, is_leading: Callable[[], bool]) -> list[Collector]:
@@ -106,7 +107,7 @@ async def _lead_once(app: Fleethook, connection: "Connection", *, bundle: Callab
     settings = app.settings
     async with asyncio.TaskGroup() as tasks:
         registered: Callable[[], Awaitable[object]] | None = None
-        if settings.registration != "off":
+        if settings.registration != "off" or any(one.registers for one in app.engines.values()):
             registrar = _make_registrar(app, connection, bundle)
             tasks.create_task(_register(app, registrar), name="registration")
             # Otherwise somebody else registers the server, at an unknown time.
@@ -117,19 +118,34 @@ async def _lead_once(app: Fleethook, connection: "Connection", *, bundle: Callab
 
 
 def _make_registrar(app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]) -> "Registrar":
-    from fleethook.cluster.registration.registrar import Registrar  # noqa: PLC0415 - see fleethook.cluster
+    from fleethook.cluster.registration.registrar import (  # noqa: PLC0415 - see fleethook.cluster
+        ChangingConfigurations,
+        Registrar,
+    )
 
     assert app.cluster is not None
     source = app.cluster.source
-    return Registrar(connection, bundle, ready=source.wait_synced, defined=source.ask_again)
+
+    def build() -> "list[JSONObject]":
+        return [one for engine in app.engines.values() if engine.registers for one in engine.configurations()]
+
+    changing = ChangingConfigurations(build, app.registration_changed)
+    return Registrar(connection, bundle, ready=source.wait_synced, defined=source.ask_again, changing=changing)
 
 
 async def _register(app: Fleethook, registrar: "Registrar") -> None:
+    from fleethook.cluster.registration.registrar import Registration  # noqa: PLC0415 - as above
+
     settings = app.settings
-    exempt = find_exempt_namespaces(settings.service)
-    reference = find_reference(settings) if settings.registration == "all" else None
-    selecting = any(one.selects for one in app.engines.values())
-    await registrar.run(reference, exempt_namespaces=exempt, engines=settings.engines, selecting=selecting)
+    registration = None
+    if settings.registration == "all":
+        registration = Registration(
+            find_reference(settings),
+            find_exempt_namespaces(settings.service),
+            settings.engines,
+            selecting=any(one.selects for one in app.engines.values()),
+        )
+    await registrar.run(registration, injecting=settings.registration != "off")
 
 
 def serve(
@@ -278,6 +294,8 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         if settings.follows_cluster:
             await _check_credentials(settings)
         app = _create_app(settings, lines, stack)
+        for engine in app.engines.values():
+            await engine.verify()
 
         async def start_task(work: Coroutine[Any, Any, None], name: str) -> None:
             await stack.enter_async_context(run_in_background(work, name=name, ended=app.ended.append))

@@ -75,6 +75,11 @@ class WatchedResource(NamedTuple):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
+    def is_complete(self) -> bool:
+        """Whether all objects are read with all fields."""
+        return self.decode is decode_object and not self.selector and self.only is None
+
+    @property
     def path(self) -> str:
         """The path that lists all namespaces, or the namespace of `only`."""
         if self.only is not None:

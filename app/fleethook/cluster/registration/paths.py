@@ -29,6 +29,9 @@ OBSERVE: Final = "/observe"
 MUTATE_KARMADA: Final = "/mutate-operator-karmada-io-v1alpha1-karmada"
 VALIDATE_KARMADA: Final = "/validate-operator-karmada-io-v1alpha1-karmada"
 VALIDATE_MUTATING: Final = "/validate-admissionregistration-k8s-io-v1-mutatingwebhookconfiguration"
+HOOKS: Final = "/hooks/"
+UNKNOWN_RULE: Final = "/hooks/{rule}"
+"""The route of reviews for rules that a server does not have."""
 VALIDATE_VALIDATING: Final = "/validate-admissionregistration-k8s-io-v1-validatingwebhookconfiguration"
 
 
@@ -38,3 +41,13 @@ def split_cluster_path(path: str) -> tuple[str, str]:
         return path, ""
     cluster, _, verb = path.removeprefix(CLUSTERS).rpartition("/")
     return f"{CLUSTERS}{{cluster}}/{verb}", cluster
+
+
+def find_route(path: str) -> str:
+    """Return the route with parameters that a path without a route of its own may belong to."""
+    return UNKNOWN_RULE if path.startswith(HOOKS) else split_cluster_path(path)[0]
+
+
+def build_rule_path(name: str, *, mutates: bool) -> str:
+    """Return the path of the reviews for an admission rule in Python."""
+    return f"{HOOKS}{'mutate' if mutates else 'validate'}/{name}"

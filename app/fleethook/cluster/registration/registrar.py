@@ -4,12 +4,13 @@ import asyncio
 import base64
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
+from fleethook.cluster.registration.rule_webhooks import SERVER_ANNOTATION
 from fleethook.cluster.registration.server_side_apply import apply_object, get_object, release_fields
 from fleethook.cluster.registration.webhooks import (
     LABELS,
@@ -22,6 +23,11 @@ from fleethook.model.crd import RESOURCES, custom_resource_definition
 from fleethook.model.json import JSONObject
 
 _log: Final = logging.getLogger(__name__)
+
+
+class RegistrationError(Exception):
+    """A configuration cannot be replaced; the text has the reason and the remedy."""
+
 
 _CA_MANAGER: Final = "fleethook-ca-bundle"
 
@@ -73,6 +79,27 @@ async def _return_at_once() -> None:
     """Wait for nothing."""
 
 
+class Registration(NamedTuple):
+    """The registration that an operator asks for; the members are the arguments of `webhook_configurations`."""
+
+    reference: Reference
+    exempt_namespaces: Sequence[str]
+    engines: Collection[str]
+    selecting: bool = True
+
+
+class ChangingConfigurations(NamedTuple):
+    """Webhook configurations that change while the server runs.
+
+    Attributes:
+        build: Returns them without ``caBundle``. Those without webhooks are deleted.
+        changed: Set when the result of ``build`` changes.
+    """
+
+    build: Callable[[], Sequence[JSONObject]]
+    changed: asyncio.Event
+
+
 class Registrar:
     """Registers this server with an apiserver.
 
@@ -89,6 +116,7 @@ class Registrar:
         check_seconds: float = CHECK_SECONDS,
         ready: Callable[[], Awaitable[None]] = _return_at_once,
         defined: Callable[[], None] = lambda: None,
+        changing: ChangingConfigurations | None = None,
     ) -> None:
         """Prepare.
 
@@ -98,39 +126,61 @@ class Registrar:
             check_seconds: Seconds between two comparisons of ``caBundle``.
             ready: Waits until this server can answer every request. Nothing is installed before; ``caBundle`` is kept.
             defined: Called after each CustomResourceDefinition that was applied.
+            changing: The configurations that change while the server runs.
         """
         self._connection: Final = connection
         self._injector: Final = CAInjector(connection, bundle)
         self._check_seconds: Final = check_seconds
         self._ready: Final = ready
         self._defined: Final = defined
+        self._changing: Final = changing or ChangingConfigurations(tuple, asyncio.Event())
+        self._applied: Final[dict[str, JSONObject]] = {}
         self.problem = ""
         self.installed: Final = asyncio.Event()
 
-    async def install(
-        self,
-        reference: Reference,
-        *,
-        exempt_namespaces: Sequence[str],
-        engines: Collection[str],
-        selecting: bool = True,
-    ) -> None:
-        """Apply the CustomResourceDefinitions and the webhook configurations; raises APIError, UnreachableError.
-
-        Arguments as for `webhook_configurations`.
-        """
+    async def install(self, registration: Registration) -> None:
+        """Apply the CustomResourceDefinitions and the webhook configurations; raises APIError, UnreachableError."""
         for resource in RESOURCES:
-            if resource.engine not in engines:
+            if resource.engine not in registration.engines:
                 continue
             await self._install_definition(custom_resource_definition(resource))
-        bundle = self._injector.encode_bundle()
-        for configuration in webhook_configurations(
-            reference, exempt_namespaces=exempt_namespaces, engines=engines, selecting=selecting
-        ):
-            # Without a bundle, the configuration would reject every write until the injector adds it.
-            for webhook in configuration["webhooks"]:
-                webhook["clientConfig"]["caBundle"] = bundle
+        for configuration in webhook_configurations(**registration._asdict()):
+            self._add_bundle(configuration)
             await self._apply(configuration_path(configuration["kind"]), configuration)
+
+    def _add_bundle(self, configuration: JSONObject) -> None:
+        """Set ``caBundle``: without it, the configuration would reject every write until the injector adds it."""
+        bundle = self._injector.encode_bundle()
+        for webhook in configuration["webhooks"]:
+            webhook["clientConfig"]["caBundle"] = bundle
+
+    async def apply_changing(self) -> None:
+        """Apply or delete the configurations that have changed.
+
+        Raises:
+            APIError: The apiserver refuses a request.
+            UnreachableError: The apiserver does not answer.
+            RegistrationError: A configuration is not of this server.
+        """
+        self._changing.changed.clear()
+        for configuration in self._changing.build():
+            self._add_bundle(configuration)
+            path = configuration_path(configuration["kind"], configuration["metadata"]["name"])
+            if self._applied.get(path) != configuration:
+                await self._replace(path, configuration)
+                self._applied[path] = configuration
+
+    async def _replace(self, path: str, configuration: JSONObject) -> None:
+        present = await get_object(self._connection, path)
+        if present is not None:
+            _check_owner(present, configuration)
+        if configuration["webhooks"]:
+            await self._apply(path, configuration)
+            names = ", ".join(one["name"] for one in configuration["webhooks"])
+            _log.info("registered the webhooks %s", names)
+        elif present is not None:
+            await self._connection.request("DELETE", path)
+            _log.info("deleted the webhook configuration %s, which has no webhooks any more", path)
 
     async def _install_definition(self, definition: JSONObject) -> None:
         """Apply a CustomResourceDefinition, unless another installer owns it: OpenYurt installs some of them."""
@@ -143,40 +193,53 @@ class Registrar:
         await self._apply(path, labelled)
         self._defined()
 
-    async def run(
-        self,
-        reference: Reference | None,
-        *,
-        exempt_namespaces: Sequence[str],
-        engines: Collection[str],
-        selecting: bool = True,
-    ) -> None:
-        """Install once, if there is a ``reference``, then keep ``caBundle`` until cancelled."""
-        installed = reference is None
-        ready = asyncio.ensure_future(_return_at_once() if installed else self._ready())
+    async def run(self, registration: Registration | None, *, injecting: bool = True) -> None:
+        """Install ``registration`` once, then keep ``caBundle`` and the changing configurations until cancelled.
+
+        Args:
+            registration: The registration to install, None if somebody else does.
+            injecting: Whether to keep ``caBundle`` of the installed configurations.
+        """
+        ready = asyncio.ensure_future(self._ready())
+        changed = asyncio.ensure_future(self._changing.changed.wait())
         try:
             while True:
+                is_ready = ready.done()
                 try:
-                    if reference is not None and not installed and ready.done():
-                        await self.install(
-                            reference, exempt_namespaces=exempt_namespaces, engines=engines, selecting=selecting
-                        )
-                        installed = True
-                        self.installed.set()
-                        _log.info("registered with the apiserver")
-                    await self._injector.inject()
+                    if is_ready:
+                        if registration is not None and not self.installed.is_set():
+                            await self.install(registration)
+                            self.installed.set()
+                            _log.info("registered with the apiserver")
+                        await self.apply_changing()
+                    if injecting:
+                        await self._injector.inject()
                     self.problem = ""
-                except (APIError, UnreachableError, OSError) as error:
+                except (APIError, UnreachableError, RegistrationError, OSError) as error:
                     if self.problem != str(error):
                         _log.error("registration failed, trying again: %s", error)
                     self.problem = str(error)
-                if ready.done() and (installed or self.problem):
-                    await asyncio.sleep(self._check_seconds)
-                else:
-                    # `ready` may have finished while the injector was waiting for the apiserver.
-                    await asyncio.wait([ready], timeout=self._check_seconds)
+                if changed.done():
+                    changed = asyncio.ensure_future(self._changing.changed.wait())
+                # `ready` may have finished while the injector was waiting for the apiserver.
+                await asyncio.wait([changed if is_ready else ready], timeout=self._check_seconds)
         finally:
             ready.cancel()
+            changed.cancel()
 
     async def _apply(self, path: str, body: JSONObject) -> None:
         await apply_object(self._connection, path, body, manager=_MANAGER)
+
+
+def _check_owner(present: JSONObject, wanted: JSONObject) -> None:
+    """Raise RegistrationError for a configuration of another program, or of the servers in another namespace."""
+    metadata = present["metadata"]
+    name, server = metadata["name"], wanted["metadata"]["annotations"][SERVER_ANNOTATION]
+    if not LABELS.items() <= (metadata.get("labels") or {}).items():
+        raise RegistrationError(f"{present.get('kind', 'the configuration')} {name} exists, and is not of fleethook")
+    other = (metadata.get("annotations") or {}).get(SERVER_ANNOTATION)
+    if other != server:
+        raise RegistrationError(
+            f"{wanted['kind']} {name} belongs to the servers in namespace {other}, not {server}: give this server "
+            "another hook_configuration, or delete it"
+        )

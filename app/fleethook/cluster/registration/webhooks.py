@@ -27,7 +27,7 @@ CONFIGURATION_NAME: Final = "fleethook"
 MUTATING: Final = "MutatingWebhookConfiguration"
 VALIDATING: Final = "ValidatingWebhookConfiguration"
 
-_TIMEOUT_SECONDS: Final = 5
+DEFAULT_TIMEOUT: Final = 5
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 
 NOT_DELETING: Final = {"name": "not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
@@ -94,13 +94,22 @@ class Webhook(NamedTuple):
     resources: tuple[str, ...]
     object_selector: JSONObject
     conditions: tuple[JSONObject, ...]
-    scope: Literal["Namespaced", "Cluster"] = "Namespaced"
-    advises: bool = False
-    """Whether a failed call may be ignored: a later review refuses the same problem, or deletions must go on."""
+    scope: Literal["Namespaced", "Cluster", "*"] = "Namespaced"
+    failure_policy: Literal["Fail", "Ignore"] = "Fail"
+    match_policy: Literal["Equivalent", "Exact"] = "Equivalent"
+    """With Equivalent, kube-apiserver converts and sends objects of other versions, too."""
     side_effects: Literal["None", "NoneOnDryRun"] = "None"
     operations: tuple[str, ...] = ("CREATE", "UPDATE")
     engine: str = ""
     """The engine that handles the reviews, which `list_webhooks` adds."""
+    namespace_selector: JSONObject = {}  # noqa: RUF012 - never modified
+    timeout: int = DEFAULT_TIMEOUT
+    """Seconds that kube-apiserver waits for the answer."""
+
+    @property
+    def advises(self) -> bool:
+        """Whether a failed call may be ignored: a later review refuses the same problem, or deletions must go on."""
+        return self.failure_policy == "Ignore"
 
     @property
     def gets_selected(self) -> bool:
@@ -133,9 +142,9 @@ _NOTHING: Final = {"name": BOUND_CONDITION, "expression": "false"}
 LABELS: Final = {"app.kubernetes.io/name": "fleethook"}
 
 
-def configuration_path(kind: str) -> str:
-    """Return the API path of this server's configuration of a kind."""
-    return f"/apis/{API_VERSION}/{kind.lower()}s/{CONFIGURATION_NAME}"
+def configuration_path(kind: str, name: str = CONFIGURATION_NAME) -> str:
+    """Return the API path of a configuration of this server."""
+    return f"/apis/{API_VERSION}/{kind.lower()}s/{name}"
 
 
 def webhook_templates() -> list[JSONObject]:
@@ -149,7 +158,7 @@ def webhook_templates() -> list[JSONObject]:
         made = []
         for webhook in list_webhooks():
             if webhook.configuration == kind:
-                rendered = _webhook(webhook, ServiceReference("", ""), namespaces={})
+                rendered = _webhook(webhook, ServiceReference("", ""))
                 kept = {name: value for name, value in rendered.items() if name not in decided}
                 # The chart's value failurePolicy applies to the other webhooks only.
                 own = {"failurePolicy": rendered["failurePolicy"]} if webhook.advises else {}
@@ -196,25 +205,47 @@ def webhook_configurations(
         selecting: Whether a leader adds the rules of `list_selected`. Otherwise all workloads of OpenYurt are sent, and
             the optional webhooks are not registered.
     """
-    namespaces: JSONObject = {}
-    if exempt_namespaces:
-        excluded = {"key": _NAMESPACE_LABEL, "operator": "NotIn", "values": list(exempt_namespaces)}
-        namespaces = {"matchExpressions": [excluded]}
-    webhooks = list_webhooks(engines)
+    webhooks = [
+        webhook for webhook in list_webhooks(engines) if selecting or not (webhook.advises and webhook.gets_selected)
+    ]
     return [
-        {
-            "apiVersion": API_VERSION,
-            "kind": kind,
-            "metadata": {"name": CONFIGURATION_NAME, "labels": dict(LABELS)},
-            "webhooks": [
-                _webhook(webhook, reference, namespaces=namespaces, selecting=selecting)
-                for webhook in webhooks
-                if webhook.configuration == kind and (selecting or not (webhook.advises and webhook.gets_selected))
-            ],
-        }
+        build_configuration(
+            CONFIGURATION_NAME, kind, webhooks, reference, exempt=exempt_namespaces, selecting=selecting
+        )
         for kind in (MUTATING, VALIDATING)
         if any(webhook.configuration == kind for webhook in webhooks)
     ]
+
+
+def build_configuration(
+    name: str,
+    kind: str,
+    webhooks: Sequence[Webhook],
+    reference: Reference,
+    *,
+    exempt: Sequence[str],
+    selecting: bool = True,
+) -> JSONObject:
+    """Return a webhook configuration with those of some webhooks that belong to its kind, without ``caBundle``.
+
+    Args:
+        name: The name of the configuration.
+        kind: `MUTATING` or `VALIDATING`.
+        webhooks: The webhooks in their order.
+        reference: As of `webhook_configurations`, and also ``exempt`` and ``selecting``.
+        exempt: See there.
+        selecting: See there.
+    """
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "metadata": {"name": name, "labels": dict(LABELS)},
+        "webhooks": [
+            _webhook(webhook, reference, exempt=exempt, selecting=selecting)
+            for webhook in webhooks
+            if webhook.configuration == kind
+        ],
+    }
 
 
 def _rules(webhook: Webhook) -> list[JSONObject]:
@@ -229,22 +260,29 @@ def _rules(webhook: Webhook) -> list[JSONObject]:
     ]
 
 
-def _webhook(webhook: Webhook, reference: Reference, *, namespaces: JSONObject, selecting: bool = True) -> JSONObject:
+def _select_namespaces(webhook: Webhook, exempt: Sequence[str]) -> JSONObject:
+    """Return ``namespaceSelector``: the webhook's own, without the exempt namespaces."""
+    if not exempt:
+        return webhook.namespace_selector
+    excluded = {"key": _NAMESPACE_LABEL, "operator": "NotIn", "values": list(exempt)}
+    own = webhook.namespace_selector
+    return {**own, "matchExpressions": [*(own.get("matchExpressions") or ()), excluded]}
+
+
+def _webhook(
+    webhook: Webhook, reference: Reference, *, exempt: Sequence[str] = (), selecting: bool = True
+) -> JSONObject:
     rendered: JSONObject = {
         "name": webhook.name,
         "clientConfig": reference.client_config(webhook.path),
         "rules": _rules(webhook),
-        "namespaceSelector": namespaces,
+        "namespaceSelector": _select_namespaces(webhook, exempt),
         "objectSelector": webhook.object_selector,
         "matchConditions": list(webhook.conditions),
-        # With Equivalent, kube-apiserver converts and sends objects of other versions, too. A failed conversion refuses
-        # the request with any failurePolicy, so advising webhooks use Exact.
-        "matchPolicy": "Exact" if webhook.advises else "Equivalent",
-        # A bad edit of a subject is refused again with each of its workloads, and a guard against rollouts must not
-        # prevent deletions while this server does not respond. So these reviews may be skipped.
-        "failurePolicy": "Ignore" if webhook.advises else "Fail",
+        "matchPolicy": webhook.match_policy,
+        "failurePolicy": webhook.failure_policy,
         "sideEffects": webhook.side_effects,
-        "timeoutSeconds": _TIMEOUT_SECONDS,
+        "timeoutSeconds": webhook.timeout,
         "admissionReviewVersions": ["v1", "v1beta1"],
     }
     if selecting and webhook.gets_selected:

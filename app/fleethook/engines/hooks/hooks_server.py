@@ -14,19 +14,25 @@ from fleethook.admission.declaration import RuleError, find_wrong_kind
 from fleethook.admission.objects import Lookup
 from fleethook.admission.rule import Hook
 from fleethook.admission.rules_file import load_rules
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.leader_election import find_namespace
+from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
+from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
+from fleethook.cluster.registration.webhooks import find_exempt_namespaces, find_reference
 from fleethook.cluster.store import StoreView
 from fleethook.engine import EngineStartError
 from fleethook.engines.hooks.hooks_settings import HooksSettings
 from fleethook.engines.hooks.rule_runner import RuleRunner
+from fleethook.engines.hooks.served_kinds import check_followed, check_served
 from fleethook.model.admission import AdmissionRequest, Response, allowed, errored
 from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSONObject
 from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 
 _log = logging.getLogger("fleethook.hooks")
 
-PREFIX: Final = "/hooks/"
 _RESCAN_MS: Final = 5_000
 """Milliseconds until files are compared without an event: some network file systems send none."""
 
@@ -42,9 +48,11 @@ class HooksServer(EngineServer):
     def __init__(self, context: ServerContext) -> None:
         """Load the rules; raises EngineStartError."""
         super().__init__(context)
-        settings = context.settings.section(HooksSettings)
+        settings = self._settings = context.settings.section(HooksSettings)
+        self.registers = settings.registers_hooks
         self._paths: Final = settings.hooks
         self._runner: Final = RuleRunner(settings)
+        self._followed: Final = {} if context.cluster is None else context.cluster.resources
         self._texts = _read_texts(self._paths)
         try:
             self.rules = self._load()
@@ -56,18 +64,49 @@ class HooksServer(EngineServer):
     def _load(self) -> Mapping[str, Hook]:
         """Return the rules of the files by path; raises RuleError."""
         rules = load_rules(self._paths)
-        for rule in rules:
-            if rule.declaration.follows and self.context.cluster is not None:
-                kind = rule.declaration.follows[0][1]
-                raise RuleError(
-                    f"{rule.place}: the rule {rule.name} follows {kind}, which a server of a cluster cannot do yet: "
-                    "remove follows, or serve --manifests"
-                )
+        if self.context.cluster is not None:
+            check_followed(rules, self._followed)
         return {find_path(rule): rule for rule in rules}
 
+    async def verify(self) -> None:
+        """Compare the rules with the kinds that the cluster serves; raises EngineStartError."""
+        try:
+            await self._check_served(self.rules.values())
+        except RuleError as error:
+            raise EngineStartError(str(error)) from error
+
+    async def _check_served(self, rules: Iterable[Hook]) -> None:
+        """Raise RuleError for a kind that the cluster does not serve. Without an answer, nothing is known."""
+        if not self._settings.follows_cluster:
+            return
+        from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
+
+        try:
+            async with Connection(self._settings.kubeconfig, context=self._settings.context) as connection:
+                await check_served(rules, connection)
+        except (APIError, UnreachableError) as error:
+            _log.warning("cannot compare the kinds of rules with those of the cluster: %s", error)
+
+    def configurations(self) -> list[JSONObject]:
+        """Return the webhook configurations of the rules."""
+        return build_rule_configurations(
+            self.rules.values(),
+            find_reference(self.context.settings),
+            name=self._settings.hook_configuration,
+            server=find_namespace(self.context.settings),
+            exempt=find_exempt_namespaces(self.context.settings.service),
+        )
+
     def routes(self) -> list[ReviewRoute]:
-        """Return a route for each rule."""
-        return [self._make_route(path) for path in self.rules]
+        """Return a route for each rule, and one for the reviews of all others.
+
+        While replicas start or reload their files, kube-apiserver may send reviews for rules of another replica.
+        """
+        if not self._paths:
+            return []
+        summary = "Admit objects for which this replica has no rule"
+        unknown = make_admission_route(UNKNOWN_RULE, summary, lambda _: _admit("such rule, yet or any more"))
+        return [*(self._make_route(path) for path in self.rules), unknown]
 
     def _make_route(self, path: str) -> ReviewRoute:
         rule = self.rules[path]
@@ -77,12 +116,10 @@ class HooksServer(EngineServer):
     def _answer(self, path: str, request: AdmissionRequest) -> Response | Any:
         rule = self.rules.get(path)
         if rule is None:
-            return allowed(
-                warnings=(f"fleethook has no rule {path.rpartition('/')[2]} any more; it admits the object",)
-            )
+            return _admit(f"rule {path.rpartition('/')[2]} any more")
         if reason := find_wrong_kind(rule.declaration, request):
             return errored(f"the rule {rule.name} does not decide about this request: {reason}")
-        return self._runner.answer(rule, request, _snapshot(self.context.store, rule.declaration.followed))
+        return self._runner.answer(rule, request, _find_in(self.context.store))
 
     def checks(self) -> Iterable[Check]:
         """Return the check of the files. A broken file is not unready: the server answers by the former rules."""
@@ -116,22 +153,29 @@ class HooksServer(EngineServer):
             return
         self._texts = texts
         try:
-            self.rules = await asyncio.to_thread(self._load)
+            rules = await asyncio.to_thread(self._load)
+            await self._check_served(rules.values())
         except RuleError as error:
             self.problem = f"{error}; the former rules stay"
             _log.error("admission rules not reloaded: %s", self.problem)
             return
+        self.rules = rules
         self.problem = ""
         for path in self.rules:
             if path not in self._served:
                 self._served.add(path)
                 self.context.add_route(self._make_route(path))
+        self.context.registration_changed.set()
         _log.info("admission rules reloaded: %s", ", ".join(one.name for one in self.rules.values()))
+
+
+def _admit(lack: str) -> Response:
+    return allowed(warnings=(f"fleethook has no {lack}; it admits the object",))
 
 
 def find_path(rule: Hook) -> str:
     """Return the path of the route of a rule."""
-    return f"{PREFIX}{'mutate' if rule.declaration.mutates else 'validate'}/{rule.name}"
+    return build_rule_path(rule.name, mutates=rule.declaration.mutates)
 
 
 def _read_texts(paths: Sequence[Path]) -> Mapping[Path, bytes]:
@@ -143,7 +187,14 @@ def _read_texts(paths: Sequence[Path]) -> Mapping[Path, bytes]:
     return found
 
 
-def _snapshot(store: StoreView, kinds: frozenset[GroupKind]) -> Lookup:
-    """Return the lookup of the present objects of some kinds: threads must not read a store that changes."""
-    found: dict[GroupKind, list[Any]] = {kind: list(store.each("", kind)) for kind in kinds}
-    return lambda kind: found.get(kind, ())
+def _find_in(store: StoreView) -> Lookup:
+    """Return the lookup of a store that may change while a thread reads it."""
+
+    def list_objects(kind: GroupKind) -> list[Any]:
+        while True:
+            try:
+                return list(store.each("", kind))
+            except RuntimeError:  # The event loop has added or removed an object meanwhile.
+                continue
+
+    return list_objects

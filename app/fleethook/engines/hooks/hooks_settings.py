@@ -1,9 +1,9 @@
 """The settings of admission rules in Python."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fleethook.server_settings import ServerSettings
 
@@ -12,7 +12,11 @@ class HooksSettings(ServerSettings):
     """The settings of admission rules. Each is a setting of the server, with its own name."""
 
     hooks: Annotated[
-        list[Path], Field(description="Files (*.py) of admission rules. Changes are loaded while the server runs.")
+        list[Path],
+        Field(
+            description="Files (*.py) of admission rules. Changes are loaded while the server runs. With files, the "
+            "default of engines is hooks alone."
+        ),
     ] = Field(default_factory=list)
     hook_settings: Annotated[
         dict[str, Any], Field(description="Values that admission rules get as their parameter settings.")
@@ -21,3 +25,38 @@ class HooksSettings(ServerSettings):
         int,
         Field(description="Threads for admission rules. One rule uses at most a half of them.", ge=2, le=256),
     ] = 8
+    hook_configuration: Annotated[
+        str,
+        Field(
+            description="Name of the webhook configurations of admission rules. Servers with different rules in one "
+            "cluster need different names.",
+            pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
+        ),
+    ] = "fleethook-hooks"
+    hook_registration: Annotated[
+        bool | None,
+        Field(
+            description="The leader maintains the webhook configurations of admission rules. Default: with --register."
+        ),
+    ] = None
+
+    @property
+    def registers_hooks(self) -> bool:
+        """Whether the leader maintains the webhook configurations of rules."""
+        wanted = self.hook_registration
+        return (self.registration == "all" if wanted is None else wanted) and "hooks" in self.engines
+
+    @model_validator(mode="after")
+    def _check_hooks(self) -> Self:
+        if self.hooks and "engines" not in self.model_fields_set:
+            # A cluster with one small rule needs neither CustomResourceDefinitions nor webhooks of other engines.
+            self.engines = frozenset({"hooks"})
+        if self.hooks and "hooks" not in self.engines:
+            raise ValueError("--hooks needs the engine hooks: add it to engines, or remove engines")
+        if self.hook_registration and not self.follows_cluster:
+            raise ValueError("hook_registration needs a cluster: give --kubeconfig or --in-cluster")
+        if self.hook_registration and self.service is None and self.webhook_url is None:
+            raise ValueError(
+                "hook_registration needs the address of this server: give either --service or --webhook-url"
+            )
+        return self

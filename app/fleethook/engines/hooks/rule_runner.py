@@ -1,6 +1,7 @@
 """Runs rules beside the event loop: plain functions in threads, coroutines in an event loop of their rule."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Coroutine
 from typing import Any, Final
@@ -75,4 +76,8 @@ def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                loop.run_until_complete(task)
         loop.close()

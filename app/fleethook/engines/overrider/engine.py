@@ -2,7 +2,7 @@
 
 # ruff: noqa: PLC0415 - each command reads this record, so it imports as little as possible
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
 from fleethook.engine import Engine, EngineCommand
 
@@ -10,6 +10,14 @@ if TYPE_CHECKING:
     from fleethook.cluster.registration.webhooks import Webhook
 
 _FOLDER: Final = "fleethook.engines.overrider"
+
+
+class _Advising(TypedDict):
+    """The policies of a webhook whose reviews may be skipped."""
+
+    failure_policy: Literal["Ignore"]
+    match_policy: Literal["Exact"]
+
 
 ENGINE: Final = Engine(
     name="overrider",
@@ -58,6 +66,10 @@ def list_webhooks() -> "tuple[Webhook, ...]":
     deletes_now = {"name": "not-being-deleted", "expression": "!has(oldObject.metadata.deletionTimestamp)"}
     # Status and metadata of a subject do not affect the rendering.
     spec_changes = {"name": "spec-changes", "expression": "oldObject == null || object.spec != oldObject.spec"}
+    # A bad edit of a subject is refused again with each of its workloads, and a guard against rollouts must not prevent
+    # deletions while this server does not respond. So these reviews may be skipped. A failed conversion refuses the
+    # request with any failurePolicy, so kube-apiserver must not convert.
+    advising: _Advising = {"failure_policy": "Ignore", "match_policy": "Exact"}
     pooled: JSONObject = {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]}
     return (
         Webhook(
@@ -71,11 +83,11 @@ def list_webhooks() -> "tuple[Webhook, ...]":
         # Workloads that nothing of fleethook may refuse: the match conditions send each one to one of both webhooks.
         Webhook(
             "deployments.optional.overrider.fleethook.io", MUTATING, paths.MUTATE_DEPLOYMENT, "apps", "v1",
-            ("deployments",), pooled, (NOT_DELETING, OWNED), advises=True,
+            ("deployments",), pooled, (NOT_DELETING, OWNED), **advising,
         ),
         Webhook(
             "statefulsets.optional.overrider.fleethook.io", MUTATING, paths.MUTATE_STATEFULSET, "apps", "v1",
-            ("statefulsets",), pooled, (NOT_DELETING, OWNED), advises=True,
+            ("statefulsets",), pooled, (NOT_DELETING, OWNED), **advising,
         ),
         Webhook(
             "defaults.yurtappoverrider.fleethook.io", MUTATING, paths.MUTATE_OVERRIDER, GROUP, VERSION,
@@ -89,19 +101,19 @@ def list_webhooks() -> "tuple[Webhook, ...]":
         ),
         Webhook(
             "deletion.yurtappoverrider.fleethook.io", VALIDATING, paths.VALIDATE_OVERRIDER, GROUP, VERSION,
-            ("yurtappoverriders",), {}, (deletes_now,), advises=True, operations=("DELETE",),
+            ("yurtappoverriders",), {}, (deletes_now,), **advising, operations=("DELETE",),
         ),
         Webhook(
             "fit.yurtappset.fleethook.io", VALIDATING, paths.VALIDATE_APP_SET, GROUP, VERSION,
-            ("yurtappsets",), {}, (NOT_DELETING, spec_changes), advises=True,
+            ("yurtappsets",), {}, (NOT_DELETING, spec_changes), **advising,
         ),
         # kube-apiserver sends an edit in the version of the request, if that version is registered.
         Webhook(
             "fit.v1beta1.yurtappset.fleethook.io", VALIDATING, paths.VALIDATE_APP_SET_V1BETA1, GROUP,
-            VERSION_V1BETA1, ("yurtappsets",), {}, (NOT_DELETING, spec_changes), advises=True,
+            VERSION_V1BETA1, ("yurtappsets",), {}, (NOT_DELETING, spec_changes), **advising,
         ),
         Webhook(
             "fit.yurtappdaemon.fleethook.io", VALIDATING, paths.VALIDATE_APP_DAEMON, GROUP, VERSION,
-            ("yurtappdaemons",), {}, (NOT_DELETING, spec_changes), advises=True,
+            ("yurtappdaemons",), {}, (NOT_DELETING, spec_changes), **advising,
         ),
     )  # fmt: skip

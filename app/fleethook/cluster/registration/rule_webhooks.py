@@ -1,0 +1,67 @@
+"""The webhooks of admission rules in Python, as `fleethook.cluster.registration.webhooks` describes all webhooks.
+
+Rules have configurations of their own, because they change while a server runs. Installers know only those of engines.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from fleethook.admission.declaration import Declaration
+from fleethook.admission.rule import Hook
+from fleethook.cluster.registration.paths import build_rule_path
+from fleethook.cluster.registration.webhooks import (
+    MUTATING,
+    VALIDATING,
+    Reference,
+    Webhook,
+    build_configuration,
+)
+from fleethook.model.json import JSONObject
+
+SUFFIX: Final = ".hooks.fleethook.io"
+"""The end of the name of each webhook: kube-apiserver wants at least three labels."""
+SERVER_ANNOTATION: Final = "fleethook.io/registered-by"
+"""The namespace of the servers that maintain a configuration."""
+
+
+def make_webhook(rule: Hook) -> Webhook:
+    """Return the webhook of a rule."""
+    one = rule.declaration
+    return Webhook(
+        name=rule.name + SUFFIX,
+        configuration=MUTATING if one.mutates else VALIDATING,
+        path=build_rule_path(rule.name, mutates=one.mutates),
+        group=one.group,
+        version=one.version,
+        resources=(_name_resource(one),),
+        object_selector=one.object_selector,
+        conditions=tuple({"name": name, "expression": each.expression} for name, each in one.conditions.items()),
+        scope=one.scope,
+        failure_policy=one.failure_policy,
+        side_effects=one.side_effects,
+        operations=one.operations,
+        engine="hooks",
+        namespace_selector=one.namespace_selector,
+        timeout=one.timeout,
+    )
+
+
+def _name_resource(one: Declaration) -> str:
+    return f"{one.resource}/{one.subresource}" if one.subresource else one.resource
+
+
+def build_rule_configurations(
+    rules: Iterable[Hook], reference: Reference, *, name: str, server: str, exempt: Sequence[str]
+) -> list[JSONObject]:
+    """Return both configurations, without ``caBundle``; one without webhooks must not exist.
+
+    Args:
+        rules: The rules in their order.
+        reference: The Service or URL of the server.
+        name: The name of both configurations.
+        server: The namespace of the servers.
+        exempt: Namespaces whose objects are never sent.
+    """
+    webhooks = [make_webhook(rule) for rule in rules]
+    found = [build_configuration(name, kind, webhooks, reference, exempt=exempt) for kind in (MUTATING, VALIDATING)]
+    return [{**one, "metadata": {**one["metadata"], "annotations": {SERVER_ANNOTATION: server}}} for one in found]

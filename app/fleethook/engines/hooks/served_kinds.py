@@ -1,0 +1,103 @@
+"""The kinds of rules in a cluster: those that it serves, and those that rules follow."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from fleethook.admission.declaration import Declaration, RuleError
+from fleethook.admission.rule import Hook
+from fleethook.admission.rules_file import load_rules
+from fleethook.cluster.followed_cluster import Followed
+from fleethook.engine import EngineStartError
+from fleethook.engines.hooks.hooks_settings import HooksSettings
+from fleethook.model.gvk import GroupKind, guess_plural, parse_api_version
+from fleethook.model.json import JSONObject, as_object
+from fleethook.settings import Settings
+
+if TYPE_CHECKING:
+    from fleethook.cluster.connection import Connection
+    from fleethook.cluster.kubernetes.resources import WatchedResource
+
+
+def list_resources(settings: Settings) -> Followed:
+    """Return the resources that rules follow; raises EngineStartError."""
+    from fleethook.cluster.kubernetes.resources import (  # noqa: PLC0415 - see fleethook.cluster
+        WatchedResource,
+        decode_object,
+    )
+
+    try:
+        rules = load_rules(settings.section(HooksSettings).hooks)
+    except RuleError as error:
+        raise EngineStartError(str(error)) from error
+    found = {}
+    for api_version, kind in sorted({pair for rule in rules for pair in rule.declaration.follows}):
+        group, version = parse_api_version(api_version)
+        plural = guess_plural(kind.lower())
+        found[group, kind] = WatchedResource(group, version, plural, kind, decode_object)
+    return Followed(list(found.values()))
+
+
+def check_followed(rules: Iterable[Hook], followed: "Mapping[GroupKind, WatchedResource]") -> None:
+    """Raise RuleError for a rule that follows a kind which the server does not follow completely."""
+    for rule in rules:
+        for _, kind in rule.declaration.follows:
+            group_kind = next(one for one in rule.declaration.followed if one.kind == kind)
+            present = followed.get(group_kind)
+            if present is None:
+                raise RuleError(
+                    f"{rule.place}: the rule {rule.name} follows {kind}, and no rule did so when the server started: "
+                    "restart the server"
+                )
+            if not present.is_complete:
+                raise RuleError(
+                    f"{rule.place}: the rule {rule.name} follows {kind}, of which other engines of this server read "
+                    "only a part: serve the rules by a server of their own"
+                )
+
+
+async def check_served(rules: Iterable[Hook], connection: "Connection") -> None:
+    """Compare rules with the kinds that an apiserver serves.
+
+    Raises:
+        RuleError: The cluster serves no kind of a rule, or by another plural.
+        APIError: The apiserver refuses the request.
+        UnreachableError: The apiserver does not answer.
+    """
+    versions: dict[tuple[str, str], Collection[JSONObject]] = {}
+    for rule in rules:
+        one = rule.declaration
+        for group, version, kind, resource in _list_kinds(one):
+            if (group, version) not in versions:
+                versions[group, version] = await _discover(connection, group, version)
+            problem = _find_problem(versions[group, version], kind, resource)
+            if problem:
+                api_version = f"{group}/{version}" if group else version
+                raise RuleError(f"{rule.place}: the rule {rule.name}: the cluster {problem} of {api_version}")
+
+
+def _list_kinds(one: Declaration) -> Iterable[tuple[str, str, str, str]]:
+    """Yield group, version, kind and resource of each kind that a rule names."""
+    if "*" not in (one.group, one.version, one.resource):
+        path = f"{one.resource}/{one.subresource}" if one.subresource not in ("", "*") else one.resource
+        # A subresource has a kind of its own, such as Scale.
+        yield one.group, one.version, "" if one.subresource else one.kind, path
+    for api_version, kind in one.follows:
+        yield *parse_api_version(api_version), kind, guess_plural(kind.lower())
+
+
+async def _discover(connection: "Connection", group: str, version: str) -> Collection[JSONObject]:
+    from fleethook.cluster.kubernetes.resources import api_path  # noqa: PLC0415 - see fleethook.cluster
+    from fleethook.cluster.registration.server_side_apply import get_object  # noqa: PLC0415 - as above
+
+    found = await get_object(connection, api_path(group, version))
+    return [dict(as_object(one)) for one in (found or {}).get("resources") or ()]
+
+
+def _find_problem(resources: Collection[JSONObject], kind: str, resource: str) -> str:
+    names = {str(one.get("name")): str(one.get("kind")) for one in resources}
+    if resource in names and kind in ("", names[resource]):
+        return ""
+    plural = next((name for name, one in names.items() if kind and one == kind and "/" not in name), "")
+    if plural:
+        return f"has the plural {plural!r}, not {resource!r}: give resource={plural!r} for {kind}"
+    return f"does not serve {kind or resource}"

@@ -1,0 +1,102 @@
+"""The webhooks of rules as data; tests/e2e/test_hooks.py registers them with a real apiserver."""
+
+from fleethook.admission import mutate, validate
+from fleethook.admission.rule import Hook
+from fleethook.cluster.registration.rule_webhooks import build_rule_configurations, make_webhook
+from fleethook.cluster.registration.webhooks import MUTATING, VALIDATING, ServiceReference
+
+SERVICE = ServiceReference("fleet", "fleethook")
+
+
+def hook(rule: object) -> Hook:
+    assert isinstance(rule, Hook)
+    return rule
+
+
+@hook
+@validate(
+    "apps/v1",
+    "Deployment",
+    on="UPDATE",
+    subresource="scale",
+    scope="Namespaced",
+    namespace_selector={"matchExpressions": [{"key": "team", "operator": "Exists"}]},
+    object_selector={"matchLabels": {"a": "b"}},
+    match_conditions={"named": "object.metadata.name != ''"},
+    failure_policy="Ignore",
+    side_effects="NoneOnDryRun",
+    timeout=7,
+)
+def checks_scale(request: object) -> None:
+    pass
+
+
+@hook
+@mutate("*", "*", on="CREATE")
+def changes() -> None:
+    pass
+
+
+def test_a_configuration_has_all_arguments_of_the_decorator() -> None:
+    mutating, validating = build_rule_configurations(
+        [checks_scale], SERVICE, name="mine", server="fleet", exempt=["fleet"]
+    )
+    assert (mutating["kind"], mutating["webhooks"]) == (MUTATING, [])
+    assert validating["kind"] == VALIDATING
+    assert validating["metadata"] == {
+        "name": "mine",
+        "labels": {"app.kubernetes.io/name": "fleethook"},
+        "annotations": {"fleethook.io/registered-by": "fleet"},
+    }
+    assert validating["webhooks"] == [
+        {
+            "name": "checks-scale.hooks.fleethook.io",
+            "clientConfig": {
+                "service": {
+                    "namespace": "fleet",
+                    "name": "fleethook",
+                    "path": "/hooks/validate/checks-scale",
+                    "port": 443,
+                }
+            },
+            "rules": [
+                {
+                    "apiGroups": ["apps"],
+                    "apiVersions": ["v1"],
+                    "resources": ["deployments/scale"],
+                    "operations": ["UPDATE"],
+                    "scope": "Namespaced",
+                }
+            ],
+            "namespaceSelector": {
+                "matchExpressions": [
+                    {"key": "team", "operator": "Exists"},
+                    {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["fleet"]},
+                ]
+            },
+            "objectSelector": {"matchLabels": {"a": "b"}},
+            "matchConditions": [
+                {"name": "named", "expression": "object.metadata.name != ''"},
+                {
+                    "name": "not-being-deleted",
+                    "expression": "request.operation != 'UPDATE' || !has(object.metadata) || "
+                    "!has(object.metadata.deletionTimestamp)",
+                },
+            ],
+            "matchPolicy": "Equivalent",
+            "failurePolicy": "Ignore",
+            "sideEffects": "NoneOnDryRun",
+            "timeoutSeconds": 7,
+            "admissionReviewVersions": ["v1", "v1beta1"],
+        }
+    ]
+
+
+def test_webhooks_keep_the_order_of_the_rules() -> None:
+    mutating, _ = build_rule_configurations([changes, checks_scale], SERVICE, name="n", server="s", exempt=[])
+    (webhook,) = mutating["webhooks"]
+    assert webhook["name"] == "changes.hooks.fleethook.io"
+    assert webhook["rules"][0]["apiGroups"] == ["*"]
+    assert webhook["reinvocationPolicy"] == "IfNeeded"
+    # A rule for new objects needs no condition about deletions.
+    assert make_webhook(changes).conditions == ()

@@ -1,0 +1,216 @@
+"""Admission rules in Python on a real apiserver: registration, refusal, reload, removal and outage."""
+
+import base64
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.commands import invoke
+from tests.e2e.cluster import Api, ControlPlane, control_plane, free_port
+from tests.e2e.fleet import NAMESPACE, WEBHOOKS, is_ready, service_account
+from tests.e2e.test_policy_removal import kubeconfig_of
+from tests.serving import Server, serving
+from tests.waiting import NET, wait_for
+
+MUTATING = f"{WEBHOOKS}/mutatingwebhookconfigurations"
+VALIDATING = f"{WEBHOOKS}/validatingwebhookconfigurations"
+NAME = "fleethook-hooks"
+
+RULES = """\
+from fleethook.admission import Denied, mutate, validate
+
+@validate("apps/v1", "Deployment", on=("CREATE", "UPDATE"), namespace_selector={"matchLabels": {"team": "web"}})
+def needs_owner(request):
+    \"""Every Deployment names its owner.\"""
+    if "owner" not in request.labels:
+        raise Denied("label `owner` is missing", field="metadata.labels")
+
+@mutate("v1", "Pod", on="CREATE")
+def default_seccomp(pod):
+    pod.spec.setdefault("securityContext", {}).setdefault("seccompProfile", {"type": "RuntimeDefault"})
+"""
+"""The example of the documentation."""
+COUNTED = """
+@validate("v1", "ConfigMap", on="CREATE", namespace_selector={"matchLabels": {"team": "web"}}, follows=("v1", "ConfigMap"))
+def at_most_two(object, store, request):
+    if len(list(store.each("v1", "ConfigMap", namespace=request.namespace))) >= 2:
+        raise Denied("the namespace has two ConfigMaps")
+"""
+
+
+def deployment(**labels: str) -> dict[str, Any]:
+    template = {
+        "metadata": {"labels": {"app": "a"}},
+        "spec": {"containers": [{"name": "a", "image": "nginx:1"}]},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"generateName": "a-", "labels": labels},
+        "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": template},
+    }
+
+
+@contextlib.contextmanager
+def serving_rules(plane: ControlPlane, directory: Path, *arguments: str, port: int = 0) -> Iterator[Server]:
+    port = port or free_port()
+    given = ["--hooks", str(directory / "rules.py"), "--kubeconfig", str(service_account(plane)), "--port", str(port)]
+    given += ["--namespace", NAMESPACE, "--register", "--webhook-url", f"https://127.0.0.1:{port}", *arguments]
+    with serving(directory, *given, manifests=None) as server:
+        wait_for(lambda: is_ready(server), what="the server is ready")
+        yield server
+
+
+def webhooks(admin: Api, collection: str, name: str = NAME) -> list[Any] | None:
+    status, found, _ = admin.call("GET", f"{collection}/{name}")
+    return found.get("webhooks", []) if status == 200 else None
+
+
+@pytest.fixture(scope="module")
+def plane(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane of this module: rules and the uninstallation affect all other tests."""
+    with control_plane(binaries, tmp_path_factory.mktemp("hooks")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def admin(plane: ControlPlane) -> Api:
+    return plane.api()
+
+
+@pytest.fixture
+def team(admin: Api, namespace: str) -> Iterator[str]:
+    """A namespace that the rule selects. No rule stays behind."""
+    admin.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"team": "web"}}})
+    yield namespace
+    for collection in (MUTATING, VALIDATING):
+        admin.call("DELETE", f"{collection}/{NAME}")
+
+
+def create(admin: Api, namespace: str, **labels: str) -> tuple[int, str]:
+    status, answer, _ = admin.call("POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", deployment(**labels))
+    return status, answer.get("message", "")
+
+
+def refused(admin: Api, namespace: str) -> str:
+    """Return the message of a refusal, as soon as kube-apiserver knows the webhook."""
+
+    def message() -> str:
+        status, text = create(admin, namespace)
+        return text if status != 201 else ""
+
+    return wait_for(message, what="a Deployment is refused")
+
+
+def test_the_example_is_registered_reloaded_and_removed(
+    plane: ControlPlane, admin: Api, team: str, tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.py"
+    rules.write_text(RULES)
+    with serving_rules(plane, tmp_path) as server:
+        (found,) = wait_for(lambda: webhooks(admin, VALIDATING), what="the validating webhook is registered")
+        assert found["name"] == "needs-owner.hooks.fleethook.io"
+        assert found["rules"] == [
+            {
+                "apiGroups": ["apps"],
+                "apiVersions": ["v1"],
+                "operations": ["CREATE", "UPDATE"],
+                "resources": ["deployments"],
+                "scope": "*",
+            }
+        ]
+        assert found["namespaceSelector"] == {"matchLabels": {"team": "web"}}
+        assert (found["failurePolicy"], found["sideEffects"], found["timeoutSeconds"]) == ("Fail", "None", 5)
+        assert base64.b64decode(found["clientConfig"]["caBundle"]) == server.authority.read_bytes()
+        (changes,) = wait_for(lambda: webhooks(admin, MUTATING), what="the mutating webhook is registered")
+        assert (changes["name"], changes["failurePolicy"]) == ("default-seccomp.hooks.fleethook.io", "Ignore")
+        # Nothing else is registered: no other configuration, no CustomResourceDefinition.
+        assert webhooks(admin, VALIDATING, "fleethook") is None
+        assert webhooks(admin, MUTATING, "fleethook") is None
+
+        message = refused(admin, team)
+        assert message == (
+            'admission webhook "needs-owner.hooks.fleethook.io" denied the request: '
+            "metadata.labels: label `owner` is missing"
+        )
+        assert create(admin, team, owner="me")[0] == 201
+        assert create(admin, "default")[0] == 201
+        pod = {**deployment()["spec"]["template"], "apiVersion": "v1", "kind": "Pod"}
+        pod["metadata"] = {"generateName": "a-"}
+        made = admin.create(f"/api/v1/namespaces/{team}/pods", pod, dryRun="All")
+        assert made["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+
+        rules.write_text("broken(")
+        wait_for(lambda: b"the former rules stay" in server.request("GET", "/readyz")[1], what="the error is shown")
+        assert is_ready(server)
+        assert create(admin, team)[0] == 403
+        rules.write_text(RULES.replace("is missing", "is not there").partition("@mutate")[0])
+        wait_for(lambda: webhooks(admin, MUTATING) is None, what="the mutating webhook is gone")
+        wait_for(lambda: create(admin, team)[1].endswith("is not there"), what="the new rule answers")
+
+    # During an outage, the failure policy decides.
+    message = create(admin, team)[1]
+    assert message.startswith('Internal error occurred: failed calling webhook "needs-owner.hooks.fleethook.io"')
+    assert create(admin, "default")[0] == 201
+    removed = invoke(["uninstall", "--kubeconfig", str(kubeconfig_of(plane))])
+    assert f"ValidatingWebhookConfiguration {NAME}" in removed.stdout, removed
+    assert webhooks(admin, VALIDATING) is None
+
+
+def test_a_rule_reads_other_objects_of_the_cluster(plane: ControlPlane, admin: Api, team: str, tmp_path: Path) -> None:
+    (tmp_path / "rules.py").write_text(RULES.partition("@validate")[0] + COUNTED)
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}}
+    with serving_rules(plane, tmp_path):
+        wait_for(lambda: webhooks(admin, VALIDATING), what="the webhook is registered")
+
+        def message() -> str:
+            status, answer, _ = admin.call("POST", f"/api/v1/namespaces/{team}/configmaps", body)
+            return answer["message"] if status != 201 else ""
+
+        assert wait_for(message, what="a ConfigMap is refused").endswith("the namespace has two ConfigMaps")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("broken(", "rules.py:1: SyntaxError: '(' was never closed"),
+        (
+            '\n@validate("v1", "Pood")\ndef a(pod):\n    pass\n',
+            "rules.py:13: the rule a: the cluster does not serve Pood of v1",
+        ),
+    ],
+    ids=["syntax", "unserved kind"],
+)
+def test_a_bad_file_is_an_error_at_start(plane: ControlPlane, tmp_path: Path, text: str, expected: str) -> None:
+    rules = tmp_path / "rules.py"
+    rules.write_text(text if text.startswith("broken") else RULES + text)
+    command = [sys.executable, "-m", "fleethook", "serve", "--hooks", str(rules), "--port", "0"]
+    command += ["--cert-dir", str(tmp_path), "--kubeconfig", str(service_account(plane)), "--register"]
+    command += ["--webhook-url", "https://127.0.0.1:1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=NET, check=False)
+    assert (done.returncode, expected in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.usefixtures("team")
+def test_another_server_keeps_its_rules(plane: ControlPlane, admin: Api, tmp_path: Path) -> None:
+    (tmp_path / "rules.py").write_text(RULES)
+    present = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {
+            "name": NAME,
+            "labels": {"app.kubernetes.io/name": "fleethook"},
+            "annotations": {"fleethook.io/registered-by": "other"},
+        },
+        "webhooks": [],
+    }
+    admin.create(VALIDATING, present)
+    with serving_rules(plane, tmp_path) as server:
+        expected = "belongs to the servers in namespace other"
+        wait_for(lambda: expected in server.log.read_text(), what="the conflict is logged")
+        assert webhooks(admin, VALIDATING) == []
