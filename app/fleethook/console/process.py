@@ -31,7 +31,7 @@ from fleethook.cluster.store.store import Index
 from fleethook.console.attention import FirstSeen
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormTokens
-from fleethook.console.pages import login, overview, reviews
+from fleethook.console.pages import login, overview, reviews, search
 from fleethook.console.rendering import find_context, load_templates, render
 from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
@@ -81,7 +81,7 @@ def create_console(context: ConsoleContext, *, hosts: tuple[str, ...] | None) ->
     app.state.kept_values = {}
     app.state.form_tokens = FormTokens()
     app.state.first_seen = FirstSeen()
-    for router in (overview.router, *(one.router for one in engine_pages()), reviews.router):
+    for router in (overview.router, *(one.router for one in engine_pages()), reviews.router, search.router):
         app.include_router(router, dependencies=[Depends(check_access)])
     app.include_router(_health)
     if context.authorizer.needs_credentials:

@@ -1,17 +1,22 @@
 """The sections of the console: their addresses, titles and the kinds that they show."""
 
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from fastapi import APIRouter
 from starlette.requests import Request
 
 from fleethook.cluster.followed_cluster import Followed
+from fleethook.cluster.store import ObjectKey, Store
 from fleethook.cluster.store.store import Index
 from fleethook.console.attention import Attention
 from fleethook.engine import installed_engines, load_reference
 from fleethook.model.gvk import GroupKind
+
+FindAddress = Callable[[Store, ObjectKey], str]
+"""Returns the address of the page that shows an object."""
 
 
 class Section(NamedTuple):
@@ -42,6 +47,7 @@ class ConsolePage(NamedTuple):
         replayed: Kinds that a replay of such a review reads, as `Section.further`.
         attention: Returns its lines of the overview's list for the user of a request, None without any. It must not
             wait for work that takes long.
+        addresses: The kinds that the search finds, each with the function that returns the page of an object.
     """
 
     section: Section
@@ -51,6 +57,7 @@ class ConsolePage(NamedTuple):
     reviewed: tuple[GroupKind, ...] = ()
     replayed: tuple[GroupKind, ...] = ()
     attention: Callable[[Request], Awaitable[Attention]] | None = None
+    addresses: Mapping[GroupKind, FindAddress] = MappingProxyType({})
 
 
 MUTATING: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")

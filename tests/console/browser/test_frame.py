@@ -12,7 +12,7 @@ from tests.console.browser.conftest import has_sideways_scroll
 from tests.console.printed_addresses import console_with_token
 from tests.serving import EXAMPLES
 
-PATHS = [one.path for one in list_sections()]
+PATHS = [*(one.path for one in list_sections()), "/search?q=demo"]
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><a href=javascript:alert(3)>x\u202egnp.exe\u2066"
 
 
@@ -47,6 +47,28 @@ def test_the_keyboard_reaches_the_sections_and_skips_them(console: str, open_pag
     page.get_by_role("link", name="Overriders").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/overriders")
+
+
+def test_a_slash_moves_the_focus_to_the_search_which_leads_to_an_object(
+    console: str, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(console + "/")
+    page.locator("[data-theme-toggle]").wait_for()
+    page.wait_for_load_state("networkidle")
+    page.keyboard.press("/")
+    page.keyboard.type("story-2/demo1")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="story-2/demo1").click()
+    page.wait_for_url("**/overriders/edit**")
+
+
+def test_a_slash_that_a_user_types_stays_in_the_field(console: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(console + "/interpreters")
+    page.wait_for_load_state("networkidle")
+    field = page.get_by_role("searchbox", name="apiVersion or kind")
+    field.click()
+    page.keyboard.type("apps/v1")
+    assert field.input_value() == "apps/v1"
 
 
 def test_the_chosen_theme_is_kept(console: str, open_page: Callable[..., Any]) -> None:

@@ -94,8 +94,11 @@ def test_the_editor_and_the_download_work_without_javascript(overriders_console:
 
 def test_the_matrix_is_filtered_paged_and_followed_by_its_address(overriders_console: str, open_page: Any) -> None:
     page = open_page(overriders_console + "/overriders", java_script_enabled=False)
-    page.get_by_role("link", name="next").click()
     page.get_by_role("columnheader", name="pool-12").wait_for()
+    page.get_by_role("link", name="▾ pool").click()
+    page.get_by_role("link", name="would roll").wait_for()
+    assert page.get_by_role("columnheader", name="pool-12").count() == 0
+    page.get_by_role("link", name="▸ pool").click()
     page.get_by_role("searchbox", name="Node pool").fill("pool-2")
     page.get_by_label("Show as").select_option("list")
     page.get_by_role("button", name="Show", exact=True).click()
@@ -104,6 +107,25 @@ def test_the_matrix_is_filtered_paged_and_followed_by_its_address(overriders_con
     page.get_by_role("link", name="pool-25").click()
     page.locator("tr.changed").filter(has_text="entries[0].items[0]").wait_for()
     page.locator("tr.changed td.added").filter(has_text="nginx:2.0").wait_for()
+
+
+def test_40_subjects_in_30_pools_fit_a_screen(
+    start_console: Callable[..., str], tmp_path: Path, open_page: Any
+) -> None:
+    subjects = [yurt_app_set(f"subject-{number:02}", pools=[pool(name) for name in POOLS]) for number in range(40)]
+    (tmp_path / "now.yaml").write_text(yaml.safe_dump_all(subjects, sort_keys=False))
+    page = open_page(start_console(tmp_path) + "/overriders", viewport={"width": 1440, "height": 900})
+    last = page.locator("tbody tr").nth(39).locator("td a").last.bounding_box()
+    assert last["x"] + last["width"] <= 1440
+    assert last["y"] + last["height"] <= 900
+
+
+def test_a_narrow_screen_shows_a_unified_difference(overriders_console: str, open_page: Any) -> None:
+    page = open_page(overriders_console + POOL, viewport={"width": 390, "height": 844})
+    row = page.locator("tr.changed").first
+    removed, added = (row.locator(f"td.{name}").bounding_box() for name in ("removed", "added"))
+    assert added["x"] == removed["x"]
+    assert added["y"] >= removed["y"] + removed["height"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

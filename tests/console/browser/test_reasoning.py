@@ -56,8 +56,8 @@ def test_a_pasted_object_is_explained(open_page: Callable[..., Any], console: st
     # The answer is below two forms, so the address leads to it.
     page.wait_for_function("() => document.getElementById('verdict').getBoundingClientRect().top < innerHeight")
     assert page.url.endswith("#verdict")
-    page.locator("details.hook.call").first.wait_for()
-    page.locator("details.hook.skip").first.filter(has_text="near miss").wait_for()
+    page.locator(".hook.call").first.wait_for()
+    page.locator(".hook.skip").first.filter(has_text="near miss").wait_for()
 
 
 def test_the_map_is_a_picture_that_focuses_on_a_cluster(open_page: Callable[..., Any], console: str) -> None:

@@ -1,6 +1,7 @@
 import "htmx.org";
 import "./connection.js";
 import "./copy.js";
+import "./find.js";
 import "./pages/dispatch.js";
 import "./pages/overview.js";
 import "./pages/overriders.js";

@@ -115,14 +115,14 @@ def test_the_address_of_a_filter_has_no_page_and_no_default() -> None:
 
 def test_a_finding_about_an_entry_concerns_the_pools_that_the_entry_selects() -> None:
     concerned = Concerned(STORE, FINDINGS)
-    assert concerned.find_of_row(ROW, "hangzhou") == [FINDINGS[2], FINDINGS[0]]
-    assert concerned.find_of_row(ROW, "beijing") == [FINDINGS[2], FINDINGS[1]]
-    assert concerned.find_of_pool([ROW, ROW._replace(pools=())], "beijing") == [FINDINGS[2], FINDINGS[1]]
+    assert concerned.find_of_row(ROW, ("hangzhou",)) == [FINDINGS[2], FINDINGS[0]]
+    assert concerned.find_of_row(ROW, ("beijing",)) == [FINDINGS[2], FINDINGS[1]]
+    assert concerned.find_of_pools([ROW, ROW._replace(pools=())], ("beijing",)) == [FINDINGS[2], FINDINGS[1]]
 
 
 def test_the_findings_of_a_cell_are_those_of_its_subject_and_overrider() -> None:
     concerned = Concerned(STORE, FINDINGS)
-    assert concerned.find_of_cell(cell_key("beijing")) == concerned.find_of_row(ROW, "beijing")
+    assert concerned.find_of_cell(cell_key("beijing")) == concerned.find_of_row(ROW, ("beijing",))
     assert concerned.find_of_cell(cell_key("beijing", subject=DEMO._replace(name="other"))) == []
 
 

@@ -14,12 +14,16 @@ from fleethook.engines.overrider.pages.matrix import (
     CELLS_ON_A_PAGE,
     COLUMNS_ON_A_PAGE,
     ROWS_ON_A_PAGE,
+    Column,
+    ColumnGroup,
     PoolDiff,
     Query,
     Selection,
     States,
     compare_with_template,
     count_states,
+    fold_pools,
+    group_columns,
     prepare_diff,
     select,
 )
@@ -54,7 +58,7 @@ def names(selection: Selection) -> list[str]:
 def test_the_table_has_the_pools_of_the_shown_subjects_as_columns() -> None:
     found = select(ROWS, Query(), NOTHING)
     assert [one.key.name for one in found.rows] == ["api", "web"]
-    assert list(found.columns) == ["beijing", "hangzhou", "jinan"]
+    assert found.columns == [Column("beijing"), Column("hangzhou"), Column("jinan")]
     assert names(found) == ["api_beijing", "api_hangzhou", "web_hangzhou", "web_jinan"]
 
 
@@ -107,16 +111,51 @@ def test_a_subject_without_pools_has_a_row_unless_a_filter_needs_a_pool() -> Non
 def test_thousands_of_pools_are_on_pages_of_columns() -> None:
     pools = [f"p{number:04}" for number in range(5_000)]
     found = select([row("api", *pools)], Query(columns=2), NOTHING)
-    assert list(found.columns) == pools[COLUMNS_ON_A_PAGE : 2 * COLUMNS_ON_A_PAGE]
+    assert [one.name for one in found.columns] == pools[COLUMNS_ON_A_PAGE : 2 * COLUMNS_ON_A_PAGE]
     assert len(found.cells) == COLUMNS_ON_A_PAGE
     assert found.column_paging.pages == -(-5_000 // COLUMNS_ON_A_PAGE)
 
 
 def test_thousands_of_subjects_are_on_pages_of_rows() -> None:
     rows = [row(f"s{number:04}", "a") for number in range(2_000)]
-    found = select(rows, Query(page=100), NOTHING)
-    assert [one.key.name for one in found.rows] == [f"s{number:04}" for number in range(1_980, 2_000)]
+    found = select(rows, Query(page=50), NOTHING)
+    assert [one.key.name for one in found.rows] == [f"s{number:04}" for number in range(1_960, 2_000)]
     assert found.paging.pages == 2_000 // ROWS_ON_A_PAGE
+
+
+def test_pools_of_one_page_are_columns_unless_their_group_is_folded() -> None:
+    names = ["east-1", "east-2", "north", "west-1"]
+    assert fold_pools(names, ()) == [
+        Column("east-1", "east"),
+        Column("east-2", "east"),
+        Column("north"),
+        Column("west-1"),
+    ]
+    assert fold_pools(names, {"east"}) == [
+        Column("east", "east", ["east-1", "east-2"]),
+        Column("north"),
+        Column("west-1"),
+    ]
+
+
+def test_groups_of_many_pools_are_folded_unless_they_are_unfolded() -> None:
+    pools = [f"{region}-{number:03}" for region in ("east", "west") for number in range(150)]
+    assert [one.name for one in fold_pools(pools, ())] == ["east", "west"]
+    columns = fold_pools(pools, {"west"})
+    assert [one.name for one in columns] == ["east", *pools[150:]]
+    assert group_columns(columns) == [ColumnGroup("east", 1, is_folded=True), ColumnGroup("west", 150, is_folded=False)]
+
+
+def test_a_folded_group_has_no_cells() -> None:
+    found = select([row("api", *(f"east-{number:02}" for number in range(40)))], Query(), NOTHING)
+    assert [one.name for one in found.columns] == ["east"]
+    assert found.cells == []
+
+
+def test_a_group_is_toggled_twice() -> None:
+    once = Query(groups="east,west", columns=3).toggle("north")
+    assert (once.groups, once.columns) == ("east,north,west", 1)
+    assert once.toggle("north").groups == "east,west"
 
 
 @pytest.mark.parametrize("sort", ["subject", "pool"])

@@ -11,8 +11,15 @@ from fleethook.console.context import ConsoleContext
 from fleethook.engines.overrider.pages.edit_report import MAX_WORKLOADS, EditError, format_overrider
 from fleethook.engines.overrider.pages.fleet import CellKey, CellState, SubjectRow
 from fleethook.engines.overrider.pages.fleet_scan import ClusterWorkloads, ManifestWorkloads
-from fleethook.engines.overrider.pages.matrix import Query, select
-from fleethook.engines.overrider.pages.overrider_service import OverriderService, fill_list, fill_table, make_service
+from fleethook.engines.overrider.pages.matrix import Column, Query, select
+from fleethook.engines.overrider.pages.overrider_service import (
+    OverriderService,
+    ShownCell,
+    ShownGroup,
+    fill_list,
+    fill_table,
+    make_service,
+)
 from fleethook.model.json import JSONObject
 from fleethook.work.worker import Worker
 from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, workload, yurt_app_set
@@ -25,10 +32,28 @@ KNOWN = {CellKey(DEMO, "b", "Deployment"): CellState("rolls")}
 
 
 def test_each_cell_is_in_the_column_of_its_pool() -> None:
-    first, second = fill_table(select(ROWS, Query(), {}), KNOWN)
-    assert [[cell.key.pool for cell in cells] for cells in first.columns] == [["a"], ["b"]]
-    assert [[cell.key.kind for cell in cells] for cells in second.columns] == [[], ["Deployment", "StatefulSet"]]
-    assert [cell.state for cells in first.columns for cell in cells] == [None, CellState("rolls")]
+    first, second = fill_table(select(ROWS, Query(), {}), KNOWN, {})
+    a = ShownCell(CellKey(DEMO, "a", "Deployment"), "YurtAppSet default/demo", None)
+    assert first.columns == [[a], [a._replace(key=CellKey(DEMO, "b", "Deployment"), state=CellState("rolls"))]]
+    assert first.unknown == 1
+    kinds = ("Deployment", "StatefulSet")
+    others = [ShownCell(CellKey(OTHER, "b", kind), "YurtAppSet default/other", None) for kind in kinds]
+    assert second.columns == [[], others]
+
+
+def test_a_folded_group_shows_its_most_urgent_state() -> None:
+    pools = ["a-1", "a-2", "a-3"]
+    rows = [SubjectRow(DEMO, pools, ["Deployment"], ""), SubjectRow(OTHER, ["b"], ["Deployment"], "")]
+    known = {DEMO: {("Deployment", "a-1"): CellState("unchanged"), ("Deployment", "a-2"): CellState("error")}}
+    first, second = fill_table(select(rows, Query(groups="a"), {}), {}, known)
+    assert first.columns[0] == [ShownGroup(Column("a", "a", pools), 3, 2, "error", 1)]
+    assert first.unknown == 1
+    assert second.columns[0] == []
+
+
+@pytest.mark.parametrize(("changes", "level"), [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (9, 3)])
+def test_the_heat_grows_with_the_changed_fields(changes: int, level: int) -> None:
+    assert ShownCell(CellKey(DEMO, "a", "Deployment"), "", CellState("overridden", changes)).level == level
 
 
 def test_a_list_has_the_cells_with_the_titles_of_their_subjects() -> None:

@@ -223,6 +223,7 @@ PAGE: Final = ConsolePage(
     router,
     followed=Followed(advisory=(KARMADAS,)),
     attention=find_attention,
+    addresses={KARMADA: lambda _store, _key: "/crds"},
 )
 _STATUSES: Final = {Exit.USAGE: 422, Exit.NOT_CACHED: 404, Exit.INTEGRITY: 409}
 

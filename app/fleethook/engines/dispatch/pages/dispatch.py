@@ -121,8 +121,13 @@ def _is_wanted(finding: WebhookFinding, wanted: FindingFilter) -> bool:
 def _make_row(finding: WebhookFinding) -> FindingRow:
     query = urlencode({"focus": finding.cluster}) if finding.cluster else ""
     group = _GROUPS[finding.kind]
-    choice = write_choice(ObjectKey(finding.cluster, GroupKind(group, finding.kind), "", finding.configuration))
-    return FindingRow(finding, MEANINGS[finding.code], f"/dispatch/object?{urlencode({'choice': choice})}", query)
+    key = ObjectKey(finding.cluster, GroupKind(group, finding.kind), "", finding.configuration)
+    return FindingRow(finding, MEANINGS[finding.code], object_url(key), query)
+
+
+def object_url(key: ObjectKey) -> str:
+    """Return the address of the page that shows an object."""
+    return f"/dispatch/object?{urlencode({'choice': write_choice(key)})}"
 
 
 class DispatchState(NamedTuple):
@@ -189,6 +194,7 @@ PAGE: Final = ConsolePage(
     reviewed=(MUTATING, VALIDATING),
     replayed=(API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE, DEFINITION, NAMESPACE),
     attention=find_attention,
+    addresses=dict.fromkeys((MUTATING, VALIDATING), lambda _store, key: object_url(key)),
 )
 
 _OPERATIONS: Final = tuple(one.value for one in Operation)

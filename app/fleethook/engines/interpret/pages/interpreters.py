@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Final, NamedTuple
+from urllib.parse import urlencode
 
 from fastapi import APIRouter
 from starlette.exceptions import HTTPException
@@ -12,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.kubernetes.resources import DEFINITIONS
-from fleethook.cluster.store import Store, StoreView
+from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FieldError, FormFields
@@ -329,11 +330,21 @@ async def find_attention(request: Request) -> Attention:
     return Attention(lines, (), found.is_current, (found.problem,) if found.problem else ())
 
 
+def _find_address(store: Store, key: ObjectKey) -> str:
+    """Return the address of the kind that a customization interprets."""
+    document = store.get(*key)
+    spec = document.get("spec") if isinstance(document, dict) else None
+    target = spec.get("target") if isinstance(spec, dict) else None
+    kind = target.get("kind") if isinstance(target, dict) else None
+    return f"/interpreters?{urlencode({'q': kind})}" if isinstance(kind, str) else "/interpreters"
+
+
 PAGE: Final = ConsolePage(
     Section("/interpreters", "Interpreters", _INTERPRETING, (DEFINITIONS.group_kind, CONFIG_MAP)),
     router,
     replayed=(*_INTERPRETING, CONFIG_MAP),
     attention=find_attention,
+    addresses={CUSTOMIZATION: _find_address},
 )
 
 _OPERATIONS: Final = tuple(one.value for one in OPERATIONS)

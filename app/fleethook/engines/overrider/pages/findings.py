@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -125,19 +125,20 @@ class Concerned:
         """Return the findings about some objects."""
         return [one for key in keys if key is not None for one in self._by_object.get(key, ())]
 
-    def find_of_row(self, row: SubjectRow, pool: str) -> list[ManifestFinding]:
-        """Return the findings that concern the workloads of a subject in a node pool."""
-        return [one for one in self.find(row.key, row.overrider_key) if self.includes(one, pool)]
+    def find_of_row(self, row: SubjectRow, pools: Collection[str]) -> list[ManifestFinding]:
+        """Return the findings that concern the workloads of a subject in some node pools."""
+        found = self.find(row.key, row.overrider_key)
+        return [one for one in found if any(self.includes(one, pool) for pool in pools)]
 
     def find_of_cell(self, key: CellKey) -> list[ManifestFinding]:
         """Return the findings that concern a cell."""
         overrider = find_overrider(self._store, key.subject)
         name = "" if overrider is None else overrider["metadata"]["name"]
-        return self.find_of_row(SubjectRow(key.subject, (), (), name), key.pool)
+        return self.find_of_row(SubjectRow(key.subject, (), (), name), (key.pool,))
 
-    def find_of_pool(self, rows: Iterable[SubjectRow], pool: str) -> list[ManifestFinding]:
-        """Return the findings that concern the workloads of some subjects in a node pool."""
-        return [one for row in rows if pool in row.pools for one in self.find_of_row(row, pool)]
+    def find_of_pools(self, rows: Iterable[SubjectRow], pools: Collection[str]) -> list[ManifestFinding]:
+        """Return the findings that concern the workloads of some subjects in some node pools."""
+        return [one for row in rows for one in self.find_of_row(row, [pool for pool in pools if pool in row.pools])]
 
     def includes(self, one: ManifestFinding, pool: str) -> bool:
         """Return whether a finding concerns a node pool: its entry selects the pool, or it is about no entry."""

@@ -214,6 +214,12 @@ class FleetScan:
         """Whether the states are those of the present objects."""
         return self._scanned_at == (self._version, self._workloads.revision)
 
+    def find_current(self, key: ObjectKey) -> CellStates:
+        """Return the states of a subject's cells, empty unless they are those of the present objects."""
+        known = self._inputs.get(key)
+        inputs = None if known is None else self._read_inputs(key, with_running=True)
+        return self.states[key] if known is not None and inputs is not None and known.equals(inputs) else {}
+
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Pause the scan within the context, for a page in progress."""

@@ -4,9 +4,9 @@ Filters, order and paging need no rendering. The comparison is side by side, and
 line.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from itertools import islice
+from itertools import groupby, islice
 from typing import Final, Literal, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, StoreView
@@ -25,9 +25,9 @@ LAYOUTS: Final[tuple[Layout, ...]] = ("matrix", "list")
 Sort = Literal["subject", "pool", "state"]
 SORTS: Final[tuple[Sort, ...]] = ("subject", "pool", "state")
 
-# 240 cells with templates of 6 KB take about 100 ms.
-ROWS_ON_A_PAGE: Final = 20
-COLUMNS_ON_A_PAGE: Final = 12
+# A table of 40 rows and 30 columns fits a screen of 1440 x 900.
+ROWS_ON_A_PAGE: Final = 40
+COLUMNS_ON_A_PAGE: Final = 30
 CELLS_ON_A_PAGE: Final = 100
 _RANKS: Final[Mapping[State, int]] = {state: rank for rank, state in enumerate(STATES)}
 
@@ -46,6 +46,7 @@ class Query(NamedTuple):
         sort: The order of the list.
         page: The page, counted from 1.
         columns: The page of the columns of the table, counted from 1.
+        groups: The groups of node pools that are folded or unfolded against the default, separated by commas.
     """
 
     subject: str = ""
@@ -55,6 +56,16 @@ class Query(NamedTuple):
     sort: Sort = "subject"
     page: int = 1
     columns: int = 1
+    groups: str = ""
+
+    @property
+    def toggled(self) -> frozenset[str]:
+        """The names in `groups`. No node pool has a comma in its name."""
+        return frozenset(self.groups.split(",")) - {""}
+
+    def toggle(self, group: str) -> "Query":
+        """Return the query with one group folded or unfolded."""
+        return self._replace(groups=",".join(sorted(self.toggled ^ {group})), columns=1)
 
     @property
     def needs_states(self) -> bool:
@@ -68,19 +79,52 @@ class Query(NamedTuple):
         return {name: str(value) for name, value in shown.items() if value != getattr(default, name)}
 
 
+class Column(NamedTuple):
+    """A node pool, or a folded group of them.
+
+    Attributes:
+        name: The node pool, or the group.
+        group: The group of the node pool, ``""`` without one.
+        pools: The node pools of a folded group, empty for a single node pool.
+    """
+
+    name: str
+    group: str = ""
+    pools: Sequence[str] = ()
+
+    @property
+    def short_name(self) -> str:
+        """The name without its group, such as ``01`` for ``hangzhou-01``."""
+        return self.name[len(self.group) + 1 :] or self.name if self.group else self.name
+
+
+class ColumnGroup(NamedTuple):
+    """Neighbouring columns of one group, as a cell of the header.
+
+    Attributes:
+        name: The group, ``""`` for node pools without one.
+        span: The number of columns.
+        is_folded: Whether the only column stands for all node pools of the group.
+    """
+
+    name: str
+    span: int
+    is_folded: bool
+
+
 class Selection(NamedTuple):
     """The cells of one page.
 
     Attributes:
         rows: The rows of the table, empty for a list.
-        columns: The node pools of the table's columns.
+        columns: The columns of the table.
         cells: The cells to render.
         paging: The page of rows, or of cells.
         column_paging: The page of columns.
     """
 
     rows: Sequence[SubjectRow]
-    columns: Sequence[str]
+    columns: Sequence[Column]
     cells: Sequence[CellKey]
     paging: Paging
     column_paging: Paging
@@ -133,13 +177,49 @@ def _select_table(rows: Sequence[SubjectRow], query: Query, states: States) -> S
     paging = paginate(len(rows), query.page, ROWS_ON_A_PAGE)
     shown = rows[paging.start : paging.start + ROWS_ON_A_PAGE]
     names = sorted({pool for row in shown for pool in row.pools})
-    column_paging = paginate(len(names), query.columns, COLUMNS_ON_A_PAGE)
-    columns = names[column_paging.start : column_paging.start + COLUMNS_ON_A_PAGE]
-    wanted = frozenset(columns)
+    found = fold_pools(names, query.toggled)
+    column_paging = paginate(len(found), query.columns, COLUMNS_ON_A_PAGE)
+    columns = found[column_paging.start : column_paging.start + COLUMNS_ON_A_PAGE]
+    wanted = frozenset(one.name for one in columns if not one.pools)
     cells = [
         CellKey(row.key, pool, kind) for row in shown for pool in row.pools if pool in wanted for kind in row.kinds
     ]
     return Selection(shown, columns, cells, paging, column_paging)
+
+
+def fold_pools(names: Sequence[str], toggled: Collection[str]) -> list[Column]:
+    """Return the columns of some node pools.
+
+    Node pools with the same name but for its last part are a group, such as ``hangzhou-01`` and ``hangzhou-02``. If not
+    all node pools fit on one page, groups are folded.
+
+    Args:
+        names: The node pools, sorted.
+        toggled: The groups that differ from the default.
+    """
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(_find_group(name), []).append(name)
+    is_large = len(names) > COLUMNS_ON_A_PAGE
+    columns: list[Column] = []
+    for group, pools in groups.items():
+        if not group or len(pools) == 1:
+            columns += map(Column, pools)
+        elif (group in toggled) != is_large:
+            columns.append(Column(group, group, pools))
+        else:
+            columns += [Column(pool, group) for pool in pools]
+    return columns
+
+
+def _find_group(pool: str) -> str:
+    return pool[: max(0, *(pool.rfind(one) for one in "-._"))]
+
+
+def group_columns(columns: Sequence[Column]) -> list[ColumnGroup]:
+    """Return the groups of the columns of a page, in order."""
+    runs = ((name, list(run)) for name, run in groupby(columns, lambda one: one.group))
+    return [ColumnGroup(name, len(run), bool(run[0].pools)) for name, run in runs]
 
 
 def _keep_state(row: SubjectRow, state: State, states: States) -> SubjectRow:

@@ -5,8 +5,10 @@ changes runs in a thread.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fleethook.cluster.api_errors import UnreachableError
@@ -24,8 +26,9 @@ from fleethook.engines.overrider.pages.edit_report import (
     parse_overrider,
     report_edit,
 )
-from fleethook.engines.overrider.pages.fleet import CellKey, CellState, State, SubjectRow, find_cell
+from fleethook.engines.overrider.pages.fleet import STATES, CellKey, CellState, State, SubjectRow, find_cell
 from fleethook.engines.overrider.pages.fleet_scan import (
+    CellStates,
     ClusterWorkloads,
     CompleteWorkloads,
     FleetScan,
@@ -34,6 +37,7 @@ from fleethook.engines.overrider.pages.fleet_scan import (
 from fleethook.engines.overrider.pages.matrix import (
     CONTEXT,
     EVERY_LINE,
+    Column,
     PoolDiff,
     Query,
     Selection,
@@ -48,6 +52,11 @@ from fleethook.model.json import JSONObject
 from fleethook.work.turns import Turns
 from fleethook.work.worker import Worker
 
+HEAT_LEVELS: Final = (1, 2, 4)
+"""The least number of changed fields of each level of the heat map."""
+# 240 cells with templates of 6 KB take about 100 ms. The scan finds the others.
+MAX_COMPUTED: Final = 240
+
 
 class ShownCell(NamedTuple):
     """One cell with its state.
@@ -55,12 +64,36 @@ class ShownCell(NamedTuple):
     Attributes:
         key: The cell.
         title: The subject, as its row shows it.
-        state: None if the subject has changed while the page was computed.
+        state: None if it is not known yet.
     """
 
     key: CellKey
     title: str
     state: CellState | None
+
+    @property
+    def level(self) -> int:
+        """How much the overrider changes, from 0 to 3."""
+        changes = 0 if self.state is None else self.state.changes
+        return sum(changes >= least for least in HEAT_LEVELS)
+
+
+class ShownGroup(NamedTuple):
+    """The cells of a subject in a folded group of node pools.
+
+    Attributes:
+        column: The group.
+        total: The number of cells.
+        known: The number of cells whose state is known.
+        state: The most urgent known state, None if none is known.
+        number: The number of cells in that state.
+    """
+
+    column: Column
+    total: int
+    known: int
+    state: State | None
+    number: int
 
 
 class ShownRow(NamedTuple):
@@ -68,25 +101,53 @@ class ShownRow(NamedTuple):
 
     Attributes:
         row: The subject.
-        columns: The cells of each column, empty for a node pool without workload of the subject.
+        columns: The cells of each column, or the summary of a folded group; empty for a node pool without workload of
+            the subject.
     """
 
     row: SubjectRow
-    columns: Sequence[Sequence[ShownCell]]
+    columns: Sequence[Sequence[ShownCell | ShownGroup]]
+
+    @property
+    def unknown(self) -> int:
+        """The number of cells whose state is not known yet."""
+        cells = (cell for column in self.columns for cell in column)
+        return sum(one.total - one.known if isinstance(one, ShownGroup) else one.state is None for one in cells)
 
 
-def fill_table(selection: Selection, states: Mapping[CellKey, CellState]) -> list[ShownRow]:
-    """Return the rows of a table with the states of their cells."""
+def fill_table(selection: Selection, states: Mapping[CellKey, CellState], known: States) -> list[ShownRow]:
+    """Return the rows of a table with the states of their cells.
+
+    Args:
+        selection: The rows and columns.
+        states: The states of single cells.
+        known: The states that the scan knows, for folded groups.
+    """
     rows = []
-    shown = frozenset(selection.columns)
     for row in selection.rows:
-        pools = shown.intersection(row.pools)
-        columns = [
-            [_show(CellKey(row.key, pool, kind), row.title, states) for kind in row.kinds] if pool in pools else []
-            for pool in selection.columns
-        ]
+        pools, of_row = frozenset(row.pools), known.get(row.key, {})
+        columns: list[list[ShownCell | ShownGroup]] = []
+        for column in selection.columns:
+            if column.pools:
+                columns.append(_summarize(row, column, pools, of_row))
+            elif column.name in pools:
+                columns.append([_show(CellKey(row.key, column.name, kind), row.title, states) for kind in row.kinds])
+            else:
+                columns.append([])
         rows.append(ShownRow(row, columns))
     return rows
+
+
+def _summarize(
+    row: SubjectRow, column: Column, pools: Collection[str], known: CellStates
+) -> list[ShownCell | ShownGroup]:
+    """Return the summary of a folded group, nothing if the subject has no workload in it."""
+    keys = [(kind, pool) for pool in column.pools if pool in pools for kind in row.kinds]
+    if not keys:
+        return []
+    counts = Counter(known[key].state for key in keys if key in known)
+    worst = next((state for state in STATES if counts[state]), None)
+    return [ShownGroup(column, len(keys), counts.total(), worst, counts[worst] if worst else 0)]
 
 
 def fill_list(
@@ -120,6 +181,7 @@ class MatrixView(NamedTuple):
         totals: The number of known cells by state.
         known: The number of cells whose state is known.
         is_complete: Whether the totals are those of the present objects.
+        unknown: The number of cells of the table whose state is not known yet.
     """
 
     query: Query
@@ -131,6 +193,7 @@ class MatrixView(NamedTuple):
     totals: Mapping[State, int]
     known: int
     is_complete: bool
+    unknown: int
 
 
 class KnownStates(NamedTuple):
@@ -211,18 +274,32 @@ class OverriderService:
         # The scan goes on while the thread selects.
         states, is_complete = dict(self.scan.states), self.scan.is_complete
         selection, totals = await self._worker.run(_TURN, _select, rows, query, states)
-        found = await self._compute(selection.cells, visible)
+        found = await self._find_states(selection.cells, visible)
+        table = fill_table(selection, found, states)
         return MatrixView(
             query._replace(page=selection.paging.page, columns=selection.column_paging.page),
             selection,
-            fill_table(selection, found),
+            table,
             fill_list(selection, found, visible) if query.layout == "list" else (),
             subjects=len(rows),
             size=sum(row.size for row in rows),
             totals=totals,
             known=sum(totals.values()),
             is_complete=is_complete,
+            unknown=sum(one.unknown for one in table),
         )
+
+    async def _find_states(
+        self, cells: Sequence[CellKey], rows: Mapping[ObjectKey, SubjectRow]
+    ) -> dict[CellKey, CellState]:
+        """Return the states that the scan knows, and those of the first other cells."""
+        found: dict[CellKey, CellState] = {}
+        for subject, of_subject in groupby(cells, lambda one: one.subject):
+            current = self.scan.find_current(subject)
+            found |= {one: state for one in of_subject if (state := current.get((one.kind, one.pool))) is not None}
+            await asyncio.sleep(0)
+        missing = [one for one in cells if one not in found][:MAX_COMPUTED]
+        return found | await self._compute(missing, rows)
 
     async def _compute(
         self, cells: Sequence[CellKey], rows: Mapping[ObjectKey, SubjectRow]

@@ -14,7 +14,8 @@ from starlette.responses import HTMLResponse, Response
 
 from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.kubernetes.resources import WORKLOADS
-from fleethook.cluster.store import ObjectKey
+from fleethook.cluster.store import ObjectKey, Store
+from fleethook.cluster.store.store import PartialObject
 from fleethook.console.attention import Attention, FindingCount, list_object_lines
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
@@ -43,9 +44,9 @@ from fleethook.engines.overrider.pages.findings import (
     prepare_findings,
 )
 from fleethook.engines.overrider.pages.fleet import LABELS, CellKey, State, SubjectRow
-from fleethook.engines.overrider.pages.matrix import LAYOUTS, SORTS, Query
+from fleethook.engines.overrider.pages.matrix import LAYOUTS, SORTS, Column, Query, group_columns
 from fleethook.engines.overrider.pages.overrider_service import EditView, make_service
-from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES
+from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES, binding_of, pool_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 
@@ -67,6 +68,7 @@ def parse_query(parameters: Mapping[str, str]) -> Query:
         sort=next((one for one in SORTS if one == sort), "subject"),
         page=_parse_page(parameters.get("page")),
         columns=_parse_page(parameters.get("columns")),
+        groups=parameters.get("groups", "")[:MAX_TEXT],
     )
 
 
@@ -112,7 +114,7 @@ def object_url(key: ObjectKey) -> str:
     """Return the address of the page about an object of a finding."""
     if key.group_kind == YURT_APP_OVERRIDER:
         return edit_url(key)
-    return matrix_url(Query(subject=f"{key.namespace or 'default'}/{key.name}", layout="list"))
+    return _subject_url(key)
 
 
 def parse_overrider_key(parameters: Mapping[str, str]) -> ObjectKey:
@@ -137,6 +139,21 @@ def _join(path: str, parameters: Mapping[str, str]) -> str:
 
 
 router: Final = APIRouter(prefix="/overriders")
+
+
+def _subject_url(key: ObjectKey) -> str:
+    """Return the address of the list of a subject's workloads."""
+    return matrix_url(Query(subject=f"{key.namespace or 'default'}/{key.name}", layout="list"))
+
+
+def _workload_url(store: Store, key: ObjectKey) -> str:
+    """Return the address of a workload: its cell in the matrix, or its reviews if no subject owns it."""
+    workload = store.get(*key)
+    binding = binding_of(workload, key.cluster) if isinstance(workload, PartialObject) else None
+    if not isinstance(workload, PartialObject) or binding is None:
+        return f"/reviews?{urlencode({'text': f'{key.namespace}/{key.name}'})}"
+    return cell_url(CellKey(ObjectKey(*binding), pool_of(workload), key.group_kind.kind))
+
 
 _SUBJECTS: Final = (YURT_APP_SET, YURT_APP_DAEMON, NODE_POOL)
 
@@ -183,6 +200,13 @@ PAGE: Final = ConsolePage(
     reviewed=(YURT_APP_OVERRIDER,),
     replayed=_SUBJECTS,
     attention=find_attention,
+    addresses={
+        YURT_APP_OVERRIDER: lambda _store, key: edit_url(key),
+        YURT_APP_SET: lambda _store, key: _subject_url(key),
+        YURT_APP_DAEMON: lambda _store, key: _subject_url(key),
+        NODE_POOL: lambda _store, key: matrix_url(Query(pool=key.name)),
+        **dict.fromkeys((one.group_kind for one in WORKLOADS), _workload_url),
+    },
 )
 
 
@@ -204,10 +228,19 @@ async def show_matrix(request: Request, context: Context) -> HTMLResponse:
         labels=LABELS,
         sorts=SORTS,
         here=matrix_url(shown),
+        groups=[(one, matrix_url(shown.toggle(one.name))) for one in group_columns(view.selection.columns)],
+        group_url=lambda row, column: matrix_url(_select_group(row, column)),
         state_urls={state: matrix_url(first._replace(state=state)) for state in (None, *LABELS)},
         page_urls=_link_pages(view.selection.paging, lambda page: shown._replace(page=page)),
         column_urls=_link_pages(view.selection.column_paging, lambda page: shown._replace(columns=page)),
         **_LINKS,
+    )
+
+
+def _select_group(row: SubjectRow, column: Column) -> Query:
+    """Return the query of the list of a subject's workloads in a group of node pools, the most urgent first."""
+    return Query(
+        subject=f"{row.key.namespace or 'default'}/{row.key.name}", pool=column.name, layout="list", sort="state"
     )
 
 
@@ -228,7 +261,8 @@ async def show_pool(request: Request, context: Context) -> HTMLResponse:
         shown=view.shown,
         found=Concerned(context.store, FINDINGS.find(request).find().value or ()).find_of_cell(key),
         everything_url=cell_url(key, everything=True),
-        row_url=matrix_url(Query(subject=f"{key.subject.namespace or 'default'}/{key.subject.name}", layout="list")),
+        row_url=_subject_url(key.subject),
+        reviews_url=f"/reviews?{urlencode({'text': f'{key.subject.namespace}/{key.subject.name}-'})}",
         new_url=new_url(key.subject),
         **_LINKS,
     )
@@ -335,9 +369,11 @@ _LINKS: Final[Mapping[str, Any]] = {
     "cell_url": cell_url,
     "edit_url": edit_url,
     "object_url": object_url,
+    "pool_url": lambda pool: matrix_url(Query(pool=pool)),
     "findings_of_object": lambda key: findings_url(FindingFilter(text=f"{describe_key(key)}:")),
     "findings_of_pool": lambda pool: findings_url(FindingFilter(pool=pool)),
     "as_yaml": format_value,
+    "subject_url": _subject_url,
 }
 
 

@@ -1,0 +1,109 @@
+"""The page ``/search``: finds objects of all engines, and recorded reviews, by a part of their name."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from fleethook.cluster.store import ObjectKey, Store
+from fleethook.console.rendering import Context, render
+from fleethook.console.reviews.search import MAX_TEXT, Query, find_reviews
+from fleethook.console.sections import FindAddress, engine_pages
+from fleethook.console.users.permissions import select_permitted, select_permitted_reviews
+from fleethook.model.gvk import GroupKind
+
+MAX_HITS: Final = 25
+"""The shown objects of each kind."""
+# Comparing 2,000 names takes a millisecond.
+_NAMES_IN_A_SLICE: Final = 2_000
+
+router: Final = APIRouter()
+
+
+class Hit(NamedTuple):
+    """An object that was found.
+
+    Attributes:
+        title: Its namespace and name.
+        cluster: Its logical cluster, ``""`` for a plain cluster.
+        address: The page that shows it.
+    """
+
+    title: str
+    cluster: str
+    address: str
+
+
+class Hits(NamedTuple):
+    """The objects of one kind.
+
+    Attributes:
+        kind: The kind.
+        hits: The first of them.
+        total: The number of all that match.
+    """
+
+    kind: str
+    hits: Sequence[Hit]
+    total: int
+
+
+@router.get("/search")
+async def show_hits(request: Request, context: Context, q: str = "") -> HTMLResponse:
+    """Show the objects whose name contains a text, and the number of reviews of such objects."""
+    text = q[:MAX_TEXT].strip()
+    found: list[Hits] = []
+    reviews = 0
+    if text:
+        addresses = {kind: find for one in engine_pages() for kind, find in one.addresses.items()}
+        permitted = await select_permitted(request, addresses)
+        for kind, find_address in addresses.items():
+            if kind in permitted and (hits := await find_hits(context.store, kind, text, find_address)).total:
+                found.append(hits)
+        if context.reviews is not None:
+            of_user = await select_permitted_reviews(request, await context.reviews.find())
+            reviews = len(await context.worker.run("", find_reviews, of_user, Query(text=text), None))
+    return await render(
+        request,
+        "search.html",
+        text=text,
+        found=found,
+        reviews=reviews,
+        reviews_url=f"/reviews?{urlencode({'text': text})}",
+    )
+
+
+async def find_hits(store: Store, kind: GroupKind, text: str, find_address: FindAddress) -> Hits:
+    """Return the objects of one kind whose name contains a text, in any case. Other requests are answered meanwhile.
+
+    Args:
+        store: The objects.
+        kind: The kind.
+        text: A part of ``NAMESPACE/NAME``.
+        find_address: Returns the page of an object.
+    """
+    wanted = text.casefold()
+    matching: list[ObjectKey] = []
+    keys = list(store.keys(kind))
+    for start in range(0, len(keys), _NAMES_IN_A_SLICE):
+        matching += [one for one in keys[start : start + _NAMES_IN_A_SLICE] if wanted in _make_title(one).casefold()]
+        await asyncio.sleep(0)
+    return Hits(kind.kind, list(_describe(store, sorted(matching, key=_rank)[:MAX_HITS], find_address)), len(matching))
+
+
+def _rank(key: ObjectKey) -> tuple[int, str, str, str]:
+    """Return the place of a hit: short names first, because they contain little besides the text."""
+    return len(key.name), key.name, key.namespace, key.cluster
+
+
+def _describe(store: Store, keys: Iterable[ObjectKey], find_address: FindAddress) -> Iterable[Hit]:
+    for key in keys:
+        yield Hit(_make_title(key), key.cluster, find_address(store, key))
+
+
+def _make_title(key: ObjectKey) -> str:
+    return f"{key.namespace}/{key.name}" if key.namespace else key.name

@@ -1,0 +1,96 @@
+from typing import Any
+
+import pytest
+
+from fleethook.cluster.store import ObjectKey, Store
+from fleethook.console.pages.search import MAX_HITS, find_hits
+from fleethook.console.users.remote_access import ApiserverAuthorizer
+from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER, YURT_APP_SET
+from tests.builders import NEW_IMAGE, node_pool, workload, yurt_app_set
+from tests.console.pages.reading import HOSTILE, get, read
+from tests.console.reviews_of_access import TOKEN, Apiserver
+from tests.console.visits import console_of, visit
+
+
+def find_name(_store: Store, key: ObjectKey) -> str:
+    return f"/{key.name}"
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("DEMO1", "/overriders/edit?namespace=default&name=demo1"),
+        ("default/demo", "/overriders?subject=default%2Fdemo&layout=list"),
+        ("east", "/overriders?pool=hangzhou-east"),
+        ("hangzhou-x", "/overriders/pool?namespace=default&name=demo&subject=YurtAppSet&pool=hangzhou&kind=Deployment"),
+        (
+            "checks",
+            "/dispatch/object?choice=%2Fadmissionregistration.k8s.io%2FValidatingWebhookConfiguration%2F%2Fchecks",
+        ),
+        ("script", "/interpreters?q=Widget"),
+        ("mirror", "/crds"),
+    ],
+)
+async def test_a_name_leads_to_the_page_of_its_object(text: str, address: str) -> None:
+    script = {
+        "apiVersion": "config.karmada.io/v1alpha1",
+        "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": "script"},
+        "spec": {"target": {"apiVersion": "example.org/v1", "kind": "Widget"}},
+    }
+    webhooks = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "checks"},
+    }
+    karmada = {
+        "apiVersion": "operator.karmada.io/v1alpha1",
+        "kind": "Karmada",
+        "metadata": {"name": "mirror", "namespace": "a"},
+    }
+    objects = [yurt_app_set(), NEW_IMAGE, workload(), node_pool("hangzhou-east"), script, webhooks, karmada]
+    page = await get(console_of(*objects), "/search", f"q={text}")
+    assert address in page.addresses
+
+
+async def test_a_page_without_hits_says_so() -> None:
+    page = await get(console_of(yurt_app_set()), "/search", "q=nothing")
+    assert "No name contains nothing" in page.text
+
+
+async def test_an_empty_search_says_what_it_finds() -> None:
+    page = await get(console_of(yurt_app_set()), "/search", "q=+")
+    assert "Type a part of a name" in page.text
+
+
+async def test_short_names_come_first_and_the_others_are_counted() -> None:
+    store = Store()
+    for number in range(MAX_HITS + 10):
+        store.put(node_pool(f"east-{number:02}"))
+    store.put(node_pool("east"))
+    found = await find_hits(store, NODE_POOL, "EAST", find_name)
+    assert (found.kind, found.total, len(found.hits)) == ("NodePool", MAX_HITS + 11, MAX_HITS)
+    assert [one.address for one in found.hits[:2]] == ["/east", "/east-00"]
+
+
+async def test_a_user_finds_only_kinds_that_the_user_may_get() -> None:
+    apiserver = Apiserver()
+    apiserver.rights.add(("alice", YURT_APP_SET.group, "yurtappsets", ""))
+    authorizer = ApiserverAuthorizer(apiserver.post, apiserver.find_resource)
+    app = console_of(yurt_app_set(), NEW_IMAGE, authorizer=authorizer)
+    answer = await visit(app, "/search", query="q=demo", authorization=f"Bearer {TOKEN}")
+    page = read(answer)
+    assert "YurtAppSet 1" in page.text
+    assert YURT_APP_OVERRIDER.kind not in page.text
+
+
+async def test_a_search_needs_a_user() -> None:
+    apiserver = Apiserver()
+    app = console_of(yurt_app_set(), authorizer=ApiserverAuthorizer(apiserver.post, apiserver.find_resource))
+    assert (await visit(app, "/search", query="q=demo")).status == 401
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_hostile_names_stay_texts(text: str) -> None:
+    subject: Any = yurt_app_set(f"demo{text}")
+    await get(console_of(subject, node_pool(f"demo{text}")), "/search", "q=demo")
