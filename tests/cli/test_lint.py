@@ -126,3 +126,20 @@ def test_a_change_without_new_findings_exits_0(write_yaml: WriteYAML) -> None:
 def test_new_needs_a_change(write_yaml: WriteYAML) -> None:
     code, _, err = lint("-f", write_yaml("a.yaml", yurt_app_set()), "--new")
     assert (code, err) == (2, "fleethook: --new needs --change or --without\n")
+
+
+def test_rules_in_python_that_never_fire_are_found_with_their_line(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.py"
+    rules.write_text("""from fleethook.admission import validate
+
+@validate("v1", "Pod", match_conditions={"never": "false"})
+def silent(pod): pass
+
+@validate("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
+def exempt(configuration): pass
+""")
+    result = invoke(["lint", str(rules), "--output", "json"])
+    found = {(one["code"], one["place"], one["webhook"]) for one in json.loads(result.stdout)}
+    assert result.exit_code == 1
+    assert ("condition-false", f"{rules}:3", "silent.hooks.fleethook.io") in found
+    assert ("exempt-kinds", f"{rules}:6", "exempt.hooks.fleethook.io") in found

@@ -76,6 +76,19 @@ MATRIX: dict[str, Values] = {
         "engines": {"overrider": {"enabled": False}, "interpret": {"enabled": True, "register": True}},
         "certificates": {"mode": "cert-manager"},
     },
+    "rules": {
+        "engines": {
+            "hooks": {
+                "enabled": True,
+                "rules": {"rules.py": "from fleethook.admission import validate\n"},
+                "settings": {"team": "web"},
+                "follows": [{"apiGroup": "", "resource": "configmaps"}],
+            }
+        }
+    },
+    "rules of one's own ConfigMap": {
+        "engines": {"hooks": {"enabled": True, "existingConfigMap": "mine", "files": ["a.py", "b.py"]}}
+    },
     "dispatch only": DISPATCH_ALONE,
     "every engine": {"engines": {"interpret": {"enabled": True}, "dispatch": {"enabled": True}}},
     "a kcp elsewhere": DISPATCH_ELSEWHERE,
@@ -159,6 +172,8 @@ def test_pods_meet_the_restricted_pod_security_standard(
         ({"engines": {"dispatch": {"kubeconfigSecret": "kcp"}}}, "set engines.dispatch.enabled=true"),
         ({"engines": {"dispatch": {"cacheKubeconfigSecret": "c"}}}, "set engines.dispatch.kubeconfigSecret, too"),
         ({"engines": {"dispatch": {"admissionConfigSecret": "hooks"}}}, "set engines.dispatch.enabled=true"),
+        ({"engines": {"hooks": {"enabled": True, "rules": {"rules.txt": "a"}}}}, "rules"),
+        ({"engines": {"hooks": {"enabled": True, "existingConfigMap": "mine"}}}, "needs the names of its keys"),
     ],
 )
 def test_meaningless_values_are_refused(helm: Path, values: Values, problem: str) -> None:
@@ -196,6 +211,24 @@ def test_rules_and_dashboard_are_those_of_the_files(helm: Path) -> None:
     assert json.loads(shown) == json.loads((CHART / "monitoring" / "dashboard.json").read_text())
     assert documents["ConfigMap"]["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert not {"PrometheusRule", "ConfigMap"} & {one["kind"] for one in template(helm, {})}
+
+
+@pytest.mark.parametrize(
+    ("case", "config_map", "files"),
+    [("rules", "fleethook-rules", ["rules.py"]), ("rules of one's own ConfigMap", "mine", ["a.py", "b.py"])],
+)
+def test_rules_are_mounted_and_registered(helm: Path, case: str, config_map: str, files: list[str]) -> None:
+    documents = template(helm, MATRIX[case])
+    pod = pod_of(documents)
+    environment = environment_of(pod["containers"][0])
+    assert json.loads(environment["FLEETHOOK_HOOKS"]) == [f"/etc/fleethook/rules/{one}" for one in files]
+    assert environment["FLEETHOOK_HOOK_REGISTRATION"] == "true"
+    assert environment["FLEETHOOK_HOOK_CONFIGURATION"] == "fleethook-hooks"
+    assert {"name": "rules", "configMap": {"name": config_map}} in pod["volumes"]
+    given = rights(documents)
+    assert (("rbac.authorization.k8s.io", "clusterroles", "get"), ("fleethook",)) in given
+    named = ("fleethook-hooks",)
+    assert (("admissionregistration.k8s.io", "validatingwebhookconfigurations", "delete"), named) in given
 
 
 def test_the_secret_with_credentials_for_webhooks_is_mounted_and_named(helm: Path) -> None:

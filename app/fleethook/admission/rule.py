@@ -139,6 +139,16 @@ class Hook(Rule):
         """File and line of the function."""
         return _find_place(self.function)
 
+    @property
+    def file(self) -> str:
+        """The path of the file with the function."""
+        return str(inspect.unwrap(self.function).__code__.co_filename)
+
+    @property
+    def line(self) -> int:
+        """The first line of the function or its decorators."""
+        return int(inspect.unwrap(self.function).__code__.co_firstlineno)
+
     def answer(
         self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = _NO_SETTINGS
     ) -> Response:

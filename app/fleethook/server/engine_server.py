@@ -96,11 +96,13 @@ class EngineServer:
         leads: Whether the leader has tasks for the engine that the settings ask for.
         selects: Whether the engine restricts its webhooks to selected objects.
         registers: Whether the engine has configurations that the leader maintains.
+        registration_owner: The ClusterRole that owns these configurations, ``""`` for none.
     """
 
     leads = False
     selects = False
     registers = False
+    registration_owner = ""
 
     def __init__(self, context: ServerContext) -> None:
         """Prepare. Nothing is connected before `open`."""

@@ -99,6 +99,25 @@ reads nor writes this cluster, so this template refuses values that need it.
 {{- if and $interpret.enabled $interpret.register (not (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}
 {{- end }}
 
+{{/* The ConfigMap with admission rules; empty without rules. */}}
+{{- define "fleethook.rules" -}}
+{{- with .Values.engines.hooks }}
+{{- if and .enabled .existingConfigMap }}
+{{- if or .rules (not .files) }}
+{{- fail "engines.hooks.existingConfigMap needs the names of its keys in engines.hooks.files, and excludes engines.hooks.rules" }}
+{{- end }}
+{{- .existingConfigMap }}
+{{- else if and .enabled .rules }}
+{{- printf "%s-rules" (include "fleethook.fullname" $) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Whether the leader registers the webhooks of admission rules. */}}
+{{- define "fleethook.registersHooks" -}}
+{{- if and (include "fleethook.rules" .) (not (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}
+{{- end }}
+
 {{/* Whether the leader runs the controller. */}}
 {{- define "fleethook.controls" -}}
 {{- if and .Values.controller.enabled (not (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fleethook.admission import validate
 from fleethook.cli.doctor.registration_checks import (
     Diagnosis,
     check_authorities,
@@ -21,6 +22,7 @@ from fleethook.cli.doctor.registration_checks import (
     find_registered,
 )
 from fleethook.cluster.registration.match_conditions import Selection, SubjectName
+from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
 from fleethook.cluster.registration.webhooks import (
     MUTATING,
     VALIDATING,
@@ -246,3 +248,20 @@ def test_each_fault_has_a_remedy() -> None:
     ]  # fmt: skip
     assert len(found) >= 7
     assert [one for one in found if one.level != "ok" and not one.remedy] == []
+
+
+@validate("apps/v1", "Deployment")
+def needs_owner() -> None:
+    pass
+
+
+@pytest.mark.parametrize(("exempt", "level"), [(["system"], "ok"), ([], "warning")])
+def test_the_webhooks_of_rules_are_checked(exempt: list[str], level: str) -> None:
+    rules: Any = [needs_owner]
+    configurations = build_rule_configurations(rules, SERVICE, name="mine", server="system", exempt=exempt)
+    registered = find_registered(configurations)
+    (one,) = check_registration(registered)
+    assert (one.level, one.text) == ("ok", "1 webhooks of hooks in ValidatingWebhookConfiguration mine")
+    assert levels(check_policies(registered)) == [level]
+    assert levels(check_authorities(registered, datetime.now(UTC))) == ["error"]
+    assert list(check_others([*configurations, *registration()], find_registered(registration()))) == []

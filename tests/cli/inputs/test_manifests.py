@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.cli.inputs.manifests import read_manifests, read_mappings, read_objects, read_values
+from fleethook.cli.inputs.manifests import InputError, read_manifests, read_mappings, read_objects, read_values
 from tests.cli.commands import invoke
 
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"
@@ -79,3 +79,27 @@ def test_a_path_that_cannot_be_examined_exits_2(words: str) -> None:
     done = invoke(words.format("x" * 5000).split())
     assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
     assert done.stderr.endswith(": File name too long\n")
+
+
+def test_a_file_of_rules_is_read_as_the_configurations_of_its_rules(tmp_path: Path) -> None:
+    file = tmp_path / "rules.py"
+    rule = '@{}("v1", "Pod")\ndef {}(pod): pass\n'
+    file.write_text("from fleethook.admission import *\n" + rule.format("validate", "a") + rule.format("mutate", "b"))
+    found = read_objects([file])
+    assert [(one.place, one.object["kind"], one.object["metadata"]["name"]) for one in found] == [
+        (f"{file}:4", "MutatingWebhookConfiguration", "b"),
+        (f"{file}:2", "ValidatingWebhookConfiguration", "a"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("broken(", "rules.py:1: SyntaxError"), ("a = 1", "rules.py: the file has no rule")]
+)
+def test_a_broken_file_of_rules_is_unreadable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, expected: str
+) -> None:
+    (tmp_path / "rules.py").write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_objects([tmp_path / "rules.py"])
+    assert caught.value.code == 2
+    assert expected in capsys.readouterr().err

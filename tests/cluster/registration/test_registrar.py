@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.registration.registrar import (
     CAInjector,
     ChangingConfigurations,
@@ -138,14 +139,15 @@ def configuration(*names: str, server: str = "fleet") -> dict[str, Any]:
 
 
 RULES = configuration_path(MUTATING, "rules")
+ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/role"
 
 
 class Changing:
     """A registrar of configurations that a test changes."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, owner: str = "") -> None:
         self.server, self.changed, self.names = ObjectServer(), asyncio.Event(), names
-        changing = ChangingConfigurations(lambda: [configuration(*self.names)], self.changed)
+        changing = ChangingConfigurations(lambda: [configuration(*self.names)], self.changed, owner)
         self.registrar = Registrar(self.server, lambda: b"authority", check_seconds=3600, changing=changing)  # type: ignore[arg-type]
 
     def stored(self) -> list[str]:
@@ -171,6 +173,21 @@ async def test_an_unchanged_configuration_is_applied_once() -> None:
     await one.registrar.apply_changing()
     await one.registrar.apply_changing()
     assert [method for method, _ in one.server.requests] == ["GET", "PATCH"]
+
+
+async def test_a_cluster_role_owns_the_configurations() -> None:
+    one = Changing("a.b.c", owner="role")
+    with pytest.raises(APIError, match="role"):
+        await one.registrar.apply_changing()
+    assert RULES not in one.server.objects
+    one.server.store(ROLE, {"metadata": {"name": "role"}})
+    await one.registrar.apply_changing()
+    (owner,) = one.server.objects[RULES]["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == (
+        "ClusterRole",
+        "role",
+        one.server.objects[ROLE]["metadata"]["uid"],
+    )
 
 
 @pytest.mark.parametrize(

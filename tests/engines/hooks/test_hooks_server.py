@@ -1,4 +1,7 @@
+import asyncio
 import json
+import shutil
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -89,6 +92,48 @@ async def test_a_rule_reads_other_objects_and_settings(tmp_path: Path) -> None:
         assert (await ask(app, "/hooks/validate/reads", review("Pod")))["warnings"] == ["hi"]
 
 
+async def test_metrics_and_logs_name_the_rule_and_no_unknown_one(tmp_path: Path) -> None:
+    lines: list[Any] = []
+    (tmp_path / "rules.py").write_text(RULES)
+    app = create_app(Settings(hooks=[tmp_path / "rules.py"]), log=lines.append)
+    async with app.router.lifespan_context(app):
+        await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))
+        await ask(app, "/hooks/validate/a-1", review("Pod"))
+        await ask(app, "/hooks/validate/a-2", review("Pod"))
+    text = app.metrics.exposition("")[0].decode()
+    assert 'route="/hooks/validate/needs-owner"' in text
+    assert 'route="/hooks/{rule}"' in text
+    assert "a-1" not in text
+    assert "/hooks/validate/needs-owner" in str(lines[0])
+
+
+async def test_rules_have_the_limits_of_the_server(tmp_path: Path) -> None:
+    async with serving(tmp_path, body_limit=100) as (app, _):
+        assert (await call(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))).status == 413
+
+
+async def test_a_slow_rule_never_holds_the_event_loop(tmp_path: Path) -> None:
+    """The loop answers another rule while all threads that one rule may use are blocked."""
+    started, release = threading.Event(), threading.Event()
+    slow = '\n@validate("v1", "Pod", timeout=30)\ndef slow(settings):\n    settings["wait"]()\n'
+
+    def wait() -> None:
+        started.set()
+        release.wait()
+
+    async with serving(tmp_path, RULES + slow) as (app, server):
+        server._settings.hook_settings["wait"] = wait
+        waiting = [asyncio.create_task(ask(app, "/hooks/validate/slow", review("Pod"))) for _ in range(20)]
+        try:
+            await until(started.is_set)
+            refused = await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))
+            assert not refused["allowed"]
+            assert not any(one.done() for one in waiting)
+        finally:
+            release.set()
+        assert all(one["allowed"] for one in await asyncio.gather(*waiting))
+
+
 async def test_a_review_of_another_kind_is_an_error(tmp_path: Path) -> None:
     async with serving(tmp_path) as (app, _):
         answer = await ask(app, "/hooks/validate/needs-owner", review("Pod"))
@@ -104,6 +149,25 @@ async def test_a_changed_file_is_served_with_its_new_rules(tmp_path: Path) -> No
         assert (await ask(app, "/hooks/validate/added", review("Pod")))["status"]["message"] == "no"
         answer = await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))
         assert answer["status"]["message"].endswith("is not there")
+
+
+async def test_a_volume_of_a_config_map_is_followed(tmp_path: Path) -> None:
+    """The kubelet writes a new directory, and replaces the link to it."""
+
+    def publish(number: int, text: str) -> None:
+        (tmp_path / f"..{number}").mkdir()
+        (tmp_path / f"..{number}" / "rules.py").write_text(text)
+        (tmp_path / "..new").symlink_to(f"..{number}")
+        (tmp_path / "..new").rename(tmp_path / "..data")
+
+    publish(1, RULES)
+    (tmp_path / "rules.py").symlink_to("..data/rules.py")
+    app = create_app(Settings(hooks=[tmp_path / "rules.py"]), log=None)
+    async with app.router.lifespan_context(app):
+        for number, name in ((2, "added"), (3, "again")):
+            publish(number, MORE.replace("added", name))
+            shutil.rmtree(tmp_path / f"..{number - 1}")
+            await until(lambda name=name: f"/hooks/validate/{name}" in app.reviews)
 
 
 async def test_a_broken_file_keeps_the_former_rules_and_is_reported(tmp_path: Path) -> None:

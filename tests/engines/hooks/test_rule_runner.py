@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission import Denied, validate
+from fleethook.admission import Denied, mutate, validate
 from fleethook.admission.objects import find_among
 from fleethook.admission.rule import build_request
 from fleethook.engines.hooks.hooks_settings import HooksSettings
@@ -91,3 +91,28 @@ async def test_calls_of_a_hanging_rule_are_limited(runner: RuleRunner) -> None:
         release.set()
     assert all(one.allowed and not one.warnings for one in await asyncio.gather(*waiting))
     assert (await ask(runner, hangs)).warnings == ()
+
+
+def change(document: Any) -> None:
+    document.spec.replicas = "two"
+    document.spec.template.spec.containers[0].imagePulPolicy = "Always"
+
+
+async def change_async(document: Any) -> None:
+    change(document)
+
+
+@pytest.mark.parametrize("function", [change, change_async])
+async def test_an_invalid_result_is_a_failure_with_pointers(runner: RuleRunner, function: Any) -> None:
+    containers = [{"name": "a", "image": "a", "imagePullPolicy": "Sometimes"}]
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": spec}
+    rule: Any = mutate("apps/v1", "Deployment", failure_policy="Fail")(function)
+    answer = await runner.answer(rule, build_request(deployment, None, operation="CREATE"), NOTHING)
+    assert (answer.allowed, answer.code) == (False, 500)
+    assert "test_rule_runner.py:" in answer.message
+    assert "its changes are invalid: /spec/replicas: " in answer.message
+    assert "/spec/template/spec/containers/0/imagePulPolicy: " in answer.message
+    # This mistake is not that of the rule.
+    assert "Sometimes" not in answer.message

@@ -5,7 +5,8 @@ that the apiserver called it: an admitted object would look the same without any
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from fleethook.cli.doctor.registration_checks import Diagnosis, Level
@@ -51,7 +52,7 @@ class Right(NamedTuple):
         return {key: text for key, text in {**found, "name": self.name, "namespace": self.namespace}.items() if text}
 
 
-def list_rights(engines: Collection[str], namespace: str) -> list[Right]:
+def list_rights(engines: AbstractSet[str], namespace: str) -> list[Right]:
     """Return the rights that a server with these engines needs, the namespace of its Lease included."""
     found: list[Right] = []
     if "overrider" in engines:
@@ -83,8 +84,14 @@ def list_rights(engines: Collection[str], namespace: str) -> list[Right]:
         ]
     if "interpret" in engines:
         found += _follow((*HOOK_CONFIGURATIONS, CUSTOMIZATIONS))
+    if "hooks" in engines:
+        found += [
+            Right("create", _API_GROUP, plural, leader=True)
+            for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+        ]
     if "overrider" in engines or "interpret" in engines:
         found += [Right(verb, "apiextensions.k8s.io", "customresourcedefinitions") for verb in ("list", "watch")]
+    if engines & {"overrider", "interpret", "hooks"}:
         found += [
             Right(verb, "coordination.k8s.io", "leases", namespace=namespace, name=name, leader=True)
             for verb, name in (("create", ""), ("get", CONFIGURATION_NAME), ("update", CONFIGURATION_NAME))

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.cluster.registration.match_conditions import find_conditions
+from fleethook.cluster.registration.rule_webhooks import SUFFIX, read_webhook
 from fleethook.cluster.registration.webhooks import MUTATING, Webhook, list_webhooks
 from fleethook.engines.dispatch.hooks.hooks import Hook, Phase, compile_hooks
 from fleethook.engines.dispatch.match.rules import RuleAttributes, matches_rule
@@ -68,12 +69,16 @@ class Registered(NamedTuple):
 def find_registered(configurations: Iterable[JSONObject]) -> list[Registered]:
     """Return fleethook's webhooks, in configurations of any name."""
     own = {one.name: one for one in list_webhooks()}
-    return [
-        Registered(_name(configuration), own[webhook["name"]], webhook)
-        for configuration in configurations
-        for webhook in configuration.get("webhooks") or ()
-        if webhook.get("name") in own
-    ]
+    found = []
+    for configuration in configurations:
+        for webhook in configuration.get("webhooks") or ():
+            name = str(webhook.get("name"))
+            if name in own:
+                found.append(Registered(_name(configuration), own[name], webhook))
+            elif name.endswith(SUFFIX):
+                wanted = read_webhook(str(configuration.get("kind")), webhook)
+                found.append(Registered(_name(configuration), wanted, webhook))
+    return found
 
 
 def check_registration(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
@@ -126,6 +131,8 @@ def check_registration(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
 def _has_rules(one: Registered) -> bool:
     """Return whether a webhook is called for the objects and operations of its definition."""
     wanted = one.wanted
+    if wanted.engine == "hooks":
+        return True  # The rules of its server are unknown here.
     (hook,) = compile_hooks("validating", "", {"webhooks": [dict(one.found)]})
     return all(
         _matches(hook, operation, GroupVersionResource(wanted.group, wanted.version, resource), wanted.scope)
@@ -214,7 +221,7 @@ def check_others(configurations: Sequence[JSONObject], registered: Sequence[Regi
         phase: Phase = "mutating" if configuration.get("kind") == MUTATING else "validating"
         for hook in compile_hooks(phase, "", configuration):
             kinds = [one for one in _WORKLOADS if _matches(hook, "UPDATE", GroupVersionResource("apps", "v1", one))]
-            if hook.name not in own and kinds:
+            if hook.name not in own and not hook.name.endswith(SUFFIX) and kinds:
                 text = f"{hook.name} of {_name(configuration)} is called for {' and '.join(kinds)}, too"
                 yield Diagnosis("note", "other-webhooks", text, _describe_order(phase))
 

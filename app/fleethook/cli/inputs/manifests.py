@@ -83,10 +83,28 @@ def read_manifests(
 def _read_manifest(path: Path | ManifestError, select: Callable[[JSON], bool] | None) -> Manifest:
     if isinstance(path, ManifestError):
         return Manifest([], [], [path], [])
+    if path.suffix == ".py":
+        return _read_rules(path)
     try:
         return read_manifest(read_file(path), source=name_source(path), select=select)
     except ManifestError as error:
         return Manifest([], [], [error], [])
+
+
+def _read_rules(path: Path) -> Manifest:
+    """Return the webhook configurations of the admission rules in a file, each with the place of its rule."""
+    from fleethook.admission.declaration import RuleError  # noqa: PLC0415 - only files of rules need CEL
+    from fleethook.admission.rules_file import load_rules  # noqa: PLC0415 - as above
+    from fleethook.cluster.registration.rule_webhooks import describe_rule  # noqa: PLC0415 - as above
+
+    try:
+        rules = load_rules([path])
+    except RuleError as error:
+        place, _, reason = str(error).partition(": ")
+        file, _, line = place.rpartition(":")
+        found = ManifestError(file, int(line), reason) if line.isdigit() else ManifestError(place, 0, reason)
+        return Manifest([], [], [found], [])
+    return Manifest([Document(describe_rule(one), one.file, one.line) for one in rules], [], [], [])
 
 
 def read_values(path: Path) -> list[Value]:

@@ -126,10 +126,13 @@ def _make_registrar(app: Fleethook, connection: "Connection", bundle: Callable[[
     assert app.cluster is not None
     source = app.cluster.source
 
-    def build() -> "list[JSONObject]":
-        return [one for engine in app.engines.values() if engine.registers for one in engine.configurations()]
+    registering = [one for one in app.engines.values() if one.registers]
 
-    changing = ChangingConfigurations(build, app.registration_changed)
+    def build() -> "list[JSONObject]":
+        return [one for engine in registering for one in engine.configurations()]
+
+    owner = next((one.registration_owner for one in registering), "")
+    changing = ChangingConfigurations(build, app.registration_changed, owner)
     return Registrar(connection, bundle, ready=source.wait_synced, defined=source.ask_again, changing=changing)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.registration.rule_webhooks import SERVER_ANNOTATION
-from fleethook.cluster.registration.server_side_apply import apply_object, get_object, release_fields
+from fleethook.cluster.registration.server_side_apply import apply_object, get_object, read_owner, release_fields
 from fleethook.cluster.registration.webhooks import (
     LABELS,
     Reference,
@@ -94,10 +94,12 @@ class ChangingConfigurations(NamedTuple):
     Attributes:
         build: Returns them without ``caBundle``. Those without webhooks are deleted.
         changed: Set when the result of ``build`` changes.
+        owner: The ClusterRole that owns the configurations, so that Kubernetes deletes them with it; ``""`` for none.
     """
 
     build: Callable[[], Sequence[JSONObject]]
     changed: asyncio.Event
+    owner: str = ""
 
 
 class Registrar:
@@ -175,7 +177,8 @@ class Registrar:
         if present is not None:
             _check_owner(present, configuration)
         if configuration["webhooks"]:
-            await self._apply(path, configuration)
+            owner = await read_owner(self._connection, self._changing.owner)
+            await self._apply(path, {**configuration, "metadata": {**configuration["metadata"], **owner}})
             names = ", ".join(one["name"] for one in configuration["webhooks"])
             _log.info("registered the webhooks %s", names)
         elif present is not None:

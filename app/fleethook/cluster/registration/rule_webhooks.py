@@ -4,7 +4,7 @@ Rules have configurations of their own, because they change while a server runs.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from fleethook.admission.declaration import Declaration
 from fleethook.admission.rule import Hook
@@ -13,10 +13,12 @@ from fleethook.cluster.registration.webhooks import (
     MUTATING,
     VALIDATING,
     Reference,
+    ServiceReference,
     Webhook,
     build_configuration,
+    find_exempt_namespaces,
 )
-from fleethook.model.json import JSONObject
+from fleethook.model.json import JSONObject, as_object
 
 SUFFIX: Final = ".hooks.fleethook.io"
 """The end of the name of each webhook: kube-apiserver wants at least three labels."""
@@ -65,3 +67,39 @@ def build_rule_configurations(
     webhooks = [make_webhook(rule) for rule in rules]
     found = [build_configuration(name, kind, webhooks, reference, exempt=exempt) for kind in (MUTATING, VALIDATING)]
     return [{**one, "metadata": {**one["metadata"], "annotations": {SERVER_ANNOTATION: server}}} for one in found]
+
+
+_EXAMPLE: Final = ServiceReference("fleethook", "fleethook")
+
+
+def describe_rule(rule: Hook) -> JSONObject:
+    """Return a configuration with the webhook of one rule, for commands: the Service is that of the chart."""
+    webhook = make_webhook(rule)
+    return build_configuration(
+        rule.name, webhook.configuration, [webhook], _EXAMPLE, exempt=find_exempt_namespaces("fleethook/fleethook")
+    )
+
+
+def read_webhook(kind: str, found: JSONObject) -> Webhook:
+    """Return a registered webhook of a rule as `make_webhook` has built it.
+
+    Args:
+        kind: The kind of its configuration.
+        found: The webhook in the configuration.
+    """
+    rules = found.get("rules") or [{}]
+    one: dict[str, Any] = dict(as_object(rules[0]))
+    return Webhook(
+        name=str(found.get("name")),
+        configuration=MUTATING if kind == MUTATING else VALIDATING,
+        path="",
+        group=next(iter(one.get("apiGroups") or ()), "*"),
+        version=next(iter(one.get("apiVersions") or ()), "*"),
+        resources=tuple(one.get("resources") or ()),
+        object_selector={},
+        conditions=(),
+        scope=one.get("scope") or "*",
+        failure_policy=found.get("failurePolicy") or "Fail",
+        operations=tuple(one.get("operations") or ()),
+        engine="hooks",
+    )

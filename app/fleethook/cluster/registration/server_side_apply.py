@@ -9,6 +9,8 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import APPLY_PATCH, JSON_PATCH, Connection
 from fleethook.model.json import JSONObject, as_object
 
+_CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+_OWNER: Final[JSONObject] = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
 
@@ -22,6 +24,19 @@ async def get_object(connection: Connection, path: str) -> JSONObject | None:
             return None
         raise
     return present
+
+
+async def read_owner(connection: Connection, cluster_role: str) -> JSONObject:
+    """Return the member of ``metadata`` that names a ClusterRole as the owner; nothing for ``""``.
+
+    Kubernetes deletes objects with their owner. If the ClusterRole does not exist, this raises APIError: nothing would
+    ever delete them.
+    """
+    if not cluster_role:
+        return {}
+    found = as_object(await connection.json("GET", f"{_CLUSTER_ROLES}/{cluster_role}"))
+    uid = as_object(found["metadata"])["uid"]
+    return {"ownerReferences": [{**_OWNER, "name": cluster_role, "uid": uid}]}
 
 
 async def apply_object(connection: Connection, path: str, body: JSONObject, *, manager: str) -> bytes:

@@ -50,6 +50,7 @@ class HooksServer(EngineServer):
         super().__init__(context)
         settings = self._settings = context.settings.section(HooksSettings)
         self.registers = settings.registers_hooks
+        self.registration_owner = settings.hook_owner or ""
         self._paths: Final = settings.hooks
         self._runner: Final = RuleRunner(settings)
         self._followed: Final = {} if context.cluster is None else context.cluster.resources
@@ -60,6 +61,7 @@ class HooksServer(EngineServer):
             raise EngineStartError(str(error)) from error
         self._served: Final = set(self.rules)
         self.problem = ""
+        self._reloading: Final = asyncio.Lock()
 
     def _load(self) -> Mapping[str, Hook]:
         """Return the rules of the files by path; raises RuleError."""
@@ -136,21 +138,30 @@ class HooksServer(EngineServer):
         self._runner.close()
 
     async def _follow(self) -> None:
-        # Editors and the kubelet replace files, so the directories are watched.
-        directories = {path.resolve().parent for path in self._paths}
         while True:
-            watch = awatch(*directories, recursive=False, rust_timeout=_RESCAN_MS, yield_on_timeout=True)
+            await self.reload()
+            watch = awatch(
+                *_list_directories(self._paths), recursive=False, rust_timeout=_RESCAN_MS, yield_on_timeout=True
+            )
             with contextlib.suppress(OSError):  # A directory may be missing for a moment.
                 async with contextlib.aclosing(watch):
                     async for _ in watch:
-                        await self.reload()
-            await asyncio.sleep(1)
+                        if await self.reload():
+                            break  # The files may be links to another directory now.
+            await asyncio.sleep(0 if self._exist() else 1)
 
-    async def reload(self) -> None:
-        """Load the files if they have changed. With an error, the former rules stay."""
+    def _exist(self) -> bool:
+        return all(path.exists() for path in self._paths)
+
+    async def reload(self) -> bool:
+        """Load the files if they have changed, and return whether they have. With an error, the former rules stay."""
+        async with self._reloading:
+            return await self._reload()
+
+    async def _reload(self) -> bool:
         texts = await asyncio.to_thread(_read_texts, self._paths)
         if texts == self._texts:
-            return
+            return False
         self._texts = texts
         try:
             rules = await asyncio.to_thread(self._load)
@@ -158,7 +169,7 @@ class HooksServer(EngineServer):
         except RuleError as error:
             self.problem = f"{error}; the former rules stay"
             _log.error("admission rules not reloaded: %s", self.problem)
-            return
+            return True
         self.rules = rules
         self.problem = ""
         for path in self.rules:
@@ -167,6 +178,7 @@ class HooksServer(EngineServer):
                 self.context.add_route(self._make_route(path))
         self.context.registration_changed.set()
         _log.info("admission rules reloaded: %s", ", ".join(one.name for one in self.rules.values()))
+        return True
 
 
 def _admit(lack: str) -> Response:
@@ -176,6 +188,11 @@ def _admit(lack: str) -> Response:
 def find_path(rule: Hook) -> str:
     """Return the path of the route of a rule."""
     return build_rule_path(rule.name, mutates=rule.declaration.mutates)
+
+
+def _list_directories(paths: Iterable[Path]) -> set[Path]:
+    """Return the directories to watch: editors replace files, and the kubelet replaces links beside them."""
+    return {one for path in paths for one in (path.absolute().parent, path.resolve().parent) if one.is_dir()}
 
 
 def _read_texts(paths: Sequence[Path]) -> Mapping[Path, bytes]:

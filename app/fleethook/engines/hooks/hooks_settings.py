@@ -39,6 +39,13 @@ class HooksSettings(ServerSettings):
             description="The leader maintains the webhook configurations of admission rules. Default: with --register."
         ),
     ] = None
+    hook_owner: Annotated[
+        str | None,
+        Field(
+            description="ClusterRole that owns the webhook configurations of admission rules, so that Kubernetes "
+            "deletes them with it. Default: none."
+        ),
+    ] = None
 
     @property
     def registers_hooks(self) -> bool:

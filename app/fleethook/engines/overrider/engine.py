@@ -50,6 +50,7 @@ ENGINE: Final = Engine(
     webhooks=f"{_FOLDER}.engine:list_webhooks",
     lint=f"{_FOLDER}.commands.overrider_findings:lint_overriders",
     page=f"{_FOLDER}.pages.overriders:PAGE",
+    workload_check=f"{_FOLDER}.schema.check:describe_faults",
 )
 """All that the engine contributes."""
 

@@ -17,7 +17,7 @@ from fleethook.cluster.kubernetes.list_reader import Reader
 from fleethook.cluster.kubernetes.resources import WatchedResource, decode_metadata
 from fleethook.cluster.registration.condition_client import ConditionClient
 from fleethook.cluster.registration.match_conditions import Selection, SubjectName
-from fleethook.cluster.registration.server_side_apply import apply_object, get_object
+from fleethook.cluster.registration.server_side_apply import apply_object, get_object, read_owner
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.policies.documents import count_places
 from fleethook.engines.overrider.policies.mode import COMPILED_LABEL, OVERRIDER_ANNOTATION, serves_policies
@@ -27,8 +27,6 @@ FIELD_MANAGER: Final = "fleethook-policies"
 _API: Final = "/apis/admissionregistration.k8s.io/v1"
 _BINDINGS: Final = f"{_API}/mutatingadmissionpolicybindings"
 _POLICIES: Final = f"{_API}/mutatingadmissionpolicies"
-_CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-_OWNER: Final[JSONObject] = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
 _COLLECTIONS: Final = {"MutatingAdmissionPolicyBinding": _BINDINGS, "MutatingAdmissionPolicy": _POLICIES}
 _NOT_FOUND: Final = 404
 
@@ -85,20 +83,12 @@ class PolicyClient:
 
         If the owner does not exist, this raises APIError: nothing would ever delete the objects.
         """
-        owners = await self._read_owner()
+        owners = await read_owner(self._connection, self._owner)
         stored = []
         for document in objects:
             owned = {**document, "metadata": {**document["metadata"], **owners}}
             stored.append(await apply_object(self._connection, path_of(document), owned, manager=FIELD_MANAGER))
         return stored
-
-    async def _read_owner(self) -> JSONObject:
-        """Return the member of ``metadata`` that names the owner, nothing without an owner."""
-        if not self._owner:
-            return {}
-        found = as_object(await self._connection.json("GET", f"{_CLUSTER_ROLES}/{self._owner}"))
-        uid = as_object(found["metadata"])["uid"]
-        return {"ownerReferences": [{**_OWNER, "name": self._owner, "uid": uid}]}
 
     async def find(self, uid: str = "") -> list[AppliedObject]:
         """Return the applied objects of the overrider with a uid, or of all overriders; the bindings come first."""
