@@ -1,8 +1,8 @@
-"""A bounded cache that owners share fairly: an owner with many entries evicts its own ones first."""
+"""Bounded caches that owners share fairly: an owner with many entries leaves room for those of the others."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -124,3 +124,94 @@ class FairCache(Generic[Owner, Key, Value]):
         self._largest = max(self._largest, size)
         while self._largest and self._largest not in self._owners_by_size:
             self._largest -= 1
+
+
+# An entry without a hit in this many look-ups per entry of its owner is not used any more.
+_STALE_AFTER: Final = 8
+
+
+class Sized(Protocol):
+    """A value with a size."""
+
+    @property
+    def size(self) -> int:
+        """The part of the limit that the value takes."""
+
+
+SizedValue = TypeVar("SizedValue", bound=Sized)
+
+
+class _Share(Generic[SizedValue]):
+    """The values of one owner, the least recently used one first, and their size."""
+
+    __slots__ = ("entries", "lookups", "size")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, tuple[SizedValue, int]] = {}
+        self.lookups = 0
+        self.size = 0
+
+    def has_stale(self) -> bool:
+        """Return whether the least recently used value is stale."""
+        _, read = next(iter(self.entries.values()))
+        return self.lookups - read > _STALE_AFTER * len(self.entries)
+
+    def drop_first(self) -> int:
+        """Remove the least recently used value and return its size."""
+        value, _ = self.entries.pop(next(iter(self.entries)))
+        self.size -= value.size
+        return value.size
+
+
+class SizedCache(Generic[SizedValue]):
+    """Values by owner and key, each with a size.
+
+    Owners above their fair share make room for other owners. An owner whose values do not all fit keeps its cached
+    ones. If it replaced the oldest one each time, as a `FairCache` does, values that are read in turn would never be
+    found.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """Create an empty cache; ``limit`` bounds the size of all values together."""
+        self._limit: Final = limit
+        self._shares: Final[dict[str, _Share[SizedValue]]] = {}
+        self.size = 0
+        """The size of all values."""
+
+    def get(self, owner: str, key: str) -> SizedValue | None:
+        """Return a value and mark it as recently used; None if it is missing."""
+        share = self._shares.get(owner)
+        if share is None:
+            return None
+        share.lookups += 1
+        found = share.entries.pop(key, None)
+        if found is None:
+            return None
+        share.entries[key] = (found[0], share.lookups)
+        return found[0]
+
+    def put(self, owner: str, key: str, value: SizedValue) -> None:
+        """Add a value if there is room for it, and none under its key."""
+        share = self._shares.setdefault(owner, _Share())
+        if key in share.entries or not self._make_room(share, value.size):
+            if not share.entries:
+                del self._shares[owner]
+            return
+        share.entries[key] = (value, share.lookups)
+        share.size += value.size
+        self.size += value.size
+
+    def _make_room(self, share: _Share[SizedValue], size: int) -> bool:
+        fair = self._limit // len(self._shares)
+        if size > self._limit:
+            return False
+        while self.size + size > self._limit:
+            owner, largest = max(self._shares.items(), key=lambda item: item[1].size)
+            grows = largest is share or share.size + size > fair
+            if grows and not largest.has_stale():
+                return False
+            self.size -= largest.drop_first()
+            if not largest.entries and largest is not share:
+                # Drop the empty share: it would reduce the fair share of the other owners.
+                del self._shares[owner]
+        return True
