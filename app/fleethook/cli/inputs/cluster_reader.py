@@ -12,9 +12,15 @@ from fleethook.cli.inputs.kubeconfig import list_files
 from fleethook.cli.inputs.manifests import read_mappings
 from fleethook.cli.output.terminal import show_lists, write_error
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.kubernetes.kcp_identity import EVERY_CLUSTER, EVERY_SHARD, find_list_path, is_required
 from fleethook.cluster.kubernetes.list_reader import identified
-from fleethook.cluster.kubernetes.list_watch_decoding import Page, decode_page
+from fleethook.cluster.kubernetes.list_watch_decoding import (
+    EVERY_CLUSTER,
+    EVERY_SHARD,
+    Page,
+    decode_page,
+    find_list_path,
+    is_required,
+)
 from fleethook.cluster.kubernetes.resources import CACHED, WORKSPACES, WatchedResource
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.model.json import JSON, JSONObject, as_object

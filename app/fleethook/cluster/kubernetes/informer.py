@@ -19,7 +19,6 @@ from typing import Final
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.kubernetes.kcp_identity import is_required
 from fleethook.cluster.kubernetes.list_reader import (
     GONE,
     NOT_FOUND,
@@ -38,6 +37,7 @@ from fleethook.cluster.kubernetes.list_watch_decoding import (
     as_number,
     decode_event,
     failure_of,
+    is_required,
     name_of,
     version_of,
 )
