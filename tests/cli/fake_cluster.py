@@ -13,7 +13,7 @@ import yaml
 
 from fleethook.cli.inputs.sources import select_dispatching
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.kubernetes.list_watch_decoding import EVERY_SHARD
+from fleethook.cluster.kubernetes.list_watch import EVERY_SHARD
 from fleethook.cluster.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
 from tests.apiserver_rules import already_exists, check_created, parse_path, unserved
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.cluster.kubernetes.list_watch_decoding import EVERY_SHARD
+from fleethook.cluster.kubernetes.list_watch import EVERY_SHARD
 from fleethook.cluster.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, NAMESPACES
 from tests.cli.commands import Result, invoke
 from tests.cli.fake_cluster import Cluster

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, check_options, read_source, select_dispatching
-from fleethook.cluster.kubernetes.list_watch_decoding import EVERY_SHARD
+from fleethook.cluster.kubernetes.list_watch import EVERY_SHARD
 from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, DISPATCHING, RESOURCES
 from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT

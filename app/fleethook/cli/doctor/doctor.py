@@ -19,7 +19,7 @@ from fleethook.cli.output.terminal import styled, write_json, write_styled
 from fleethook.cli.parameters import Option
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
-from fleethook.cluster.kubernetes.list_watch_decoding import EVERY_CLUSTER, EVERY_SHARD, find_list_path, read_identity
+from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER, EVERY_SHARD, find_list_path, read_identity
 from fleethook.cluster.kubernetes.resources import CACHED, DISPATCHING, LOGICAL_CLUSTERS, WORKSPACES, WatchedResource
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of, is_system

@@ -13,7 +13,7 @@ from fleethook.cli.inputs.manifests import read_mappings
 from fleethook.cli.output.terminal import show_lists, write_error
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.list_reader import identified
-from fleethook.cluster.kubernetes.list_watch_decoding import (
+from fleethook.cluster.kubernetes.list_watch import (
     EVERY_CLUSTER,
     EVERY_SHARD,
     Page,

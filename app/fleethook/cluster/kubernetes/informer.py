@@ -32,7 +32,7 @@ from fleethook.cluster.kubernetes.list_reader import (
     identified,
     unknown_versions,
 )
-from fleethook.cluster.kubernetes.list_watch_decoding import (
+from fleethook.cluster.kubernetes.list_watch import (
     Progress,
     as_number,
     decode_event,

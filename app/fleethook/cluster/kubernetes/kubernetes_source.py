@@ -14,7 +14,7 @@ from typing import Final
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.list_reader import NOT_FOUND, Pause, Reader, versions_served
-from fleethook.cluster.kubernetes.list_watch_decoding import EVERY_CLUSTER, EVERY_SHARD, as_number, decode_page
+from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER, EVERY_SHARD, as_number, decode_page
 from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, FieldSelection, WatchedResource
 from fleethook.cluster.store import ObjectKey, Store, Stored, key_of
 from fleethook.cluster.store.store import PartState

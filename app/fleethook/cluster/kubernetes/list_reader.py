@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final, Protocol
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.kubernetes.list_watch_decoding import Page, decode_page, find_list_path
+from fleethook.cluster.kubernetes.list_watch import Page, decode_page, find_list_path
 from fleethook.cluster.kubernetes.resources import WatchedResource
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.cluster.store.object_memory import free_in_slices

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.kubernetes.list_watch_decoding import (
+from fleethook.cluster.kubernetes.list_watch import (
     EVERY_CLUSTER,
     Progress,
     as_number,
