@@ -85,14 +85,14 @@ def make_number(value: float) -> int | float:
     return int(value) if -_MAX_INT64 < value < _MAX_INT64 and value.is_integer() else value
 
 
-def _read_integer(text: str) -> int | float:
+def _read_json_integer(text: str) -> int | float:
     try:
         return make_number(int(text))
     except (ValueError, OverflowError):
         raise ValueError("an integer is too large") from None
 
 
-def _read_float(text: str) -> int | float:
+def _read_json_float(text: str) -> int | float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text!r} is too large a number")
@@ -104,7 +104,7 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 _decode: Final = json.JSONDecoder(
-    object_pairs_hook=_make_object, parse_float=_read_float, parse_int=_read_integer, parse_constant=_refuse_constant
+    object_pairs_hook=_make_object, parse_float=_read_json_float, parse_int=_read_json_integer, parse_constant=_refuse_constant
 ).raw_decode
 _decode_any: Final = json.JSONDecoder(parse_int=str).raw_decode
 
