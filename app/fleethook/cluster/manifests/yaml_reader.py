@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import yaml
 from yaml.reader import ReaderError
 
-from fleethook.cluster.manifests.json_stream import SURROGATE, Stream, scan_json
-from fleethook.cluster.manifests.yaml_scalars import PLAIN, read_key, read_scalar
+from fleethook.cluster.manifests.yaml_scalars import PLAIN, SURROGATE, Stream, read_key, read_scalar, scan_json
 from fleethook.model.json import JSON, JSONObject
 
 # An apiserver accepts objects of at most 3 MiB, and the shortest node takes two bytes. A file that expands to more
