@@ -4,8 +4,8 @@ from typing import Final, NamedTuple
 
 import yaml
 
+from fleethook.cluster.manifests.kubectl_values import quote_texts
 from fleethook.cluster.manifests.yaml_reader import compose
-from fleethook.cluster.manifests.yaml_scalars import quote_texts
 from fleethook.model.formats.text import is_inert
 from fleethook.model.json import JSON
 

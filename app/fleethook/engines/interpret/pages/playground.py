@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 import yaml
 
-from fleethook.cluster.manifests.yaml_scalars import quote_texts
+from fleethook.cluster.manifests.kubectl_values import quote_texts
 from fleethook.console.forms import FieldError, FormFieldError, limit_text, read_documents, read_value
 from fleethook.engines.interpret.chain import Chain, Explained
 from fleethook.engines.interpret.fixtures import FixtureError, find_operation, name_results, read_fixture

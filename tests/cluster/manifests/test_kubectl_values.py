@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fleethook.cluster.manifests.yaml_scalars import PLAIN, make_number, read_key, read_scalar, scan_json
+from fleethook.cluster.manifests.kubectl_values import PLAIN, make_number, read_key, read_scalar, scan_json
 
 
 def test_values_have_their_positions() -> None:
