@@ -39,6 +39,7 @@ from fleethook.cluster.kubernetes.list_watch import (
     failure_of,
     is_required,
     name_of,
+    number_of,
     version_of,
 )
 from fleethook.cluster.kubernetes.resources import WatchedResource
@@ -205,7 +206,7 @@ class Informer:
         If the watch is ahead and the store lacks the object, it was deleted after the live read.
         """
         key = self._identify(document)
-        if _version(document) > max(self.stored_version(key), self._progress.seen):
+        if number_of(document) > max(self.stored_version(key), self._progress.seen):
             self._store.put(document)
         return key
 
@@ -231,7 +232,7 @@ class Informer:
         stored = self._store.get(*key)
         if stored is None:
             return 0
-        return _version(stored) if isinstance(stored, dict) else as_number(stored.resource_version)
+        return number_of(stored) if isinstance(stored, dict) else as_number(stored.resource_version)
 
     def _not_served(self, error: NotServedError) -> None:
         self._tries_absent += 1
@@ -253,9 +254,10 @@ class Informer:
         if is_news:
             _log.info("%s is not served by the apiserver", self.resource.name)
         self._absent = True
-        self._set_synced()
+        self._synced.set()
+        self._tried.set()
         self._problem = ""
-        self._set_heard()
+        self._heard_at = time.monotonic()
         for key in list(self._store.keys(self.resource.group_kind)):
             self._store.remove(key)
         if is_news:
@@ -265,10 +267,6 @@ class Informer:
         """Return whether the apiserver may be replacing the chosen version by another one."""
         several = len(self._versions.candidates) > 1
         return several and self.synced and not self._absent and self._tries_absent < _TRIES_BEFORE_ABSENT
-
-    def _set_synced(self) -> None:
-        self._synced.set()
-        self._tried.set()
 
     async def _back_off(self, error: Exception) -> None:
         """Pause, longer after each failure in a row. Full jitter spreads clients over the interval."""
@@ -282,26 +280,20 @@ class Informer:
         self._failures += 1
         await self._sleep(random.uniform(least / 2, ceiling))  # noqa: S311 - spreads load, no secret
 
-    def _set_heard(self) -> None:
-        self._heard_at = time.monotonic()
-
     def _clear_problem(self) -> None:
         if self._problem:
             _log.info("%s: reading works again", self.resource.name)
         self._problem = ""
 
-    def _reset_backoff(self) -> None:
-        self._clear_problem()
-        # Not when a stream opens: streams that end at once must keep the back-off growing.
-        self._failures = 0
-
     def _finish_list(self, place: str) -> None:
         self.relists += 1
         self._absent = self._unserved = False
         self._tries_absent = 0
-        self._set_synced()
-        self._set_heard()
-        self._reset_backoff()
+        self._synced.set()
+        self._tried.set()
+        self._heard_at = time.monotonic()
+        self._clear_problem()
+        self._failures = 0
         self._progress.restart(place)
         self.noted()
 
@@ -358,7 +350,7 @@ class Informer:
         }
         received = False
         async with self._reader.lines(self._lister.path(self.resource), query=query, idle=_IDLE_SECONDS) as lines:
-            self._set_heard()
+            self._heard_at = time.monotonic()
             self._clear_problem()
             handled = 0
             async for line in lines:
@@ -368,11 +360,12 @@ class Informer:
                 elif handled % _SLICE == _SLICE - 1:
                     await _let_others_go_on()
                 self._handle(line)
-                self._set_heard()
+                self._heard_at = time.monotonic()
                 handled += 1
                 if not received:
                     received = True
-                    self._reset_backoff()
+                    # Not when a stream opens: streams that end at once must keep the back-off growing.
+                    self._failures = 0
         return received
 
     def _handle(self, line: bytes) -> None:
@@ -385,9 +378,9 @@ class Informer:
             document = self.resource.decode(event.object)
             if event.type == "DELETED":
                 key = self._identify(document)
-                if self.stored_version(key) <= _version(document):
+                if self.stored_version(key) <= number_of(document):
                     self._store.remove(key)
-            elif self.stored_version(self._identify(document)) <= _version(document):
+            elif self.stored_version(self._identify(document)) <= number_of(document):
                 # A live read may be ahead of the watch.
                 self._store.put(document)
             self._progress.change(document["metadata"].get("resourceVersion") or self._progress.place)
@@ -403,7 +396,3 @@ async def _let_others_go_on() -> None:
 def _is_server_fault(error: Exception) -> bool:
     """Return whether the apiserver responded that it failed, as opposed to a denial or no response."""
     return isinstance(error, APIError) and (error.code >= 500 or error.code == _TOO_MANY_REQUESTS)
-
-
-def _version(document: JSONObject) -> int:
-    return as_number(document["metadata"].get("resourceVersion") or "")

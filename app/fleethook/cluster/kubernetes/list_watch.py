@@ -1,4 +1,10 @@
-"""Decode lists and watch events of an apiserver, and keep the resourceVersion that a watch has reached."""
+"""The paths of lists, the decoding of lists and watch events, and the resourceVersion that a watch has reached.
+
+A list over all logical clusters of a kcp has a path of its own. For a resource that an APIExport of kcp's root provides,
+it names the identity of that export: ``workspaces:HASH``. Without it, kcp answers 404 (pkg/server/bootstrap/identity.go).
+kcp keeps the identity in the status of the APIExport, which only the root shard has, and copies it to a ConfigMap of
+each shard (pkg/reconciler/apis/identitycache/api_export_identity_controller.go).
+"""
 
 import asyncio
 import heapq
@@ -10,7 +16,7 @@ import msgspec
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.resources import BUILT_IN, KCP, WatchedResource, api_path
-from fleethook.model.json import JSON, as_object
+from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import API_EXPORT
 
 EVERY_CLUSTER: Final = "/clusters/*"
@@ -176,6 +182,11 @@ def as_number(resource_version: str) -> int:
     numbers (KEP-5504).
     """
     return int(resource_version) if resource_version.isdecimal() else 0
+
+
+def number_of(document: JSONObject) -> int:
+    """Return the resourceVersion of an object as a number, 0 if it has none."""
+    return as_number(document["metadata"].get("resourceVersion") or "")
 
 
 class Progress:

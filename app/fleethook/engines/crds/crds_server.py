@@ -2,11 +2,8 @@
 
 from fleethook.cluster.registration.paths import MUTATE_KARMADA, VALIDATE_KARMADA
 from fleethook.engines.crds.instance.karmada_instance import build_default_patch
-from fleethook.engines.crds.instance.tarball_validation import (
-    aggregate_problems,
-    find_problems,
-    find_warnings,
-)
+from fleethook.engines.crds.instance.source_selection import find_warnings
+from fleethook.engines.crds.instance.tarball_validation import aggregate_problems, find_problems
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
 from fleethook.model.formats.field_errors import first_problems

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from fleethook.engines.crds.instance.source_selection import find_warnings
 from fleethook.engines.crds.instance.tarball_validation import (
     MAX_MIRRORS,
     MAX_NO_PROXY,
@@ -13,7 +14,6 @@ from fleethook.engines.crds.instance.tarball_validation import (
     find_http_problems,
     find_problems,
     find_reference_problems,
-    find_warnings,
 )
 from fleethook.model.formats.field_errors import Problem
 from tests.engines.crds.anything import JSON, TARBALLS

@@ -24,8 +24,7 @@ from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.http_source import redact
 from fleethook.engines.crds.instance.karmada_instance import read_instance_release
-from fleethook.engines.crds.instance.source_selection import select_source
-from fleethook.engines.crds.instance.tarball_validation import is_chosen_by_version
+from fleethook.engines.crds.instance.source_selection import is_chosen_by_version, select_source
 from fleethook.engines.crds.pages.crd_entries import (
     EntryPage,
     EntryView,
