@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.cluster.store.store import PartState
+from fleethook.cluster.store import PartState
 from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.settings import Settings
 from tests.asgi_client import call

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.manifests.manifest_reader import read_documents
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.admission.overrider_admission import validate_overrider
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from tests.builders import request, store_of

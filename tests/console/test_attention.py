@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.store.store import PartState
+from fleethook.cluster.store import PartState
 from fleethook.console.attention import (
     MAX_LINES,
     MAX_USERS,

@@ -8,7 +8,7 @@ import pytest
 
 import fleethook
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.store.store import PartState
+from fleethook.cluster.store import PartState
 from fleethook.console import rendering
 from fleethook.console.rendering import describe_age, paginate, summarize_parts, take_page
 from tests.builders import yurt_app_set

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-from fleethook.cluster.store.store import PartState
+from fleethook.cluster.store import PartState
 from fleethook.console.reviews.summary import ReviewSummary
 from fleethook.model.gvk import GroupKind
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.store import Store
-from fleethook.cluster.store.store import PartState
+from fleethook.cluster.store import PartState, Store
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler
 from fleethook.console.users.access import Authorizer, OpenAuthorizer

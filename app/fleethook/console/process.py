@@ -26,8 +26,7 @@ from fleethook.cluster.certificates.tls_context import ReloadingContext
 from fleethook.cluster.followed_cluster import Cluster
 from fleethook.cluster.leader_election import LEASE, NAME, RESOURCE, LeaseName, find_namespace
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.store import Store
-from fleethook.cluster.store.store import Index
+from fleethook.cluster.store import Index, Store
 from fleethook.console.attention import FirstSeen
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormTokens

@@ -10,7 +10,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from fleethook.cluster.store.store import PartState
+from fleethook.cluster.store import PartState
 from fleethook.console.context import ConsoleContext
 from fleethook.console.sections import Section, find_section, list_sections
 from fleethook.console.users.sessions import COOKIE as SESSION_COOKIE

@@ -6,8 +6,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from starlette.requests import Request
 
-from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.cluster.store.store import PARTIAL_KINDS
+from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, Stored
 from fleethook.console.context import ConsoleContext
 from fleethook.console.rendering import find_context
 from fleethook.model.gvk import GroupKind

@@ -8,8 +8,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.registration.match_conditions import Announcement, Selection, SubjectName
-from fleethook.cluster.store import Store
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import Store, key_of
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode
 from fleethook.engines.overrider.subject.bound_subjects import announce_overrider, bound_subjects, overrider_uids
 from fleethook.model.admission import allowed, denied

@@ -9,8 +9,7 @@ import pytest
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.registration.match_conditions import Selection
 from fleethook.cluster.registration.webhooks import list_selected, select_workloads
-from fleethook.cluster.store import Store
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import Store, key_of
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode
 from fleethook.engines.overrider.subject.bound_subjects import bound_subjects, call_on_change
 from fleethook.lifetime import run_in_background

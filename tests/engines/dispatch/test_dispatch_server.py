@@ -8,7 +8,7 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.registration import paths
-from fleethook.cluster.store.store import PartState
+from fleethook.cluster.store import PartState
 from fleethook.engines.dispatch.dispatch_server import DispatchServer, dispatch_routes, list_resources
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext
 from fleethook.model.admission import allowed

@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.explain import explain

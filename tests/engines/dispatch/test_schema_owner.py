@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.schema_owner import (
     MAX_UNBOUND,
     OwnerStatus,

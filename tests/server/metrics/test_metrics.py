@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from fleethook.cluster.store.store import PartState
+from fleethook.cluster.store import PartState
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.model.gvk import GroupKind
 from fleethook.server.metrics.metrics import (

@@ -8,7 +8,7 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.resources import DISPATCHING, INTERPRETING
-from fleethook.cluster.store.store import PartState, StaleError
+from fleethook.cluster.store import PartState, StaleError
 from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.model.admission import AdmissionRequest, errored

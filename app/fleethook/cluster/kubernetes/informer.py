@@ -43,8 +43,7 @@ from fleethook.cluster.kubernetes.list_watch import (
     version_of,
 )
 from fleethook.cluster.kubernetes.resources import WatchedResource
-from fleethook.cluster.store import ObjectKey, Store, key_of
-from fleethook.cluster.store.store import PartState
+from fleethook.cluster.store import ObjectKey, PartState, Store, key_of
 from fleethook.model.json import JSONObject
 
 _log: Final = logging.getLogger(__name__)

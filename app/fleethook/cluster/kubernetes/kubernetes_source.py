@@ -16,8 +16,7 @@ from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.list_reader import NOT_FOUND, Pause, Reader, versions_served
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER, EVERY_SHARD, as_number, decode_page
 from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, FieldSelection, WatchedResource
-from fleethook.cluster.store import ObjectKey, Store, Stored, key_of
-from fleethook.cluster.store.store import PartState
+from fleethook.cluster.store import ObjectKey, PartState, Store, Stored, key_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 
@@ -264,7 +263,10 @@ class KubernetesSource:
         await self._reads.join(key, partial(self._read_namespace, group_kind, cluster=cluster, namespace=namespace))
 
     async def _read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:
-        stored = partial(self._store.keys_in, cluster, group_kind, namespace)
+        def stored() -> list[ObjectKey]:
+            names = self._store.names_in(cluster, group_kind, namespace)
+            return [ObjectKey(cluster, group_kind, namespace, name) for name in names]
+
         await self._read_list(group_kind, stored, cluster=cluster, namespace=namespace, query={})
 
     async def read_selected(self, selection: FieldSelection, *, cluster: str) -> None:

@@ -16,8 +16,7 @@ from typing import Final, Protocol
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.list_watch import Page, decode_page, find_list_path
 from fleethook.cluster.kubernetes.resources import WatchedResource
-from fleethook.cluster.store import ObjectKey, Store, key_of
-from fleethook.cluster.store.object_memory import free_in_slices
+from fleethook.cluster.store import ObjectKey, Store, free_in_slices, key_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 

@@ -1,9 +1,10 @@
 """The paths of lists, the decoding of lists and watch events, and the resourceVersion that a watch has reached.
 
-A list over all logical clusters of a kcp has a path of its own. For a resource that an APIExport of kcp's root provides,
-it names the identity of that export: ``workspaces:HASH``. Without it, kcp answers 404 (pkg/server/bootstrap/identity.go).
-kcp keeps the identity in the status of the APIExport, which only the root shard has, and copies it to a ConfigMap of
-each shard (pkg/reconciler/apis/identitycache/api_export_identity_controller.go).
+A list over all logical clusters of a kcp has a path of its own. For a resource that an APIExport of kcp's root
+provides, the path names the identity of that export: ``workspaces:HASH``. Without it, kcp answers 404
+(pkg/server/bootstrap/identity.go). kcp keeps the identity in the status of the APIExport, which only the root shard
+has, and copies it to a ConfigMap of each shard
+(pkg/reconciler/apis/identitycache/api_export_identity_controller.go).
 """
 
 import asyncio

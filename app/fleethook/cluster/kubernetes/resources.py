@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 
 import msgspec
 
-from fleethook.cluster.store.store import Index
+from fleethook.cluster.store import Index
 from fleethook.model import karmada, kcp, openyurt, operator
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
@@ -136,7 +136,7 @@ def _make_decoder(kept: Any) -> Decode:
 # A workload that is compared with its desired state; its status and managed fields say nothing about it.
 decode_without_status: Final = _make_decoder(Desired)
 decode_metadata: Final = _make_decoder(_keep(metadata=_METADATA))
-"""Decodes the fields of a partial object (`fleethook.cluster.store.store.PartialObject`)."""
+"""Decodes the fields of a partial object (`fleethook.cluster.store.PartialObject`)."""
 
 
 def _openyurt(plural: str, kind: GroupKind, *versions: str) -> WatchedResource:

@@ -1,7 +1,7 @@
 """The values of scalars in YAML, and of a text of JSON values one after the other, as kubectl reads them.
 
-Upstream: go.yaml.in/yaml/v2 v2.4.3 resolve.go, sigs.k8s.io/yaml v1.6.0. These are the rules of YAML 1.1 with some of 1.2: ``y`` and ``N`` are booleans, ``0o17`` and ``017`` are octal.
-A date is text.
+Upstream: go.yaml.in/yaml/v2 v2.4.3 resolve.go, sigs.k8s.io/yaml v1.6.0. These are the rules of YAML 1.1 with some of
+1.2: ``y`` and ``N`` are booleans, ``0o17`` and ``017`` are octal. A date is text.
 """
 
 import base64

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from typing import Final, NamedTuple, TypeGuard
 
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, Value, scan_values
-from fleethook.cluster.store.object_memory import GCFreezer
+from fleethook.cluster.store import GCFreezer
 from fleethook.model.json import JSON, JSONObject, as_object
 
 STANDARD_INPUT: Final = Path("-")

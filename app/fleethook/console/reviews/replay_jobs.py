@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.app import Fleethook
-from fleethook.cluster.store import ObjectKey, Store
-from fleethook.cluster.store.store import PARTIAL_KINDS, Stored
+from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, Stored
 from fleethook.console.rendering import Paging, take_page
 from fleethook.console.reviews.detail import holds_secret
 from fleethook.console.reviews.review_index import ReviewIndex

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, read_values
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import key_of
 from fleethook.engines.interpret.lua.rules import (
     FUNCTIONS,
     RETENTION_SCRIPTS,

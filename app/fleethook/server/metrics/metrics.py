@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from fleethook.cluster.store.store import PartState
+from fleethook.cluster.store import PartState
 from fleethook.model.gvk import GroupKind
 from fleethook.server.metrics.dispatch_metrics import (
     MAX_CLUSTERS,

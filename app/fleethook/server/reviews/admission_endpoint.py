@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 from starlette.types import Scope
 
-from fleethook.cluster.store.store import StaleError
+from fleethook.cluster.store import StaleError
 from fleethook.model.admission import AdmissionRequest, AdmissionReview, Response, cluster_conflict, errored
 from fleethook.model.gvk import GroupKind
 from fleethook.server.logs import LogSink, ReviewLine, find_cluster, make_admission_line

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import key_of
 from fleethook.console.attention import AttentionLine
 from fleethook.console.users.access import AccessError, User
 from fleethook.engines.crds.cache.cache_entry import RECORD, Listed, Record, State

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.hooks.hook_index import Configurations, HookIndex
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.match.rules import RuleAttributes, match_rules

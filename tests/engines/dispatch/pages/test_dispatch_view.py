@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from fleethook.cluster.manifests.manifest_reader import read_documents
-from fleethook.cluster.store import Store
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import Store, key_of
 from fleethook.console.forms import FormFieldError
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.pages.dispatch_view import (

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from fleethook.cluster.store import StoreView
-from fleethook.cluster.store.store import StaleError
+from fleethook.cluster.store import StaleError, StoreView
 from fleethook.engines.overrider.admission.evidence import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import compile_plan

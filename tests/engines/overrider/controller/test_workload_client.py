@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.controller.workload_client import RequiredVersions
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.model.openyurt import YURT_APP_SET

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.convert.remarks import Subject
 from fleethook.engines.overrider.convert.states import PoolSource
 from fleethook.engines.overrider.convert.subject_conversion import convert_subject

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.convert.pool_conversion import convert_pool
 from fleethook.engines.overrider.convert.remarks import (
     Remark,

@@ -9,8 +9,7 @@ import yaml
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.store import ObjectKey, Store, key_of
-from fleethook.cluster.store.object_memory import GCFreezer
+from fleethook.cluster.store import GCFreezer, ObjectKey, Store, key_of
 from fleethook.engines.overrider.pages.fleet import CellState
 from fleethook.engines.overrider.pages.fleet_scan import (
     CONTAINERS_OF_A_CELL,

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.rollout.prediction import Outcome, predict
 from tests.builders import API_V1BETA1, owner, rendered, store_of, workload
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.store.store import PartialBuilder
+from fleethook.cluster.store import PartialBuilder
 from fleethook.engines.overrider.subject.binding import (
     OTHER_VERSION_INDEXES,
     RENDERED_INDEXES,

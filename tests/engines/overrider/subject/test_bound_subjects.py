@@ -13,7 +13,7 @@ from fleethook.cluster.registration.match_conditions import (
     write_announcements,
 )
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode
 from fleethook.engines.overrider.subject.bound_subjects import (
     announce_overrider,

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.store import Store
-from fleethook.cluster.store.store import PartialBuilder, PartialObject
+from fleethook.cluster.store import PartialBuilder, PartialObject, Store
 from fleethook.engines.overrider.controller.status import Result, rendered
 from fleethook.engines.overrider.controller.workload_decision import Decision
 from fleethook.engines.overrider.subject.binding import Binding

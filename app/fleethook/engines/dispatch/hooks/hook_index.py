@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import accumulate, chain, groupby, product
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.cluster.store.object_memory import GCFreezer
+from fleethook.cluster.store import GCFreezer, ObjectKey, Store, Stored
 from fleethook.engines.dispatch.hooks.hooks import (
     EVERY,
     PHASES,

@@ -10,7 +10,7 @@ from typing import Final
 
 from fleethook.cel import Activation, ExpressionError, Program
 from fleethook.cel.program import EvaluationLimits
-from fleethook.cluster.store.object_memory import GCFreezer
+from fleethook.cluster.store import GCFreezer
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.match.match_conditions import (

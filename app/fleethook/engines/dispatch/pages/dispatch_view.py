@@ -7,8 +7,7 @@ from typing import Final
 
 import msgspec
 
-from fleethook.cluster.store import ObjectKey, Store, StoreView
-from fleethook.cluster.store.store import PARTIAL_KINDS
+from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, StoreView
 from fleethook.console.forms import FormFieldError, read_document
 from fleethook.console.yaml_paths import dump_yaml
 from fleethook.engines.dispatch.call.call import Deadline

@@ -28,7 +28,7 @@ from fleethook.cli.output.terminal import flush, write, write_document, write_er
 from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import key_of
 from fleethook.engines.interpret.chain import ChainError, Step
 from fleethook.engines.interpret.commands.interpret_chain import (
     build_chain,

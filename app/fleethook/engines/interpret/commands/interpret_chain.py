@@ -22,8 +22,7 @@ from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import INTERPRETING, karmada_config
 from fleethook.cluster.manifests.manifest_reader import is_directory, list_files
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
-from fleethook.cluster.store import Store
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import Store, key_of
 from fleethook.engines.interpret.chain import Chain, ChainError
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, problems
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer

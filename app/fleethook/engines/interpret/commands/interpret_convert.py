@@ -16,7 +16,7 @@ from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.manifests.manifest_reader import decode_text, is_directory, list_files, name_source, read_file
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, read_values
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import key_of
 from fleethook.engines.interpret.argocd_checks import HealthCheck, Place, Remark, format_pattern, read_checks
 from fleethook.engines.interpret.argocd_conversion import Converted, HealthTest, convert_checks
 from fleethook.engines.interpret.commands.interpret_chain import build_chain

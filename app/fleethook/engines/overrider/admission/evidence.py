@@ -18,8 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.cluster.store import StoreView
-from fleethook.cluster.store.store import StaleError
+from fleethook.cluster.store import StaleError, StoreView
 from fleethook.engines.overrider.admission.workload_admission import (
     KINDS,
     UNKNOWN_CHANGE,

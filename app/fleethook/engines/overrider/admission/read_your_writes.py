@@ -26,8 +26,7 @@ import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.resources import FieldSelection
-from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.cluster.store.store import StaleError
+from fleethook.cluster.store import ObjectKey, StaleError, StoreView
 from fleethook.engines.overrider.admission.evidence import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.admission.workload_admission import changes_overrider
 from fleethook.engines.overrider.plan.plan_cache import PlanCache

@@ -27,7 +27,7 @@ from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
 from fleethook.engines.overrider.policies.compiler import Compiled, compile_all
 from fleethook.engines.overrider.policies.documents import FailurePolicy

@@ -35,8 +35,7 @@ from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
-from fleethook.cluster.store import ObjectKey, Store
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.convert.conversion import (
     Converted,
     convert,

@@ -28,8 +28,7 @@ from fleethook.cli.output.findings_output import has_failures, print_lines
 from fleethook.cli.output.terminal import concatenate, styled, write, write_error, write_json, write_styled
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
-from fleethook.cluster.store import ObjectKey, Store
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
 from fleethook.engines.overrider.rollout.edit import predict_edit
 from fleethook.engines.overrider.rollout.effect import EFFECTS

@@ -28,8 +28,7 @@ from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.cluster.store import ObjectKey, Store
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache

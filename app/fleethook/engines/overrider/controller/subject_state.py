@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.cluster.store.store import PartialObject
+from fleethook.cluster.store import ObjectKey, PartialObject, StoreView
 from fleethook.engines.overrider.controller.owner_controller import (
     DAEMONS_WITHOUT_CONTROLLER,
     describe_lack_of_controller,
@@ -172,7 +171,7 @@ def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, worklo
     """Group workloads by the relation of their owner to ``subject``, None if it was deleted."""
     owned = _Owned([], set(), [])
     version = None if subject is None else subject["apiVersion"]
-    # The workloads of a subject share one tuple of owners (`fleethook.cluster.store.store`); each tuple is read once.
+    # The workloads of a subject share one tuple of owners (`fleethook.cluster.store`); each tuple is read once.
     owners: dict[int, Owner | None] = {}
     kept: list[tuple[JSONObject, ...]] = []  # Keeps the tuples alive, because Python reuses the ids of deleted objects.
     pauses = Pauses(_SLICE)

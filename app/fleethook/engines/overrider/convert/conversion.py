@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import ObjectKey, StoreView, key_of
 from fleethook.engines.overrider.convert.pool_conversion import (
     PoolConversion,
     convert_pool,

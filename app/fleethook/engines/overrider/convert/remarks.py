@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
-from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import ObjectKey, StoreView, key_of
 from fleethook.engines.overrider.convert.pool_conversion import Part, PoolConversion, step_of, workload_of
 from fleethook.engines.overrider.convert.states import PoolSource, is_confined, names_other_pool
 from fleethook.engines.overrider.convert.subject_conversion import Trial, find_refusal

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, read_values
-from fleethook.cluster.store import Index, ObjectKey, StoreView, key_of
-from fleethook.cluster.store.store import Stored
+from fleethook.cluster.store import Index, ObjectKey, Stored, StoreView, key_of
 from fleethook.console.yaml_paths import dump_yaml
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.pages.fleet import CellKey, find_cell, list_running, make_row, workload_key

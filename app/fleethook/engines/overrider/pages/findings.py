@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.cluster.store import ObjectKey, Store, StoreView, key_of
-from fleethook.cluster.store.store import PARTIAL_KINDS
+from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, StoreView, key_of
 from fleethook.console.attention import AttentionLine, read_since
 from fleethook.console.context import ConsoleContext
 from fleethook.console.rendering import Paging, take_page

@@ -6,8 +6,7 @@ The lists are cheap: nothing is rendered. The pages render the shown part only.
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
-from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.cluster.store.store import PartialObject
+from fleethook.cluster.store import ObjectKey, PartialObject, StoreView
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.controller.workload_decision import detect_drift
 from fleethook.engines.overrider.entries.entry_steps import RenderError

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fleethook.cluster.api_errors import UnreachableError
 from fleethook.cluster.kubernetes.resources import WORKLOADS
-from fleethook.cluster.store import ObjectKey
-from fleethook.cluster.store.store import Store
+from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.context import ConsoleContext
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.pages.edit_report import (

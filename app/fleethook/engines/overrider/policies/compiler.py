@@ -5,8 +5,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import ObjectKey, StoreView, key_of
 from fleethook.engines.overrider.admission.dry_run import find_subject
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan

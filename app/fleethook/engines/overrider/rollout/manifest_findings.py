@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
-from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import ObjectKey, StoreView, key_of
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.rules.finding import Finding, Level
 from fleethook.engines.overrider.rules.pool_rules import check_tweak_pools, knows_node_pools, selects_node_pools

@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import ObjectKey, StoreView, key_of
 from fleethook.engines.overrider.controller.owner_controller import has_no_daemon_controller
 from fleethook.engines.overrider.controller.workload_decision import render_stored
 from fleethook.engines.overrider.entries.entry_steps import RenderError

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.kubernetes.resources import FieldSelection
-from fleethook.cluster.store import Index, ObjectKey, StoreView
-from fleethook.cluster.store.store import PartialObject
+from fleethook.cluster.store import Index, ObjectKey, PartialObject, StoreView
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import (

@@ -6,7 +6,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
-from fleethook.cluster.store.store import Stored
+from fleethook.cluster.store import Stored
 from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.model.formats.labels import compile_selector
 from fleethook.model.gvk import GroupKind

@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.conditions import Status
-from fleethook.cluster.store import Index, ObjectKey, StoreView, key_of
-from fleethook.cluster.store.store import PartialBuilder, PartialObject
+from fleethook.cluster.store import Index, ObjectKey, PartialBuilder, PartialObject, StoreView, key_of
 from fleethook.engines.overrider.subject.binding import Binding, Owner, find_owner_in, hash_of, pool_of
 from fleethook.engines.overrider.subject.subject_parts import (
     NodePoolView,

@@ -6,8 +6,13 @@ identity to find out whether it is still current.
 
 Of kinds that engines only look up or count, the store has partial copies. A decoded Deployment takes about 30 KiB as
 dictionaries and 1.1 KiB as such a struct, and a fleet has tens of thousands of workloads.
+
+A full garbage collection visits all tracked objects in one step: 0.4 s for 10,000 webhook configurations with compiled
+conditions. ``gc.freeze`` hides long-lived objects from it, as `fleethook.lifetime` does after the first sync. Reference
+counting still frees these objects, because they are in no cycles.
 """
 
+import gc
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from itertools import chain
@@ -213,16 +218,8 @@ class Store:
         ]
 
     def names_in(self, cluster: str, group_kind: GroupKind, namespace: str) -> list[str]:
-        """Return the names of the objects of one kind in one namespace, without making keys.
-
-        For 100,000 objects, names take a millisecond and keys 50.
-        """
+        """Return the names of the objects of one kind in one namespace."""
         return list(self._objects.get((cluster, group_kind), {}).get(namespace, ()))
-
-    def keys_in(self, cluster: str, group_kind: GroupKind, namespace: str) -> list[ObjectKey]:
-        """Return the keys of the objects of one kind in one namespace."""
-        names = self.names_in(cluster, group_kind, namespace)
-        return [ObjectKey(cluster, group_kind, namespace, name) for name in names]
 
     def index_keys(self, index: Index) -> Iterator[Hashable]:
         """Yield the keys under which ``index`` has any object, of all clusters."""
@@ -287,6 +284,7 @@ class Store:
             entries.clear()
         self._objects.clear()
         self._sizes.clear()
+        self._kinds.clear()
         return drained
 
     def _remove(self, key: ObjectKey) -> Stored | None:
@@ -322,10 +320,7 @@ class Store:
 
     def counts(self) -> dict[GroupKind, int]:
         """Return how many objects of each kind are stored, over all clusters."""
-        totals: dict[GroupKind, int] = {}
-        for (_, group_kind), namespaces in self._objects.items():
-            totals[group_kind] = totals.get(group_kind, 0) + sum(map(len, namespaces.values()))
-        return totals
+        return dict(self._kinds)
 
 
 def _reuse_members(document: JSONObject, before: JSONObject) -> JSONObject:
@@ -364,3 +359,40 @@ class Source(Protocol):
 
 class StaleError(Exception):
     """The objects that the answer depends on cannot be read now, so the caller has to retry."""
+
+
+# Containers between two freezes. The collection before a freeze blocks the process: on a busy machine 5 to 53 ms for
+# this many, and 25 to 209 ms for 100,000.
+_FREEZE_LIMIT: Final = 20_000
+
+
+class GCFreezer:
+    """Freezes the heap each time that enough long-lived containers were created."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self) -> None:
+        """Start with no containers."""
+        self._made = 0
+
+    def add(self, containers: int) -> None:
+        """Count new containers (an estimate suffices), and freeze the heap at the limit."""
+        self._made += containers
+        if self._made >= _FREEZE_LIMIT:
+            self._made = 0
+            # A freeze would keep the cycles of ended requests for ever, so they are collected first.
+            gc.collect(1)
+            gc.freeze()
+
+
+# Freeing this many complete objects takes about 10 ms.
+_SLICE: Final = 200
+
+
+def free_in_slices(objects: list[Stored]) -> None:
+    """Empty a list that holds the last references to its objects; each iteration of the event loop frees a slice."""
+    import asyncio  # noqa: PLC0415 - commands that read manifests run no event loop
+
+    del objects[-_SLICE:]
+    if objects:
+        asyncio.get_running_loop().call_soon(free_in_slices, objects)

@@ -1,9 +1,22 @@
+import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
 
-from fleethook.cluster.store import Index, ObjectKey, Store, store
-from fleethook.cluster.store.store import PartialBuilder, PartialObject, key_of
+import fleethook.cluster.store as store_module
+from fleethook.cluster.store import (
+    GCFreezer,
+    Index,
+    ObjectKey,
+    PartialBuilder,
+    PartialObject,
+    Store,
+    free_in_slices,
+    key_of,
+    store,
+)
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
 from tests.builders import entry, overrider, store_of, workload, yurt_app_set
@@ -212,3 +225,39 @@ def test_a_copy_has_some_kinds_and_knows_all_clusters() -> None:
     assert store.find(index, "", "a") == ()
     assert list(copied.keys(GroupKind("", "Other"))) == []
     assert (copied.knows("c"), copied.has(GroupKind("", "Other")), copied.knows("d")) == (True, True, False)
+
+
+def test_the_heap_is_frozen_each_time_the_limit_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(store_module, "_FREEZE_LIMIT", 10)
+    monkeypatch.setattr(store_module.gc, "collect", lambda generation: calls.append(f"collect {generation}"))
+    monkeypatch.setattr(store_module.gc, "freeze", lambda: calls.append("freeze"))
+    freezer = GCFreezer()
+    for expected in ([], ["collect 1", "freeze"], ["collect 1", "freeze"], ["collect 1", "freeze"] * 2):
+        freezer.add(6)
+        assert calls == expected
+
+
+class Kept:
+    """An object that can be referenced weakly."""
+
+
+async def test_each_iteration_of_the_event_loop_frees_one_slice() -> None:
+    objects = [Kept() for _ in range(2 * store_module._SLICE + 1)]
+    alive: weakref.WeakSet[Kept] = weakref.WeakSet(objects)
+    gc.disable()
+    try:
+        left = []
+        free_in_slices(objects)
+        for _ in range(4):
+            left.append(len(alive))
+            await asyncio.sleep(0)
+    finally:
+        gc.enable()
+    assert left == [store_module._SLICE + 1, 1, 0, 0]
+
+
+async def test_an_empty_list_needs_no_iteration() -> None:
+    objects: list[Kept] = []
+    free_in_slices(objects)
+    assert objects == []
