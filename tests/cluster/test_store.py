@@ -15,7 +15,6 @@ from fleethook.cluster.store import (
     Store,
     free_in_slices,
     key_of,
-    store,
 )
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
@@ -58,7 +57,7 @@ def test_a_changed_owner_replaces_the_shared_reference() -> None:
 
 
 def test_the_oldest_shared_owner_is_dropped_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MAX_OWNERS", 2)
+    monkeypatch.setattr(store_module, "MAX_OWNERS", 2)
     builder = PartialBuilder()
     first = builder.build(owned_by("1")).owners
     for uid in ("2", "3"):

@@ -5,7 +5,7 @@ duration *by the candidate's own clock*, so clock skew between machines is harml
 shorter deadline stops before another candidate may start. At shutdown, the leader releases the Lease so that the next
 leader need not wait until it expires.
 
-They are defined once for the server and the CRD controller.
+The metrics are defined once for the server and the CRD controller.
 """
 
 import asyncio

@@ -173,8 +173,8 @@ class HookClient:
             within: The time until the caller's deadline, by default ``seconds``. The request tells the webhook the
                 smaller of the two.
             parties: The clusters of the call.
-            insist: Whether to call even if the breaker is open. Callers that ignore failures must, or an open breaker
-                would bypass the webhook.
+            insist: Whether to call even if the breaker is open. Callers that ignore failures must set this. Otherwise
+                an open breaker would bypass the webhook.
             credential: Authenticates the call; calls with other credentials use other connections.
 
         Raises:

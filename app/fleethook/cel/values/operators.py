@@ -255,7 +255,7 @@ def _align_floats(left: Any, right: Any) -> tuple[float, float]:
 
 
 def equals(left: Any, right: Any) -> bool:
-    """Return ``left == right``; raises TypeError for a type that Kubernetes adds to CEL, and one other than that."""
+    """Return ``left == right``; raises TypeError for values of two types of which Kubernetes adds one to CEL."""
     if _is_foreign_to(left, right):
         raise TypeError(NO_SUCH_OVERLOAD)
     return is_equal(left, right)

@@ -97,8 +97,8 @@ class _Connection(ssl.SSLObject):
 class _VerifyingContext(ssl.SSLContext):
     """Verifies client certificates as Go does.
 
-    OpenSSL, which can only be told to verify them too, trusts a certificate after Go's rules have accepted it. They
-    decide about each handshake.
+    Go's rules decide about each handshake. OpenSSL cannot be told to verify nothing, so it learns to trust a
+    certificate after Go's rules have accepted it.
     """
 
     sslobject_class = _Connection

@@ -102,7 +102,7 @@ class Informer:
                 does not serve (its CustomResourceDefinition is not installed or has no such version).
             served: Returns the versions that the resource's CustomResourceDefinition serves, None if they are unknown.
             sleep: Sleeps for a number of seconds.
-            pause: Awaited before each event where to handle one takes long; None where it does not.
+            pause: Awaited before each event if handling events takes long; None otherwise.
         """
         self.relists = 0
         self.noted: Callable[[], None] = lambda: None

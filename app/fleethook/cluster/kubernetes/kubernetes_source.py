@@ -104,15 +104,15 @@ class KubernetesSource:
             resources: Resources to watch.
             reader: Reads from the apiserver.
             store: Receives the objects.
-            absent_seconds: How often to ask again for a resource, or for a better version of it, that the server does
-                not serve. It is asked for at once when its CustomResourceDefinition changes, if those are among
-                ``resources``.
+            absent_seconds: Seconds between two requests for a resource, or for a better version of it, that the server
+                does not serve. If CustomResourceDefinitions are among ``resources``, a change of one causes a request
+                at once.
             advisory: Kinds that no answer depends on; nothing waits for them.
-            every_cluster: Whether the server is kcp's, and all its logical clusters are to be read at once. Their
-                objects say by annotation where they live.
+            every_cluster: Whether the server is kcp's, and all its logical clusters are to be read at once. An
+                annotation of each object names its logical cluster.
             cache: Reads from the cache server of the kcp, which has some resources of all shards; None for one shard.
-            sleep: Waits that many seconds.
-            pause: Awaited between two slices of the work on objects, where that takes long; None where it does not.
+            sleep: Sleeps for a number of seconds.
+            pause: Awaited between two slices of long work on objects; None if the work is short.
         """
         self._store: Final = store
         self._reader: Final = reader

@@ -197,7 +197,7 @@ class Progress:
         place: The resourceVersion from which a watch continues.
         seen: The resourceVersion up to which all changes have been seen.
         changed: The resourceVersion of the last change that was seen; all replicas see the same one. A bookmark may
-            move `seen` further, and each replica receives bookmarks at another time.
+            move `seen` further, and each replica receives bookmarks at a different time.
     """
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ def list_files(
 
 
 def is_directory(path: Path) -> bool:
-    """Return whether a path is a directory. One that cannot be examined is none, and a read of it says why."""
+    """Return whether a path is a directory: False for one that cannot be examined, because a read reports the reason."""
     try:
         return path.is_dir()
     except OSError:
@@ -73,7 +73,7 @@ def list_directory(
 
 
 def _check_type(path: Path) -> Path | ManifestError:
-    """Return the file, or an error for a pipe or a device, of which a read could wait for ever."""
+    """Return the file, or an error for a pipe or a device, because reading one could block for ever."""
     is_other = path.exists() and not path.is_file()
     return ManifestError(str(path), 0, "is not a regular file") if is_other else path
 
@@ -250,7 +250,7 @@ def read_documents(text: str, *, source: str) -> list[Document]:
 def _find_reason_to_skip(value: JSON) -> str:
     """Return the reason why a document is no Kubernetes object, ``""`` if it is one or should be one."""
     if isinstance(value, list):
-        # kubectl refuses a list of objects, so to skip it would hide them.
+        # kubectl refuses a list of objects. Skipping the list would hide them.
         has_objects = any(isinstance(one, dict) and {"apiVersion", "kind"} <= one.keys() for one in value)
         return "" if has_objects else "is a list, not a Kubernetes object"
     if not isinstance(value, dict):

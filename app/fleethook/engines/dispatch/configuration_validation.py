@@ -243,7 +243,7 @@ _SIDE_EFFECTS: Final = ("None", "NoneOnDryRun", "Some", "Unknown")
 
 
 class _Ratchet(NamedTuple):
-    """The rules that an update may violate because the stored configuration already does."""
+    """The rules that an update may violate because the stored configuration violates them already."""
 
     side_effects: bool = False
     unknown_versions: bool = False

@@ -80,7 +80,7 @@ def _make_cluster_route(path: str, summary: str, make: Make) -> ReviewRoute:
     return ReviewRoute(path, summary, make, authorizes=True)
 
 
-# The part of the connections on which bodies may arrive at a time before their logical cluster is known.
+# The share of the connections that may send bodies at the same time before their logical cluster is known.
 _UNKNOWN_SHARE: Final = 8
 _ONE_SHARD: Final = (
     "only one shard of the kcp is read; if the kcp has several, set kcp_cache_kubeconfig, so that the APIExports and "

@@ -251,7 +251,7 @@ def _explain_mismatch(
 def _format_path(attributes: Attributes) -> str:
     group, version, resource = attributes.resource
     path = f"{resource}/{attributes.subresource}" if attributes.subresource else resource
-    # The namespace of a request for a Namespace is its own name, but rules take it for an object of the cluster.
+    # A request for a Namespace has the Namespace's own name as namespace, but rules treat it as cluster-scoped.
     has_namespace = attributes.namespace and not attributes.is_namespace
     scope = f"namespace {attributes.namespace}" if has_namespace else "no namespace"
     return f"{group or 'core'}/{version} {path} in {scope}"

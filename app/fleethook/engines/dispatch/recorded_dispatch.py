@@ -1,7 +1,7 @@
 """The parts of the dispatcher that leave the process, with answers from the record of the review that is replayed.
 
 Each one answers as it did when the review was recorded, with the same error if it failed. A call without a recorded
-answer fails as a webhook fails that cannot be reached; the review counts as undecidable then, so its answer is ignored.
+answer fails like a call of an unreachable webhook. The review then counts as undecidable, and its answer is ignored.
 """
 
 from typing import Any, Final, NoReturn
@@ -36,7 +36,7 @@ def answer_from_records(store: Store, dependencies: Dependencies) -> Dependencie
     """Return the dependencies of a dispatcher that calls nothing.
 
     Args:
-        store: The objects. A namespace that only the record has is in it while its review is replayed.
+        store: The objects. While a review is replayed, they include the namespace of its record.
         dependencies: Those of a server.
     """
     return dependencies._replace(

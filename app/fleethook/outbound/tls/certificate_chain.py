@@ -208,7 +208,7 @@ def _build(search: _Search, chain: list[Certificate]) -> Iterator[list[Certifica
             if problem := _explain_signature(parent, child):
                 search.hints.append(_hint(problem, parent))
             elif problem := _find_problem(parent, chain, search.now, is_intermediate=is_intermediate):
-                # The signer itself says more than another certificate with its subject.
+                # A problem of the signer tells more than one of a different certificate with its subject.
                 search.hints.insert(0, _hint(problem, parent))
             elif is_intermediate:
                 yield from _build(search, [*chain, parent])
@@ -257,7 +257,7 @@ def _find_chain_problem(chain: Sequence[Certificate], usages: frozenset[bytes]) 
 def _has_valid_policy(chain: Sequence[Certificate]) -> bool:
     """Return whether certificates below a root share a policy, if one of them requires that.
 
-    Stricter than RFC 5280, 6.1: mapped policies are different ones, and the requirement always starts at once.
+    Stricter than RFC 5280, 6.1: mapped policies count as different, and the requirement always starts at once.
     """
     if not any(one.extensions.needs_policy for one in chain):
         return True

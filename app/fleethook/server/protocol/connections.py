@@ -27,7 +27,7 @@ from fleethook.server.protocol.request_body import client_of, name_account
 _CLOSED_AT_ONCE: Final = 32
 _RESERVE_SHARE: Final = 64
 _MIN_RESERVE: Final = 4
-# Connections that must bring a review before the address is trusted again after one that timed out without a request.
+# After a connection timed out without a request, so many must carry a review until the address is trusted again.
 _TIMEOUT_COST: Final = 16
 
 

@@ -146,7 +146,7 @@ class Endpoint(ABC):
         return PartialBody(self._metrics, BodyCharge(self._bodies, self._find_account(scope, client)))
 
     def begin(self, scope: Scope, body: bytes, *, client: str) -> Reply | ASGIApp | None:
-        """Answer a complete POST, at once if nothing has to be waited for.
+        """Answer a complete POST, at once if that needs no waiting.
 
         Args:
             scope: The request.
@@ -176,7 +176,7 @@ class Endpoint(ABC):
         return partial(self._go_on, begun, charge)
 
     def answer(self, scope: Scope, body: bytes) -> Reply | Coroutine[Any, Any, Reply]:
-        """Answer a body that did not arrive by HTTP, at once if nothing has to be waited for.
+        """Answer a body that did not arrive by HTTP, at once if that needs no waiting.
 
         Neither the caller nor the headers are checked, and no memory is charged.
 
@@ -241,7 +241,7 @@ class Endpoint(ABC):
 
     @abstractmethod
     def _begin(self, body: bytes, request_id: str, scope: Scope) -> Answer | Awaitable[Answer]:
-        """Return the HTTP status and the body of the answer, at once or when something has been waited for.
+        """Return the HTTP status and the body of the answer, at once or after a wait.
 
         Both may raise RequestError. The returned work has not begun, because it needs a task to run in.
         """

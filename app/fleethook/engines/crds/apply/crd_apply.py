@@ -208,7 +208,7 @@ async def _apply_patch(connection: Connection, patch: Patch, written: _CRDState,
 def _digest_crd(crd: Mapping[str, JSON]) -> bytes:
     """Return a digest of a CRD without status and resource version: controllers write the status meanwhile.
 
-    The resource version alone would not do: a dry run never changes it.
+    The resource version alone is not enough: a dry run never changes it.
     """
     metadata = as_object(crd.get("metadata"))
     managers = metadata.get("managedFields")

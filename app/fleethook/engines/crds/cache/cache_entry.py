@@ -50,8 +50,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     asked_at: datetime
     """Time of the origin's last confirmation."""
     asked: int
-    """Number of the origin's confirmations. A process that waits for a lock sees by it that another one asked
-    meanwhile; a time would depend on the clock."""
+    """Number of the origin's confirmations. By this number, a process that waited for a lock notices that another
+    process asked meanwhile. A time would depend on the clock."""
     warnings: tuple[str, ...]
     normalize_dot: bool = False
     """Whether its tarball may have ``./crds/…``: needed to unpack the tree again."""
@@ -109,7 +109,7 @@ def open_directory(path: Path, parent: int | None = None) -> int | None:
     """Open a directory of the cache and return its descriptor, or None if it does not exist.
 
     Args:
-        path: The directory. With ``parent`` only the last component is opened; errors show all of it.
+        path: The directory. With ``parent`` only the last component is opened; errors show the complete path.
         parent: Descriptor of the parent directory.
 
     Raises:

@@ -77,7 +77,7 @@ class Staged(NamedTuple):
 def create_staging(parent: int, shown: Path) -> Iterator[Staged]:
     """Create an empty directory and remove it after the block.
 
-    The directory is locked during the block, so that `sweep` spares it. A process id would not do: containers that
+    The directory is locked during the block, so that `sweep` spares it. A process id is not enough: containers that
     share a volume have process ids of their own.
 
     Args:

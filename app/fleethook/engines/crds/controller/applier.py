@@ -28,8 +28,8 @@ AT_ONCE: Final = 24
 RESERVED: Final = 20
 """Slots for tarballs within the limits of a first try (`fleethook.engines.crds.controller.verifier`).
 
-Each holds the tarball's JSON
-(1 MiB for a release, at most 6 MiB), one decoded CRD and one response. A namespace holds at most 4 of them."""
+Each holds the tarball's JSON (1 MiB for a release, at most 6 MiB), one decoded CRD and one response. A namespace has at
+most 4 of them."""
 LARGE_AT_ONCE: Final = 2
 LARGE_RESERVED: Final = 1
 """Slots for larger tarballs; each takes up to four times as much memory."""

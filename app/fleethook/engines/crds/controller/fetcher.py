@@ -1,7 +1,8 @@
 """Fetches the tarballs of instances into the cache, on threads, for the controller, with metrics of both.
 
-Concurrent callers share a fetch, as in Go's golang.org/x/sync/singleflight. The threads are daemon threads. The end of
-the process would wait for those of the loop's executor, and need not: an entry of the cache is complete at any moment.
+Concurrent callers share a fetch, as in Go's golang.org/x/sync/singleflight. The threads are daemon threads. At its end,
+the process would wait for threads of the loop's executor. It need not wait: an entry of the cache is complete at any
+moment.
 """
 
 import asyncio

@@ -225,7 +225,7 @@ class Audit:
         self._add(f"{_PATCH}/round_{round_number}_index_{hook.position}", _encode(value))
 
     def record_fail_open(self, hook: Hook, *, round_number: int = 0, index: int) -> None:
-        """Record an ignored failure; ``index`` counts all webhooks, in the validating phase only those called."""
+        """Record an ignored failure; ``index`` counts all webhooks, but only called ones in the validating phase."""
         prefix = _MUTATION if hook.phase == "mutating" else _VALIDATING
         self._add(f"{_FAILED_OPEN}.{prefix}/round_{round_number}_index_{index}", hook.name)
 

@@ -166,7 +166,7 @@ def explain(
 
 
 def _check_selection(options: SourceOptions, resources: Sequence[str], *, every: bool) -> None:
-    """Exit with a message if the objects to explain cannot be selected so."""
+    """Exit with a message if the options that select objects contradict each other."""
     if resources and every and not options.reads_cluster:
         fail("--resource needs a cluster with --all: give --kubeconfig or --in-cluster")
     if not every and len(resources) > 1:

@@ -131,7 +131,7 @@ def _lease_findings(hook: Hook) -> Iterator[Issue]:
         return
     for number, rule in enumerate(hook.rules):
         plurals = {resource for resource, subresource in rule.resources if subresource in ("", EVERY)}
-        # A rule for everything is left alone: it is as slow for all that a cluster needs.
+        # A rule for all resources is not reported: it delays all other requests as much as Leases.
         names_leases = "leases" in plurals or (_LEASES in rule.groups and EVERY in plurals)
         is_of_leases = names_leases and rule.groups & {_LEASES, EVERY} and rule.scope != "Cluster"
         if is_of_leases and rule.operations & {"UPDATE", EVERY}:

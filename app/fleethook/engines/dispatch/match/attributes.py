@@ -100,7 +100,8 @@ def can_stay_undecoded(request: AdmissionRequest, *, cluster: str) -> bool:
         return False
     try:
         document = request.outline
-        # The options of CONNECT get no annotation. To treat them alike decodes more of them, and never less.
+        # The options of CONNECT get no annotation. Treating them like other objects decodes more reviews, and never
+        # fewer.
         forwarded = annotate_cluster(document, cluster, where=_OBJECT)
         annotate_cluster(request.old_outline, cluster, where=_OLD_OBJECT)
     except (StatusError, msgspec.DecodeError, RecursionError):

@@ -68,9 +68,9 @@ class DispatchContext(NamedTuple):
     access: ClusterAccess
     quota: RequestQuota
     refusals: Slots
-    """The slots in which requests beyond the quota are read. Their refusal has to repeat the uid of the body."""
+    """The slots for reading requests beyond the quota. The refusal of a request repeats the uid of its body."""
     unknown: Slots
-    """The slots in which requests are read of which only the body, or the apiserver, tells the consumer."""
+    """The slots for reading requests whose consumer is known only from the body or from the apiserver."""
 
 
 class ClusterCall(NamedTuple):
@@ -148,9 +148,9 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
     async def _read_and_answer(self, scope: Scope, receive: Receive, *, charge: BodyCharge | None) -> Reply:
         """Read a body and answer it; a request counts to the quota while its body is read.
 
-        Bodies of requests beyond the quota are read one at a time, and few at a time before their consumer is known. So
-        one consumer cannot have more requests in progress than its share, and the server can close its other
-        connections for new ones.
+        Bodies of requests beyond the quota are read one at a time. Before the consumer is known, a few bodies are read
+        at the same time. So one consumer cannot have more requests in progress than its share, and the server can close
+        its other connections for new ones.
         """
         context, consumer = self._context, self._find_consumer(scope)
         lane, slots = consumer or client_of(scope.get("client")), context.unknown
@@ -266,7 +266,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
             self._path, received.review, response, seconds=seconds, request_id=received.request_id
         )
         if call.cluster:
-            # A route without a cluster in its path has it from the objects, as the line has already.
+            # A route without a cluster in its path gets it from the objects. The log line has it already.
             line.cluster = call.cluster
         if call.caller:
             line.caller = call.caller
@@ -375,7 +375,7 @@ class ExplainEndpoint(ClusterEndpoint):
             raise RequestError(400, "BadRequest", text) from error
 
     async def _encode(self, explained: Explanation, cluster: str) -> bytes:
-        """Return an explanation as JSON; one of thousands of webhooks is encoded in turns with other clusters."""
+        """Return an explanation as JSON. An explanation that lists thousands of webhooks is encoded in slices."""
         turns = self._context.dispatcher.turns
         phases: dict[str, msgspec.Raw] = {}
         for phase in PHASES:
