@@ -145,15 +145,15 @@ def test_subscribers_get_complete_workloads_and_indexes_partial_ones() -> None:
     assert store.find(by_name, "", document["metadata"]["name"]) == ()
 
 
-def test_keys_in_returns_the_objects_of_one_namespace() -> None:
+def test_the_names_of_one_namespace_are_listed() -> None:
     here, there = yurt_app_set(), {**yurt_app_set(), "metadata": {"name": "demo", "namespace": "other"}}
     store = store_of(here, there)
-    assert store.keys_in("", SET, "default") == [key_of(here)]
-    assert store.keys_in("", SET, "nowhere") == []
+    assert store.names_in("", SET, "default") == ["demo"]
+    assert store.names_in("", SET, "nowhere") == []
     assert store.names_in("", SET, "other") == ["demo"]
     assert store.namespaces(SET) == [("", "default"), ("", "other")]
     store.remove(key_of(here))
-    assert store.keys_in("", SET, "default") == []
+    assert store.names_in("", SET, "default") == []
     assert store.namespaces(SET) == [("", "other")]
     assert list(store.each("", SET)) == [there]
 

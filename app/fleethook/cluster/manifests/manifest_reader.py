@@ -40,7 +40,7 @@ def list_files(
 
 
 def is_directory(path: Path) -> bool:
-    """Return whether a path is a directory: False for one that cannot be examined, because a read reports the reason."""
+    """Return whether a path is a directory: False for one that cannot be examined, as a read reports the reason."""
     try:
         return path.is_dir()
     except OSError:

@@ -191,7 +191,7 @@ def _create_system_context(credential: Credential | None) -> ssl.SSLContext:
 
 
 def _verify_as_go(context: ssl.SSLContext) -> ssl.SSLContext:
-    """Set options close to Go's crypto/x509: all certificates of the bundle are roots; strict RFC 5280 and CN are off."""
+    """Set options close to Go's crypto/x509: each certificate of a bundle is a root; strict RFC 5280 and CN are off."""
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.hostname_checks_common_name = False
