@@ -255,7 +255,7 @@ def _align_floats(left: Any, right: Any) -> tuple[float, float]:
 
 
 def equals(left: Any, right: Any) -> bool:
-    """Return ``left == right``; raises TypeError if ``left`` has a type of Kubernetes, and ``right`` a different one."""
+    """Return ``left == right``; raises TypeError if ``left`` alone has a type that Kubernetes adds to CEL."""
     if _is_foreign_to(left, right):
         raise TypeError(NO_SUCH_OVERLOAD)
     return is_equal(left, right)

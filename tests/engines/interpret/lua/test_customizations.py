@@ -13,8 +13,7 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.events import Recorder
-from fleethook.cluster.store import Store
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import Store, key_of
 from fleethook.engines.interpret.chain import Handler
 from fleethook.engines.interpret.interpret_server import InterpretServer
 from fleethook.engines.interpret.lua.customizations import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.store.store import PartialBuilder
+from fleethook.cluster.store import PartialBuilder
 from fleethook.engines.overrider.controller.owner_controller import (
     DAEMONS_WITHOUT_CONTROLLER,
     OwnerWaits,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.store.store import PartialBuilder
+from fleethook.cluster.store import PartialBuilder
 from fleethook.engines.overrider.controller.workload_decision import (
     MAX_POINTERS,
     NO_DRIFT,

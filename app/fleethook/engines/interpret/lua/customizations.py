@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
-from fleethook.cluster.store.store import key_of
+from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView, key_of
 from fleethook.engines.interpret.chain import Handler, Observe, ignore_call
 from fleethook.engines.interpret.hooks.hook_configuration import refuse_problems
 from fleethook.engines.interpret.lua.convert import expect_list, expect_object

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from fleethook.cluster.store import StoreView
-from fleethook.cluster.store.store import PartialObject
+from fleethook.cluster.store import PartialObject, StoreView
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan

@@ -9,9 +9,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import WORKLOADS
-from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
-from fleethook.cluster.store.object_memory import free_in_slices
-from fleethook.cluster.store.store import PartialObject
+from fleethook.cluster.store import ObjectKey, PartialObject, Store, Stored, StoreView, free_in_slices
 from fleethook.engines.overrider.controller.workload_client import WorkloadClient, WriteLimits, WriteResult
 from fleethook.engines.overrider.controller.workload_decision import NO_DRIFT, Drift, Unstored, detect_drift
 from fleethook.engines.overrider.plan.plan_cache import PlanCache

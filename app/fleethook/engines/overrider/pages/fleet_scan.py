@@ -10,9 +10,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.store import ObjectKey
-from fleethook.cluster.store.object_memory import GCFreezer
-from fleethook.cluster.store.store import PartialObject, Stored, Subscriber
+from fleethook.cluster.store import GCFreezer, ObjectKey, PartialObject, Stored, Subscriber
 from fleethook.engines.overrider.controller.workload_decision import plan_workload
 from fleethook.engines.overrider.pages.fleet import (
     CellKey,
