@@ -16,8 +16,7 @@ from fleethook import __version__
 from fleethook.cluster.followed_cluster import Cluster, Followed
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.paths import find_route
-from fleethook.cluster.store import Store
-from fleethook.cluster.store.store import Index, PartState, Source
+from fleethook.cluster.store import Index, PartState, Source, Store
 from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.lifetime import follow_cluster, follow_manifests, run_in_background, settle_garbage_collector
 from fleethook.outbound.call_errors import log_loop_error

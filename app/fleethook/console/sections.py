@@ -9,8 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 
 from fleethook.cluster.followed_cluster import Followed
-from fleethook.cluster.store import ObjectKey, Store
-from fleethook.cluster.store.store import Index
+from fleethook.cluster.store import Index, ObjectKey, Store
 from fleethook.console.attention import Attention
 from fleethook.engine import installed_engines, load_reference
 from fleethook.model.gvk import GroupKind

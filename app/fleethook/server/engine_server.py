@@ -9,8 +9,7 @@ from prometheus_client.registry import Collector
 
 from fleethook.cluster.followed_cluster import Cluster
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.cluster.store import Store
-from fleethook.cluster.store.store import Source
+from fleethook.cluster.store import Source, Store
 from fleethook.model.json import JSONObject
 from fleethook.server.health import Check
 from fleethook.server.metrics.metrics import Metrics

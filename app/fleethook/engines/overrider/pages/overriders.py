@@ -14,8 +14,7 @@ from starlette.responses import HTMLResponse, Response
 
 from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.kubernetes.resources import WORKLOADS
-from fleethook.cluster.store import ObjectKey, Store
-from fleethook.cluster.store.store import PartialObject
+from fleethook.cluster.store import ObjectKey, PartialObject, Store
 from fleethook.console.attention import Attention, FindingCount, list_object_lines
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
