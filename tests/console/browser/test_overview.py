@@ -1,6 +1,7 @@
 """The overview: sources, numbers of objects, and findings that arrive while the page is open."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -201,6 +202,31 @@ def test_the_lines_of_the_charts_have_pixels_in_the_colours_of_the_theme(
     page.wait_for_function(f'() => ({count})("--link") > 0', timeout=NET * 1000)
     page.get_by_role("button", name="Dark theme").click()
     page.wait_for_function(f'() => ({count})("--link") > 0', timeout=NET * 1000)
+
+
+KEEP_TEXTS = """
+  window.drawn = [];
+  const draw = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+    window.drawn.push(text);
+    return draw.call(this, text, ...rest);
+  };
+"""
+
+
+def test_the_times_of_the_charts_have_the_form_of_the_tables(sampling: str, open_page: Callable[..., Any]) -> None:
+    page = open_charts(open_page, sampling, timezone_id="America/New_York", locale="en-US")
+    page.add_init_script(KEEP_TEXTS)
+    page.reload()
+    page.locator("[data-chart] canvas").nth(2).wait_for(timeout=NET * 1000)
+    texts = set(page.evaluate("window.drawn")) - set(page.locator(".u-title").all_inner_texts())
+    times = {one for one in texts if ":" in one or "-" in one or "/" in one}
+    assert times
+    assert all(re.fullmatch(r"\d\d:\d\d(:\d\d)?|\d{4}-\d\d-\d\d", one) for one in times)
+    page.locator("[data-chart] .u-over").first.hover()
+    shown = page.locator("[data-chart] .u-legend").first
+    shown.get_by_text(re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")).wait_for()
+    assert "Time (UTC)" in shown.inner_text()
 
 
 def test_charts_follow_new_samples_without_a_reload(sampling: str, open_page: Callable[..., Any]) -> None:

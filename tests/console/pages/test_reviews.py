@@ -25,7 +25,10 @@ from tests.console.recorded import objects, record_workloads, review
 from tests.console.reviews.test_summary import asked, entry_of
 from tests.console.visitor import Visitor
 from tests.console.visits import HOSTS, console_of, send_form, visit
+from tests.engines.dispatch.builders import binding, configuration, export, webhook
+from tests.engines.dispatch.builders import review as widget_review
 from tests.recordings.recordings import line, write
+from tests.recordings.replaying import recording
 
 ENTRY = entry_of(asked(name="web"))
 CALL = CallName("webhook", "hooks", "w.example.org")
@@ -158,6 +161,22 @@ async def test_one_review_shows_its_changes(bench: Bench) -> None:
     assert "nginx:2.0" in body
     assert "And now?" in body
     assert "The outcome is the same" not in body
+
+
+async def test_a_recorded_explanation_is_a_structure_with_its_json_on_demand(tmp_path: Path) -> None:
+    hook = configuration("ws1", "validating", webhook("w.example.org"))
+    async with recording(
+        hook, binding("ws3", "ws1", "widgets.example.org"), export("ws1", "widgets.example.org")
+    ) as made:
+        await made.ask("/clusters/ws3/explain", widget_review())
+        (tmp_path / "reviews.jsonl").write_bytes(made.text())
+    body = await Bench(tmp_path).get("/reviews/review", file="reviews.jsonl", line=2)
+    text = " ".join(re.sub(r"<[^>]*>", " ", body.partition("<main")[2]).split())
+    assert "configuration webhook" in text
+    assert "hooks w.example.org" in text
+    assert re.search(r"<details><summary>JSON</summary>.*&#34;webhook&#34;", body, re.DOTALL)
+    assert "The answer changes nothing" not in body
+    assert "{&#34;" not in body.partition("<details>")[0]
 
 
 async def test_and_now_follows_the_objects(bench: Bench) -> None:

@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from fleethook.console.reviews.detail import SECRET, describe_review, format_json, holds_secret, list_changes
+from fleethook.console.reviews.detail import (
+    MAX_DEPTH,
+    SECRET,
+    describe_review,
+    format_json,
+    holds_secret,
+    list_changes,
+    list_columns,
+    show_value,
+)
 from fleethook.console.reviews.replay_jobs import describe_example
 from fleethook.console.reviews.summary import summarize
 from fleethook.model.gvk import GroupKind
@@ -100,8 +109,8 @@ def test_the_asked_webhooks_and_scripts_have_their_answers() -> None:
     made = [Call(**{**one, **({"answer": _raw(one["answer"])} if "answer" in one else {})}) for one in calls]
     webhook, script = describe_review(entry_of(asked(), PATCHED, calls=made), DEPLOYMENT).calls
     assert (webhook.name, webhook.cluster, webhook.error) == ("hooks/w.example.org", "root:a", "")
-    assert '"allowed": true' in webhook.answer
-    assert (script.name, script.answer, script.error) == ("s", "", "it failed")
+    assert '"allowed": true' in webhook.answer.text
+    assert (script.name, script.answer, script.error) == ("s", None, "it failed")
 
 
 def _raw(value: Any) -> Any:
@@ -114,14 +123,14 @@ def test_no_part_of_a_secret_is_shown() -> None:
     calls = [Call(kind="webhook", name="w", key="k", answer=_raw({"patch": "c2VjcmV0"}))]
     found = describe_review(entry_of(asked(object=OBJECT), PATCHED, calls=calls), SECRET)
     assert found.hidden
-    assert (found.changes, found.review, found.result, found.calls[0].answer) == ((), "", "", "")
+    assert (found.changes, found.review, found.result, found.calls[0].answer) == ((), "", None, None)
     assert "c2VjcmV0" not in repr(found)
 
 
 def test_a_result_of_an_interpreter_is_shown() -> None:
     answer = {"kind": "ResourceInterpreterContext", "response": {"uid": "u", "successful": True, "healthy": True}}
     found = describe_review(entry_of(asked(), answer), DEPLOYMENT)
-    assert '"healthy": true' in found.result
+    assert '"healthy": true' in found.result.text
 
 
 def test_patches_that_cannot_be_used_are_explained() -> None:
@@ -131,6 +140,34 @@ def test_patches_that_cannot_be_used_are_explained() -> None:
     (line,) = list_changes(document, [{"op": "remove", "path": "/missing"}])
     assert line.text.startswith("the patch does not apply: ")
     assert list_changes(5, [{"op": "remove", "path": "/a"}])[0].text.startswith("the patch does not apply")
+
+
+def nest(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = {"a": [value]}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "is_structure"),
+    [
+        ({"a": [1, {"b": None}]}, 100, True),
+        ([], 100, True),
+        ({"a": "x" * 100}, 100, False),
+        ("text", 100, False),
+        (nest(MAX_DEPTH // 2), 10_000, True),
+        (nest(MAX_DEPTH), 10_000, False),
+    ],
+)
+def test_whole_values_with_few_levels_are_structures(value: Any, limit: int, is_structure: bool) -> None:
+    assert show_value(value, limit).is_structure is is_structure
+
+
+def test_the_columns_of_a_table_are_the_members_of_all_rows() -> None:
+    assert list_columns([{"b": 1, "a": 2}, {"c": 3, "a": 4}]) == ["b", "a", "c"]
+    assert list_columns([{"a": 1}, 5]) == []
+    assert list_columns([]) == []
 
 
 def test_long_values_are_cut() -> None:

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
 from fleethook.console.rendering import Context, render
-from fleethook.console.reviews.detail import describe_review
+from fleethook.console.reviews.detail import describe_review, list_columns
 from fleethook.console.reviews.replay_jobs import ReplayJob, ReplayJobs, ReviewReplay, Start, list_rows, select_changed
 from fleethook.console.reviews.review_index import Indexed, ReviewIndex
 from fleethook.console.reviews.search import (
@@ -131,6 +131,7 @@ async def show_review(request: Request, context: Context, file: str, line: int, 
         file=file,
         detail=describe_review(entries[0], summary.group_kind),
         outcome=describe_outcome(results[0]) if results else None,
+        columns=list_columns,
         now_url=f"/reviews/review?{urlencode({**here, 'now': '1'})}#now",
     )
 

@@ -49,7 +49,50 @@ def holds_secret(entry: Entry, group_kind: GroupKind) -> bool:
 HIDDEN: Final = "The console does not show Secrets."
 MAX_CHARACTERS: Final = 100_000
 """Characters of the shown review."""
-_MAX_ANSWER: Final = 2_000
+_MAX_ANSWER: Final = 20_000
+MAX_DEPTH: Final = 12
+"""Levels of a value that a page shows as a structure. An explanation has five."""
+
+
+class ShownValue(NamedTuple):
+    """A value of a record.
+
+    Attributes:
+        text: The value as JSON, cut to a number of characters.
+        value: The value.
+        is_structure: Whether a page can show the value as a structure: it is not cut, and has at most `MAX_DEPTH` levels.
+    """
+
+    text: str
+    value: JSON
+    is_structure: bool
+
+
+def show_value(value: JSON, limit: int) -> ShownValue:
+    """Return a value for a page.
+
+    Args:
+        value: The value.
+        limit: The most characters of the text.
+    """
+    text = _dump(value)
+    is_structure = len(text) <= limit and isinstance(value, dict | list) and _has_levels(value, MAX_DEPTH)
+    return ShownValue(shorten(text, limit), value, is_structure)
+
+
+def _has_levels(value: JSON, most: int) -> bool:
+    """Return whether a value has at most so many levels of objects and arrays."""
+    if not isinstance(value, dict | list):
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return most > 0 and all(_has_levels(one, most - 1) for one in inner)
+
+
+def list_columns(rows: Sequence[JSON]) -> list[str]:
+    """Return the columns of a table of objects, in the order of their first use; none if a row is no object."""
+    if not all(isinstance(one, dict) for one in rows):
+        return []
+    return list(dict.fromkeys(name for one in rows for name in as_object(one)))
 
 
 class AskedCall(NamedTuple):
@@ -60,7 +103,7 @@ class AskedCall(NamedTuple):
         name: Its name, with its configuration.
         cluster: The logical cluster of the configuration.
         key: The key that tells it apart from others of the review.
-        answer: The answer as JSON, shortened; ``""`` if there is none.
+        answer: The answer, None if there is none.
         error: The reason why there is no answer.
     """
 
@@ -68,7 +111,7 @@ class AskedCall(NamedTuple):
     name: str
     cluster: str
     key: str
-    answer: str
+    answer: ShownValue | None
     error: str
 
 
@@ -82,7 +125,7 @@ class ReviewDetail(NamedTuple):
         message: The message and the causes of a refusal.
         warnings: The warnings.
         changes: The changes of the object, as lines: ``-`` before, ``+`` after.
-        result: The result of an interpreter as JSON, ``""`` without one.
+        result: The result of an interpreter, or an explanation; None without one.
         calls: The calls that the answer depended on.
         review: The body as JSON, ``""`` if it must not be shown.
         hidden: The reason why object and changes are not shown, ``""`` if they are.
@@ -95,7 +138,7 @@ class ReviewDetail(NamedTuple):
     message: Sequence[str]
     warnings: Sequence[str]
     changes: Sequence[DiffLine]
-    result: str
+    result: ShownValue | None
     calls: Sequence[AskedCall]
     review: str
     hidden: str
@@ -119,7 +162,7 @@ def describe_review(entry: Entry, group_kind: GroupKind) -> ReviewDetail:
         message=() if hidden else outcome.message,
         warnings=() if hidden else outcome.warnings,
         changes=() if hidden else list_changes(document, outcome.patch),
-        result="" if hidden or outcome.result is None else format_json(outcome.result, MAX_CHARACTERS),
+        result=None if hidden or outcome.result is None else show_value(outcome.result, MAX_CHARACTERS),
         calls=[_describe_call(one, hidden=bool(hidden)) for one in record.calls],
         review="" if hidden else format_json(document, MAX_CHARACTERS),
         hidden=hidden,
@@ -160,17 +203,22 @@ def _read_review(entry: Entry) -> JSON:
 
 def _describe_call(call: Call, *, hidden: bool) -> AskedCall:
     name = f"{call.configuration}/{call.name}" if call.configuration else call.name
-    answer = "" if call.answer is msgspec.UNSET or hidden else _format_answer(call.answer)
+    answer = None if call.answer is msgspec.UNSET or hidden else _show_answer(call.answer)
     return AskedCall(call.kind, name, call.cluster, call.key, answer, "" if hidden else call.error)
 
 
-def _format_answer(raw: msgspec.Raw) -> str:
+def _show_answer(raw: msgspec.Raw) -> ShownValue:
     try:
-        return format_json(msgspec.json.decode(raw), _MAX_ANSWER)
+        value: JSON = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return shorten(bytes(raw).decode(errors="replace"), _MAX_ANSWER)
+        value = bytes(raw).decode(errors="replace")
+    return show_value(value, _MAX_ANSWER)
 
 
 def format_json(value: JSON, limit: int) -> str:
     """Return a value as indented JSON, cut to a number of characters."""
-    return shorten(value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False), limit)
+    return shorten(_dump(value), limit)
+
+
+def _dump(value: JSON) -> str:
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)

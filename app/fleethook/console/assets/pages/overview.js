@@ -6,6 +6,19 @@ const HEIGHT = 200;
 
 const format = (value) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(3))));
 
+/** Returns a time in UTC as `2026-11-25 21:37:05`, the form of the tables. */
+const formatTime = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ");
+
+/** Returns the labels of a time axis: the time, and below it the date where a new one begins. */
+function labelTimes(ticks, step) {
+  return ticks.map((tick, index) => {
+    const [date, time] = formatTime(tick).split(" ");
+    if (step >= 86400) return date;
+    const shown = step < 60 ? time : time.slice(0, 5);
+    return index === 0 || formatTime(ticks[index - 1]).slice(0, 10) !== date ? `${shown}\n${date}` : shown;
+  });
+}
+
 function makeOptions(uPlot, host, chart) {
   const style = getComputedStyle(host);
   const colour = (name) => style.getPropertyValue(name).trim();
@@ -14,9 +27,9 @@ function makeOptions(uPlot, host, chart) {
     title: chart.title, width: host.clientWidth, height: HEIGHT,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-    axes: [axis, { ...axis, size: 60, values: (_, ticks) => ticks.map(format) }],
+    axes: [{ ...axis, space: 80, values: (_, ticks, _axis, _space, step) => labelTimes(ticks, step) }, { ...axis, size: 60, values: (_, ticks) => ticks.map(format) }],
     // Lines differ by their dashes, too: colours alone do not suffice.
-    series: [{ label: "Time" }, ...chart.lines.map((one, index) => ({
+    series: [{ label: "Time (UTC)", value: (_, seconds) => (seconds === null ? "–" : formatTime(seconds)) }, ...chart.lines.map((one, index) => ({
       label: `${one.name} (${chart.unit})`, stroke: colour(COLOURS[index % COLOURS.length]), width: 2,
       dash: DASHES[Math.floor(index / 2) % DASHES.length], points: { show: chart.times.length < 3 }, value: (_, value) => format(value),
     }))],
