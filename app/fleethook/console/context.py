@@ -1,5 +1,6 @@
 """The objects and options that all pages of a console share."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,9 +66,34 @@ class ConsoleContext:
     conventions: ConventionsMode = ConventionsMode.OFF
     karmada_namespace: str = str(Settings.model_fields["karmada_namespace"].default)
 
+    def kubectl(self, *words: str) -> str:
+        """Return a kubectl command on the cluster of the source, or on that of the user if the source is files."""
+        given = shlex.split(self.command_source)
+        options = [word for name in ("--kubeconfig", "--context") for word in _take_option(given, name)]
+        return shlex.join(["kubectl", *options, *words])
+
+    def fill_command(self, resources: str) -> str:
+        """Return the command that brings objects to an empty page.
+
+        Args:
+            resources: Plurals, as kubectl takes them: ``yurtappsets,yurtappdaemons``.
+        """
+        given = shlex.split(self.command_source)
+        if "-f" not in given:
+            return self.kubectl("apply", "--filename", "FILE")
+        place = Path(given[given.index("-f") + 1])
+        file = place if place.suffix else place / "objects.yaml"
+        listed = shlex.join(["kubectl", "get", resources, "--all-namespaces", "--output", "yaml"])
+        return f"{listed} {'>>' if place.suffix else '>'} {shlex.quote(str(file))}"
+
     def parts(self) -> Iterator[PartState]:
         """Yield the state of each part of the source: the directory, or each resource."""
         if self.manifests is not None:
             yield from self.manifests.parts()
         if self.cluster is not None:
             yield from self.cluster.source.parts()
+
+
+def _take_option(words: list[str], name: str) -> list[str]:
+    """Return an option with its value, nothing if it is not among the words of a command."""
+    return words[words.index(name) :][:2] if name in words else []

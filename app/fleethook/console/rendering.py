@@ -105,6 +105,9 @@ _environment: Final = Environment(
 _environment.filters["age"] = describe_age
 
 
+SAME: Final = "The same on the command line"
+
+
 class Frame(NamedTuple):
     """The part of a page that every page has.
 
@@ -113,6 +116,7 @@ class Frame(NamedTuple):
         section: The current one, None for pages without an entry.
         freshness: The age and the problems of the data, None for a request without a user.
         command: The command that prints the same, ``""`` if there is none.
+        command_title: What the command prints.
         csrf_token: The token that a form with method POST sends as ``csrf_token``.
         user: The name of the user, ``""`` on a loopback address.
         has_session: Whether the user signed in with the form.
@@ -123,6 +127,7 @@ class Frame(NamedTuple):
     section: Section | None
     freshness: Freshness | None
     command: str
+    command_title: str
     csrf_token: str
     user: str
     has_session: bool
@@ -146,7 +151,13 @@ Context = Annotated[ConsoleContext, Depends(find_context)]
 
 
 async def render(
-    request: Request, template: str, *, command: str = "", status: int = 200, **values: Any
+    request: Request,
+    template: str,
+    *,
+    command: str = "",
+    command_title: str = SAME,
+    status: int = 200,
+    **values: Any,
 ) -> HTMLResponse:
     """Return a page. Other requests are answered between its parts, so ``values`` must not change meanwhile.
 
@@ -154,6 +165,7 @@ async def render(
         request: The request.
         template: The path of the template below ``templates/``.
         command: The command that prints the same.
+        command_title: What the command prints, for one that prints more or less than the page shows.
         status: The HTTP status.
         values: The variables of the template, besides ``frame`` (`Frame`).
     """
@@ -167,6 +179,7 @@ async def render(
         find_section(request.url.path),
         None if needs_sign_in else summarize_parts(list(context.parts())),
         command,
+        command_title,
         tokens.make(request),
         "" if user is None else user.name,
         SESSION_COOKIE in request.cookies,

@@ -24,6 +24,7 @@ class Page(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__()
+        self.source = text
         self.words: list[str] = []
         self.addresses: list[str] = []
         self.problems: list[str] = []

@@ -235,7 +235,7 @@ async def test_the_overview_shows_sources_counts_and_the_equivalent_command(tmp_
     assert "failing" in body
     assert "bad.yaml" in body
     assert '<code tabindex="0">fleethook lint -f examples</code>' in body
-    assert "There are no objects." in body
+    assert "There are no objects. This command brings some:" in body
 
 
 def read_charts(text: str) -> list[Any]:
@@ -245,7 +245,7 @@ def read_charts(text: str) -> list[Any]:
 
 async def test_without_a_server_and_recordings_the_overview_names_the_options() -> None:
     page = await get(console_of(), "/")
-    assert "start the console with --metrics-url URL of a server, or with --records DIR" in page.text
+    assert "fleethook console --metrics-url https://localhost:9443/metrics --metrics-ca-file certs/ca.crt or --records DIR" in page.text
 
 
 async def test_recordings_give_charts_and_a_table(tmp_path: Path) -> None:

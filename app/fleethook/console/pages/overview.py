@@ -1,6 +1,7 @@
 """The section ``/``: the list "Needs attention", sources, objects, findings, rates of reviews, and certificates."""
 
 import functools
+import shlex
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -315,6 +316,8 @@ async def show(request: Request, context: Context) -> HTMLResponse:
         request,
         "overview/index.html",
         command=f"fleethook lint {context.command_source}".strip(),
+        command_title="The findings on the command line",
+        fill_command=context.fill_command("all"),
         parts=list(context.parts()),
         counts=[one for one in counts if one.group_kind in permitted],
         **await _find_rates(request),
@@ -361,12 +364,17 @@ async def _find_attention(request: Request) -> dict[str, Any]:
     }
 
 
+_METRICS_OPTIONS: Final = ("--metrics-url", "https://localhost:9443/metrics", "--metrics-ca-file", "certs/ca.crt")
+
+
 async def _find_rates(request: Request) -> dict[str, Any]:
     """Return the series of reviews: of the server with --metrics-url, else of the recordings that the user may see."""
     context, now = find_context(request), time.time()
     asked = request.query_params.get("window", DEFAULT_WINDOW)
     window = asked if asked in WINDOWS else DEFAULT_WINDOW
+    command = ["fleethook", "console", *shlex.split(context.command_source), *_METRICS_OPTIONS]
     values: dict[str, Any] = {"window": window, "windows": WINDOWS, "source": "", "age": None, "problem": ""}
+    values["rates_command"] = shlex.join(command)
     rates = Rates()
     if context.sampler is not None:
         state = context.sampler.find()
@@ -398,6 +406,7 @@ async def _find_leader(request: Request) -> dict[str, Any]:
         "refused": "",
         "lease_namespace": "",
         "has_cluster": context.lease is not None,
+        "leader_command": f"fleethook console {context.command_source} --namespace NAMESPACE",
     }
     if context.lease is None:
         return values

@@ -60,7 +60,7 @@ class ShownValue(NamedTuple):
     Attributes:
         text: The value as JSON, cut to a number of characters.
         value: The value.
-        is_structure: Whether a page can show the value as a structure: it is not cut, and has at most `MAX_DEPTH` levels.
+        is_structure: Whether a page can show a structure: the value is not cut, and has at most `MAX_DEPTH` levels.
     """
 
     text: str

@@ -1,5 +1,6 @@
 """The pages about CRD tarballs, on a real cache."""
 
+import re
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
@@ -170,7 +171,7 @@ def run(command: str) -> str:
 
 
 def find_command(page: Page) -> str:
-    return page.text.partition("The same on the command line: ")[2].removesuffix(" Copy")
+    return re.split(r"on the command line[^:]*: ", page.text)[-1].removesuffix(" Copy")
 
 
 async def test_the_list_shows_entries_with_url_digest_and_state(filled: FilledCache) -> None:
@@ -185,8 +186,8 @@ async def test_the_list_shows_entries_with_url_digest_and_state(filled: FilledCa
 
 async def test_an_empty_cache_is_shown(tmp_path: Path) -> None:
     page = await get(console_of(crd_cache=tmp_path / "none"), "/crds")
-    assert "The cache has no entry." in page.text
-    assert "There are no Karmada objects." in page.text
+    assert "The cache has no entry. This command downloads" in page.text
+    assert "The source has no Karmada object. This command" in page.text
 
 
 async def test_the_default_cache_is_that_of_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ async def test_the_map_has_a_table_and_a_picture() -> None:
     assert "data-cluster-map=" in body
     assert "/dispatch/map?focus=c" in page.addresses
     focused = await get(app, "/dispatch/map", "focus=nobody")
-    assert "There are no bindings." in focused.text
+    assert "No binding matches." in focused.text
 
 
 async def test_a_large_map_is_collapsed_until_it_is_expanded() -> None:

@@ -14,7 +14,7 @@ from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.cluster.store import ObjectKey
 from fleethook.console.attention import Attention, AttentionLine, Severity, read_since
 from fleethook.console.context import ConsoleContext
-from fleethook.console.rendering import Context, find_context, render, take_page
+from fleethook.console.rendering import SAME, Context, find_context, render, take_page
 from fleethook.console.sections import ConsolePage, Section
 from fleethook.console.users.permissions import select_permitted
 from fleethook.engines.crds.apply.crd_apply import CRDChange
@@ -240,6 +240,9 @@ async def show_list(request: Request, context: Context, page: int = 1, instances
         request,
         "crds/list.html",
         command=_make_command(cache, "cache", "ls"),
+        command_title="The cache entries on the command line",
+        fetch_command=_make_command(cache, "fetch", "--version", "v1.18.0"),
+        fill_command=context.fill_command("karmadas.operator.karmada.io"),
         directory=escape(str(cache.directory)),
         problem=problem,
         found=found,
@@ -309,6 +312,8 @@ async def show_diff(request: Request, context: Context, before: str = "", after:
         request,
         "crds/diff.html",
         command=_make_diff_command(cache, views.get(before), views.get(after)),
+        command_title=SAME if changes is not None else "The cache entries on the command line",
+        fetch_command=_make_command(cache, "fetch", "--version", "v1.18.0"),
         before=before,
         after=after,
         chosen=[(title, views[key]) for title, key in (("Before", before), ("After", after)) if key in views],

@@ -229,7 +229,7 @@ async def show_object(request: Request, context: Context, choice: str = "") -> H
     return await render(
         request,
         "dispatch/object.html",
-        command=shlex.join(["kubectl", "get", f"{key.group_kind.kind}.{key.group_kind.group}", key.name, "-o", "yaml"]),
+        command=_make_object_command(context, key),
         key=key,
         text=format_object(document),
         tab="object",
@@ -272,6 +272,7 @@ async def _show(
         request,
         "dispatch/explain.html",
         command=_make_command(context, form),
+        command_title="The same on the command line, with the object of the form in object.yaml",
         status=422 if error else 200,
         form=form,
         tree=tree,
@@ -295,6 +296,15 @@ def _make_command(context: ConsoleContext, form: RequestForm) -> str:
     return f"fleethook explain --request object.yaml {shlex.join(options)} {context.command_source}".strip()
 
 
+def _make_object_command(context: ConsoleContext, key: ObjectKey) -> str:
+    """Return the command that prints an object of a cluster, ``""`` for one of files or of a logical cluster."""
+    if context.cluster is None or key.cluster:
+        return ""
+    kind = f"{key.group_kind.kind}.{key.group_kind.group}" if key.group_kind.group else key.group_kind.kind
+    namespace = ["--namespace", key.namespace] if key.namespace else []
+    return context.kubectl("get", kind, key.name, *namespace, "--output", "yaml")
+
+
 @router.get("/map")
 async def show_map(
     request: Request, context: Context, q: str = "", focus: str = "", expanded: str = ""
@@ -308,7 +318,7 @@ async def show_map(
     return await render(
         request,
         "dispatch/map.html",
-        command=f"fleethook explain --all {context.command_source}".strip(),
+        fill_command=context.fill_command("apibindings,apiexports"),
         drawn=drawn,
         picture=picture,
         wanted=wanted,
@@ -335,6 +345,7 @@ async def show_findings(
         request,
         "dispatch/findings.html",
         command=f"fleethook lint {context.command_source}".strip(),
+        command_title="The findings about all objects on the command line",
         problem=found.problem,
         listed=listed,
         wanted=wanted,
