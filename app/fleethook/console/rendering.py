@@ -116,7 +116,7 @@ class Frame(NamedTuple):
         section: The current one, None for pages without an entry.
         freshness: The age and the problems of the data, None for a request without a user.
         command: The command that prints the same, ``""`` if there is none.
-        command_title: What the command prints.
+        command_title: The label of the command.
         csrf_token: The token that a form with method POST sends as ``csrf_token``.
         user: The name of the user, ``""`` on a loopback address.
         has_session: Whether the user signed in with the form.
@@ -165,7 +165,7 @@ async def render(
         request: The request.
         template: The path of the template below ``templates/``.
         command: The command that prints the same.
-        command_title: What the command prints, for one that prints more or less than the page shows.
+        command_title: The label of a command that prints more or less than the page shows.
         status: The HTTP status.
         values: The variables of the template, besides ``frame`` (`Frame`).
     """
