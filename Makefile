@@ -14,7 +14,7 @@ REVIEW := examples/testdata/review-story-2.json
 .DEFAULT_GOAL := help
 # Some images of containers set it. Each of the hundreds of processes of the tests would then compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help run test test-all test-oldest check docs format bench bench-quick schemas lock console-assets screenshots controlplane image image-test dist clean
+.PHONY: help run test test-all test-oldest check docs format bench bench-quick schemas lock console-assets screenshots fleet-screenshots controlplane image image-test dist clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -116,6 +116,9 @@ console-assets: node_modules/stamp ## Bundle the scripts and styles of the conso
 
 screenshots: $(VENV)/dev.stamp ## Take pictures of the pages of the console for docs/images/ (needs Chromium)
 	$(BIN)/python -m tests.console.browser.screenshots
+
+fleet-screenshots: $(VENV)/dev.stamp ## Take pictures of all pages of the console on a fleet with faults, in .reports/console/ (needs Chromium)
+	$(BIN)/python -m tests.console.browser.screenshots fleet $(ARGS)
 
 lock: $(VENV)/dev.stamp ## Pin the newest releases that pyproject.toml allows
 	$(BIN)/uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet uv

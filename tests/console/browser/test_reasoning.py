@@ -56,6 +56,7 @@ def test_a_pasted_object_is_explained(open_page: Callable[..., Any], console: st
     # The answer is below two forms, so the address leads to it.
     page.wait_for_function("() => document.getElementById('verdict').getBoundingClientRect().top < innerHeight")
     assert page.url.endswith("#verdict")
+    page.wait_for_function("() => document.activeElement.id == 'verdict'")
     page.locator(".hook.call").first.wait_for()
     page.locator(".hook.skip").first.filter(has_text="near miss").wait_for()
 

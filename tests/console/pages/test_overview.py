@@ -245,7 +245,10 @@ def read_charts(text: str) -> list[Any]:
 
 async def test_without_a_server_and_recordings_the_overview_names_the_options() -> None:
     page = await get(console_of(), "/")
-    assert "fleethook console --metrics-url https://localhost:9443/metrics --metrics-ca-file certs/ca.crt or --records DIR" in page.text
+    assert (
+        "fleethook console --metrics-url https://localhost:9443/metrics --metrics-ca-file certs/ca.crt or --records DIR"
+        in page.text
+    )
 
 
 async def test_recordings_give_charts_and_a_table(tmp_path: Path) -> None:

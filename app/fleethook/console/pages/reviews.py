@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
-from fleethook.console.rendering import Context, render
+from fleethook.console.rendering import SAME, Context, render
 from fleethook.console.reviews.detail import describe_review, list_columns
 from fleethook.console.reviews.replay_jobs import ReplayJob, ReplayJobs, ReviewReplay, Start, list_rows, select_changed
 from fleethook.console.reviews.review_index import Indexed, ReviewIndex
@@ -95,6 +95,7 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
         request,
         "reviews/list.html",
         command=_make_command(context, query),
+        command_title=_title_command(query),
         notice=notice,
         advice=advice,
         indexed=indexed,
@@ -127,6 +128,7 @@ async def show_review(request: Request, context: Context, file: str, line: int, 
         request,
         "reviews/review.html",
         command=_make_command(context, Query(route=summary.route)),
+        command_title="All reviews of the route, asked again on the command line",
         one=summary,
         file=file,
         detail=describe_review(entries[0], summary.group_kind),
@@ -171,8 +173,9 @@ async def show_replay(request: Request, context: Context, page: int = 1, resume:
         request,
         "reviews/replay.html",
         command=_make_command(context, query),
+        command_title=SAME if not _selects_more(query) else _title_command(query),
         query=query,
-        selects_more=query._replace(route="", since="", sort=SORTS[0]) != Query(),
+        selects_more=_selects_more(query),
         job=job,
         are_objects_changed=job.start.version != replay.version,
         rows=rows,
@@ -236,6 +239,16 @@ async def _require(request: Request, context: ConsoleContext, one: ReviewSummary
 
 def _review_url(indexed: Indexed, one: ReviewSummary) -> str:
     return f"/reviews/review?{urlencode({'file': indexed.files[one.file], 'line': one.line})}"
+
+
+def _selects_more(query: Query) -> bool:
+    """Return whether a search has conditions that the command has no options for."""
+    return query._replace(route="", since="", sort=SORTS[0], page=1) != Query()
+
+
+def _title_command(query: Query) -> str:
+    shown = "The reviews of the route and time" if _selects_more(query) else "These reviews"
+    return f"{shown}, asked again on the command line"
 
 
 def _make_command(context: ConsoleContext, query: Query) -> str:

@@ -153,6 +153,36 @@ async def test_the_command_of_a_page_prints_its_subject_and_pool_only(make_clien
     assert f"YurtAppSet {namespace}/demo, node pool hangzhou" in printed
 
 
+@pytest.mark.parametrize(
+    ("query", "printed", "left_out"),
+    [
+        ({}, {"YurtAppSet default/demo, node pool hangzhou", "YurtAppSet other/demo, node pool beijing"}, set()),
+        ({"subject": "default/demo"}, {"YurtAppSet default/demo, node pool hangzhou"}, {"YurtAppSet other/"}),
+        (
+            {"subject": "default/demo", "pool": "hangzhou", "layout": "list"},
+            {"YurtAppSet default/demo, node pool hangzhou"},
+            {"YurtAppSet other/", "beijing"},
+        ),
+    ],
+)
+async def test_the_command_of_the_matrix_prints_its_workloads_only(
+    make_client: MakeClient, query: Any, printed: set[str], left_out: set[str]
+) -> None:
+    client = make_client(SET, NEW_IMAGE, other_set("other"), {**NEW_IMAGE, "metadata": other_set("other")["metadata"]})
+    page = read_text((await client.get("/overriders", **query)).text)
+    command = page.partition("The same on the command line: ")[2].partition(" Copy")[0]
+    output = invoke(shlex.split(command)[1:]).stdout
+    assert {one for one in printed if one in output} == printed
+    assert not [one for one in left_out if one in output]
+
+
+@pytest.mark.parametrize("query", [{"subject": "demo"}, {"state": "overridden"}])
+async def test_a_command_that_prints_more_says_so(make_client: MakeClient, query: Any) -> None:
+    page = read_text((await make_client(SET, NEW_IMAGE, other_set("other")).get("/overriders", **query)).text)
+    assert "All workloads on the command line: fleethook render" in page
+    assert "The same on the command line" not in page
+
+
 async def test_each_cell_leads_to_its_diff_and_each_overrider_to_the_editor(make_client: MakeClient) -> None:
     client = make_client(SET, NEW_IMAGE)
     page = (await client.get("/overriders")).text
@@ -251,7 +281,10 @@ async def test_findings_lead_to_their_objects(make_client: MakeClient) -> None:
     (address,) = [one for one in links(page) if one.startswith("/overriders/edit?")]
     assert (await client.get(address)).status == 200
     assert "now.yaml:" in page
-    assert "There are no findings." in (await client.get("/overriders/findings", level="error")).text
+    assert (
+        "No finding about an overrider or its subject matches."
+        in (await client.get("/overriders/findings", level="error")).text
+    )
 
 
 async def test_a_parameter_with_an_unknown_value_has_its_default(make_client: MakeClient) -> None:

@@ -60,6 +60,13 @@ function drawNode(one, address) {
   return link;
 }
 
+// The answer to a request, or the reason why there is none, is what a reader asked for.
+register("[data-verdict] > h2, .fields [role=alert]", (answer) => {
+  answer.tabIndex = -1;
+  answer.focus();
+  answer.scrollIntoView({ block: "nearest" });
+});
+
 // The map of logical clusters. The table below it has the same bindings, for readers without JavaScript.
 register("[data-cluster-map]", async (container) => {
   const { nodes, edges } = JSON.parse(container.dataset.clusterMap);

@@ -273,6 +273,7 @@ async def _show(
         "dispatch/explain.html",
         command=_make_command(context, form),
         command_title="The same on the command line, with the object of the form in object.yaml",
+        fill_command=context.fill_command("all"),
         status=422 if error else 200,
         form=form,
         tree=tree,

@@ -18,7 +18,7 @@ from fleethook.cluster.store import ObjectKey, PartialObject, Store
 from fleethook.console.attention import Attention, FindingCount, list_object_lines
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
-from fleethook.console.rendering import Context, Paging, find_context, render
+from fleethook.console.rendering import SAME, Context, Paging, find_context, render
 from fleethook.console.sections import ConsolePage, Section
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.console.users.permissions import select_permitted
@@ -44,7 +44,7 @@ from fleethook.engines.overrider.pages.findings import (
 )
 from fleethook.engines.overrider.pages.fleet import LABELS, CellKey, State, SubjectRow
 from fleethook.engines.overrider.pages.matrix import LAYOUTS, SORTS, Column, Query, group_columns
-from fleethook.engines.overrider.pages.overrider_service import EditView, make_service
+from fleethook.engines.overrider.pages.overrider_service import EditView, MatrixView, make_service
 from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES, binding_of, pool_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
@@ -220,7 +220,9 @@ async def show_matrix(request: Request, context: Context) -> HTMLResponse:
     return await render(
         request,
         "overriders/matrix.html",
-        command=_make_command(context, "render", "--output", "diff"),
+        command=_make_command(context, "render", *(_select_shown(view) or ()), "--output", "diff"),
+        command_title=SAME if _select_shown(view) is not None else "All workloads on the command line",
+        fill_command=context.fill_command("yurtappsets,yurtappdaemons,yurtappoverriders,nodepools"),
         view=view,
         findings=found,
         concerned=Concerned(context.store, found.value or ()),
@@ -286,6 +288,7 @@ async def show_findings(
         request,
         "overriders/findings.html",
         command=f"fleethook lint {context.command_source}".strip(),
+        command_title="The findings about all objects on the command line",
         problem=found.problem,
         listed=listed,
         wanted=wanted,
@@ -345,6 +348,7 @@ async def _show_editor(
         request,
         "overriders/edit.html",
         command=_make_command(context, "diff", "-f", "overrider.yaml"),
+        command_title="The same on the command line, with the text in overrider.yaml",
         key=key,
         text=text,
         pool=pool,
@@ -387,6 +391,19 @@ def _link_pages(paging: Paging, turn: Callable[[int], Query]) -> dict[str, str]:
         "previous": matrix_url(turn(paging.page - 1)) if paging.page > 1 else "",
         "next": matrix_url(turn(paging.page + 1)) if paging.page < paging.pages else "",
     }
+
+
+def _select_shown(view: MatrixView) -> tuple[str, ...] | None:
+    """Return the options that select the shown workloads, None if the command cannot select exactly these."""
+    query, selection = view.query, view.selection
+    if query.state is not None:
+        return None
+    subjects = {one.key for one in selection.rows} or {one.subject for one in selection.cells}
+    pools = {one.name for one in selection.columns} or {one.pool for one in selection.cells}
+    if (query.subject and len(subjects) != 1) or (query.pool and len(pools) != 1):
+        return None
+    options = _select_subject(*subjects) if query.subject else ()
+    return (*options, "--pool", *pools) if query.pool else options
 
 
 def _select_subject(key: ObjectKey) -> tuple[str, ...]:
