@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import invoke
+from tests.e2e.balancer import balancer
 from tests.e2e.cluster import Api, ControlPlane, control_plane, free_port
-from tests.e2e.fleet import NAMESPACE, WEBHOOKS, is_ready, service_account
+from tests.e2e.fleet import NAMESPACE, WEBHOOKS, Fleet, is_ready, service_account
 from tests.e2e.test_policy_removal import kubeconfig_of
 from tests.serving import Server, serving
 from tests.waiting import NET, wait_for
@@ -160,6 +161,51 @@ def test_the_example_is_registered_reloaded_and_removed(
     removed = invoke(["uninstall", "--kubeconfig", str(kubeconfig_of(plane))])
     assert f"ValidatingWebhookConfiguration {NAME}" in removed.stdout, removed
     assert webhooks(admin, VALIDATING) is None
+
+
+def test_replicas_share_a_registration_that_the_next_leader_follows(
+    plane: ControlPlane, admin: Api, team: str, tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.py"
+    rules.write_text(RULES)
+    with balancer() as front, contextlib.ExitStack() as stack:
+        fleet = Fleet(plane, tmp_path, team, front, stack)
+        for _ in range(2):
+            fleet.start("--hooks", str(rules))
+        leader = fleet.leader()
+        assert refused(admin, team).endswith("label `owner` is missing")
+        (found,) = webhooks(admin, VALIDATING) or ()
+        # The replicas share the Secret of the certificate.
+        authorities = {one.authority.read_bytes() for one in fleet.servers}
+        assert authorities == {base64.b64decode(found["clientConfig"]["caBundle"])}
+        fleet.remove(leader)
+        leader.stop()
+        fleet.leader()
+        rules.write_text(RULES.replace("is missing", "is not there"))
+        wait_for(lambda: create(admin, team)[1].endswith("is not there"), what="the other replica has the new rule")
+        rules.write_text(RULES.partition("@mutate")[0])
+        wait_for(lambda: webhooks(admin, MUTATING) is None, what="the next leader removes the rule")
+
+
+def test_a_dry_run_is_sent_to_a_rule_that_has_side_effects_otherwise(
+    plane: ControlPlane, admin: Api, team: str, tmp_path: Path
+) -> None:
+    rule = """
+@validate("v1", "ConfigMap", on="CREATE", side_effects="NoneOnDryRun", namespace_selector={"matchLabels": {"team": "web"}})
+def tells(request):
+    raise Denied(f"dry run: {request.dry_run}")
+"""
+    (tmp_path / "rules.py").write_text(RULES.partition("@validate")[0] + rule)
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}}
+    path = f"/api/v1/namespaces/{team}/configmaps"
+    with serving_rules(plane, tmp_path):
+
+        def message(**query: str) -> str:
+            status, answer, _ = admin.call("POST", path, body, **query)
+            return answer["message"] if status != 201 else ""
+
+        assert wait_for(message, what="a ConfigMap is refused").endswith("dry run: False")
+        assert message(dryRun="All").endswith("dry run: True")
 
 
 def test_a_rule_reads_other_objects_of_the_cluster(plane: ControlPlane, admin: Api, team: str, tmp_path: Path) -> None:

@@ -375,3 +375,30 @@ async def test_no_task_outlives_the_server(tmp_path: Path, stopped: list[Any]) -
     await until(lambda: asyncio.all_tasks() <= before)
     assert stopped
     assert ssl.create_default_context(cafile=str(tmp_path / "certs" / "ca.crt"))
+
+
+HEAD = "from fleethook.admission import mutate, validate\n"
+TWICE = '@validate("v1", "Pod")\ndef a(): pass\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("import missing_module\n", "rules.py:1: ModuleNotFoundError: No module named 'missing_module'"),
+        ("raise SystemExit\n", "rules.py:1: SystemExit"),
+        (HEAD + TWICE + TWICE, "rules.py: two rules have the name 'a', at rules.py:2 and rules.py:4"),
+        (
+            HEAD + '@validate("v1", "Pod", object_selector={"a": "b"})\ndef a(): pass\n',
+            "rules.py:2: a: object_selector:",
+        ),
+        (
+            HEAD + '@validate("v1", "Pod", match_conditions={"a": "object."})\ndef a(): pass\n',
+            "rules.py:2: a: match_conditions['a']: compilation failed",
+        ),
+        (HEAD + '@mutate("v1", "Pod", on="DELETE")\ndef a(): pass\n', "rules.py:2: a: on: a DELETE has no object"),
+    ],
+)
+def test_a_bad_file_of_rules_exits_2_with_its_line(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "rules.py").write_text(text)
+    result = run_command("serve", "--hooks", str(tmp_path / "rules.py"), "--cert-dir", str(tmp_path), "--port", "0")
+    assert (result.returncode, problem in result.stderr) == (2, True), result.stderr

@@ -147,8 +147,9 @@ class Changing:
 
     def __init__(self, *names: str, owner: str = "") -> None:
         self.server, self.changed, self.names = ObjectServer(), asyncio.Event(), names
+        self.authority = b"authority"
         changing = ChangingConfigurations(lambda: [configuration(*self.names)], self.changed, owner)
-        self.registrar = Registrar(self.server, lambda: b"authority", check_seconds=3600, changing=changing)  # type: ignore[arg-type]
+        self.registrar = Registrar(self.server, lambda: self.authority, check_seconds=3600, changing=changing)  # type: ignore[arg-type]
 
     def stored(self) -> list[str]:
         return [one["name"] for one in self.server.objects.get(RULES, {}).get("webhooks", ())]
@@ -173,6 +174,15 @@ async def test_an_unchanged_configuration_is_applied_once() -> None:
     await one.registrar.apply_changing()
     await one.registrar.apply_changing()
     assert [method for method, _ in one.server.requests] == ["GET", "PATCH"]
+
+
+async def test_a_renewed_authority_is_written_into_changing_configurations() -> None:
+    one = Changing("a.b.c")
+    await one.registrar.apply_changing()
+    one.authority = b"renewed"
+    await one.registrar.apply_changing()
+    (found,) = one.server.objects[RULES]["webhooks"]
+    assert base64.b64decode(found["clientConfig"]["caBundle"]) == b"renewed"
 
 
 async def test_a_cluster_role_owns_the_configurations() -> None:
