@@ -150,7 +150,7 @@ def _check_files(paths: Sequence[Path]) -> None:
 
 
 def _check_address(settings: Settings, *, has_certificate: bool, has_hosts: bool, has_token: bool) -> None:
-    """Exit with a message if the address and the options of its security contradict."""
+    """Exit with a message if the address and the security options contradict each other."""
     if settings.listens_on_loopback:
         if has_certificate or has_hosts or settings.client_ca_file is not None:
             fail(

@@ -25,8 +25,8 @@ def fail(*messages: str, code: int = UNREADABLE) -> NoReturn:
 def exit_at_interrupt() -> None:
     """Let Ctrl-C end the process at once, unless the parent process has it ignored.
 
-    A KeyboardInterrupt arrives in any code. An import may turn it into another error, with a traceback, and a callback
-    of the interpreter loses it.
+    A KeyboardInterrupt may arrive anywhere. An import may turn it into another error with a traceback, and a callback
+    of the interpreter would lose it.
     """
     if signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.default_int_handler):
         signal.signal(signal.SIGINT, _exit_now)

@@ -49,7 +49,7 @@ class Option:
 
 
 class Argument(Option):
-    """The declaration of a positional argument; of a list, all further ones."""
+    """The declaration of a positional argument. A list takes all further arguments."""
 
 
 class Parameter(NamedTuple):

@@ -28,7 +28,7 @@ class _Base64(msgspec.Struct, forbid_unknown_fields=True):
 
 _decode_text: Final = msgspec.json.Decoder(_Text).decode
 _decode_base64: Final = msgspec.json.Decoder(_Base64).decode
-# A body with one of these members only is itself kept as text, so no JSON body begins so.
+# A JSON body that has only one of these members is kept as text. So readers cannot mistake it for this form.
 _TEXT: Final = b'{"text":'
 _BASE64: Final = b'{"base64":'
 

@@ -226,7 +226,7 @@ class _Walk:
         return _to_text(self.redact(self._redact_secret(document)))
 
     def _redact_text(self, text: str) -> str:
-        """Return a text in which a Secret is redacted, if it is JSON, or which is a hash, if it is not."""
+        """Return JSON text with its Secrets redacted. Other text that looks like a manifest becomes a hash."""
         if _KIND not in text and "\\u" not in text and not any(name in text for name in self._needles()):
             return text
         if text.lstrip()[:1] in ("{", "[", '"'):

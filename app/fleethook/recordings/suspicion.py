@@ -99,7 +99,7 @@ def unnest(tokens: tuple[str, ...], value: JSON) -> JSON:
     return value
 
 
-# Go escapes &, < and >, which begin no name: a quotation mark (22) to a letter (7a) is suspicious otherwise.
+# An escape of an ASCII character is suspicious, except for &, < and >, which Go escapes and which begin no name.
 _ESCAPE: Final = b"\\u00"
 _SUSPICIOUS_ESCAPE: Final = re.compile(rb"\\u00(?!26|3[cCeE])[2-7]")
 _SECRET: Final = b"Secret"

@@ -143,7 +143,7 @@ class Doctor:
             yield one
 
     async def _examine_further(self, registered: Sequence[Registered]) -> AsyncIterator[Diagnosis]:
-        """Yield the findings for which other objects are read, each of which the user may lack the right to read."""
+        """Yield the findings that need other objects. The user may lack the right to read any of them."""
         engines = {one.wanted.engine for one in registered}
         async with self._optional("versions") as notes:
             definition = await get_object(self._connection, f"{_DEFINITIONS}/{DEFINITION_NAME}")
@@ -180,7 +180,7 @@ class Doctor:
 
     @contextlib.asynccontextmanager
     async def _optional(self, check: str) -> AsyncIterator[list[Diagnosis]]:
-        """Yield a list for findings. It gets a note if the user has not the right to read the objects of the check."""
+        """Yield a list for findings. It gets a note if the user has no right to read the objects of the check."""
         notes: list[Diagnosis] = []
         try:
             yield notes

@@ -123,7 +123,7 @@ class Listed(NamedTuple):
 
     Attributes:
         documents: The objects.
-        unread: Why a resource that the command can do without could not be read, by its name.
+        unread: The reasons why optional resources could not be read, by their names.
     """
 
     documents: list[Document]
@@ -268,7 +268,7 @@ async def read_resource(
 
 
 def _decode(item: msgspec.Raw, resource: WatchedResource, page: Page) -> JSONObject:
-    # A resource that a user named has no kind, and the items of a list need not tell theirs.
+    # A resource that a user named has no kind, and the items of a list need not name theirs.
     kind = resource.kind or page.kind.removesuffix("List")
     return identified(resource.decode(item), resource._replace(kind=kind))
 

@@ -109,7 +109,7 @@ class TargetOptions(NamedTuple):
         return self.find()
 
     def find(self) -> Target:
-        """Return the cluster. Exits with a message if the options contradict, or there is no kubeconfig."""
+        """Return the cluster. Exits with a message if the options contradict each other, or there is no kubeconfig."""
         if self.in_cluster:
             if self.kubeconfig is not None or self.context is not None:
                 option = "--context" if self.kubeconfig is None else "--kubeconfig"

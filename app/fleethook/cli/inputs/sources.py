@@ -128,7 +128,7 @@ class Source(NamedTuple):
         before: The objects without changes; the same list if nothing changes.
         changed: Keys of added, changed and removed objects.
         errors: Documents that cannot be read, if the command takes the others.
-        unread: Why a resource of the cluster that the command can do without could not be read, by its name.
+        unread: The reasons why optional resources of the cluster could not be read, by their names.
     """
 
     documents: list[Document]
@@ -163,7 +163,7 @@ def replace_objects(documents: Sequence[Document], others: Sequence[Document]) -
 def read_source(
     options: SourceOptions, resources: Sequence[WatchedResource], *, every_kind: bool = False, partial: bool = False
 ) -> Source:
-    """Return the objects that the options name. Exits with a message if they contradict or cannot be read.
+    """Return the objects that the options name. Exits with a message if that is impossible.
 
     Args:
         options: The options of the command.
@@ -271,7 +271,7 @@ def _read_export(options: SourceOptions, export: str, resources: Sequence[Watche
 
 
 def check_options(options: SourceOptions, files_option: str = "-f") -> None:
-    """Exit with a message if the options contradict."""
+    """Exit with a message if the options contradict each other."""
     kubeconfig = "--kubeconfig" if options.kubeconfig is not None else "--context" if options.context else ""
     given = (files_option if options.files else "", kubeconfig, "--in-cluster" if options.in_cluster else "")
     named = [name for name in given if name]

@@ -204,7 +204,7 @@ def show_files(files: "Sequence[Path]", describe: Callable[[], str], *, hidden: 
     """Show the progress of reading files during the block.
 
     Args:
-        files: The files. If one is none, as a pipe, the share is not shown.
+        files: The files. If one is not a regular file, such as a pipe, the share is not shown.
         describe: Returns the description; called for each update.
         hidden: Whether to show nothing at a terminal either.
     """

@@ -165,7 +165,7 @@ class Printer:
         self._print: Final = print_report
 
     def add(self, change: Change, *, is_expected: bool) -> None:
-        """Take a change as soon as it is found, which the report has, too."""
+        """Take a change as soon as it is found. The report has it, too."""
 
     def end(self, report: Report) -> None:
         """Write the report."""

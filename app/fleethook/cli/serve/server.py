@@ -50,7 +50,7 @@ def make_config(app: Fleethook) -> uvicorn.Config:
 class GracefulServer(uvicorn.Server):
     """Shuts down gracefully at the first SIGTERM or SIGINT, and without waiting for requests if it gets the same again.
 
-    It exits with 0 in both cases. Ctrl-C and the SIGTERM of a parent that passes it on are one wish, not two.
+    It exits with 0 in both cases. Ctrl-C and the SIGTERM that a parent process sends because of it count as one signal.
 
     The listener stays open for ``drain_delay`` after the first signal. Requests still arrive during that time, because
     the removal of an endpoint from a Service takes a moment to reach every node.

@@ -144,7 +144,7 @@ class Chain:
         self._others: Final = tuple(layer for layer in layers if not isinstance(layer, NativeLayer))
 
     def built_in(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        """Return whether nobody but the native layer can be asked."""
+        """Return whether only the native layer can be asked."""
         for layer in self._others:  # noqa: SIM110 - a generator would take longer than all that it asks
             if layer.knows(kind, operation):
                 return False
@@ -165,9 +165,9 @@ class Chain:
         return frozenset((kind, operation) for kind, operations in found.items() for operation in operations)
 
     def list_handlers(self, question: Question) -> list[tuple[str, Handler]]:
-        """Return the layers that have an interpreter for a question, with it, in the order in which to ask them.
+        """Return the layers that have an interpreter for a question, each with it, in the order of the chain.
 
-        The first one answers. Another one is asked only if those before it are ignored when they fail.
+        The first one answers. The chain asks a later one only if the failures of those before it are ignored.
         """
         found = ((layer.name, layer.find(question)) for layer in self._layers)
         handlers = [(name, handler) for name, handler in found if handler is not None]

@@ -81,7 +81,8 @@ def list_webhooks() -> "tuple[Webhook, ...]":
             "statefulsets.overrider.fleethook.io", MUTATING, paths.MUTATE_STATEFULSET, "apps", "v1",
             ("statefulsets",), pooled, (NOT_DELETING, OWNED),
         ),
-        # Workloads that nothing of fleethook may refuse: the match conditions send each one to one of both webhooks.
+        # These webhooks never refuse a workload. Match conditions send each workload to one of them, or to one of those
+        # above.
         Webhook(
             "deployments.optional.overrider.fleethook.io", MUTATING, paths.MUTATE_DEPLOYMENT, "apps", "v1",
             ("deployments",), pooled, (NOT_DELETING, OWNED), **advising,

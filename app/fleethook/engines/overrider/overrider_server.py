@@ -116,7 +116,7 @@ def overrider_routes(  # noqa: PLR0913 - one parameter for each service of the s
     conclude_written = conclude if checked is None else _chain(checked.check_overrider, conclude)
     make_route = partial(make_admission_route, hint=SWITCH_OFF_HINT)
     edits = partial(make_route, handler=validate_edit, turns=shared, conclude=conclude_edit)
-    # The labels of node pools decide which of them a daemon has, and a set of v1beta1; one of v1alpha1 lists its own.
+    # A YurtAppDaemon and a YurtAppSet v1beta1 select node pools by their labels. A YurtAppSet v1alpha1 lists them.
     pool_kinds = (YURT_APP_OVERRIDER, NODE_POOL)
     dry_run = "Validate a YurtAppOverrider and render it for every pool without applying it"
     return [
@@ -210,7 +210,7 @@ class OverriderServer(EngineServer):
             for text in self.conflicts.findings():
                 yield Check("openyurt", ok=True, detail=text)
         cluster = self.context.cluster
-        # Before that, the kinds that are not listed yet are the reason; a refused kind must not hold the other engines.
+        # Until then, readiness reports the kinds that are not listed yet. A refused kind must not delay other engines.
         is_listed = cluster is not None and all(part.synced for part in cluster.source.parts() if part.needed)
         if is_listed and self.warmup is not None and not self.warmup.is_ready:
             yield Check("plans", ok=False, detail="the plans of overriders are not compiled yet")

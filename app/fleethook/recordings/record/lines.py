@@ -93,7 +93,7 @@ class LineEncoder:
         text = b"".join(pieces)
         suspects = self._suspicion.find_records(text, starts)
         suspects |= self._suspicion.find_patches(b"".join(others), other_starts)
-        # A body that was refused may be no JSON, and one that is no UTF-8 is none.
+        # A refused body may not be JSON, and a body that is not UTF-8 never is.
         suspects.update([number for number, review in enumerate(reviews) if review.status != 200])
         if not text.isascii():
             suspects.update(number for number, review in enumerate(reviews) if not is_utf8(review.body))

@@ -39,7 +39,7 @@ _MAX_REST: Final = 1.0
 def time_thread(ident: int) -> Callable[[], float]:
     """Return a function that returns the seconds of processor time of a thread, which must not end earlier.
 
-    Where the system does not tell them (macOS), it returns 0.
+    On a system without this figure (macOS), it returns 0.
     """
     if not hasattr(time, "pthread_getcpuclockid"):
         return lambda: 0.0

@@ -195,7 +195,7 @@ class Change(NamedTuple):
         route: The template of the route.
         cluster: The logical cluster, ``""`` for a plain cluster.
         about: The owner of the workload, the webhooks that decide, or the kind of the object: changes of one cause have
-            the same.
+            the same text.
         subject: The object under review.
         uid: The uid of the review, ``""`` if it has none.
         time: The time at which it was recorded.

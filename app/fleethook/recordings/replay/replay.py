@@ -39,7 +39,7 @@ _BAD_REQUEST: Final = 400
 _DECIDED: Final = (200, _BAD_REQUEST)
 _OVERLOAD: Final = "try again later"
 _TOO_MANY_REQUESTS: Final = "429"
-# Paths of logical clusters and queries are many in theory.
+# Logical clusters and queries can make any number of paths.
 _MAX_TARGETS: Final = 1_024
 _HOPS: Final = [(name.lower().encode(), value.encode()) for name, value in OUTGOING.items()]
 
@@ -165,7 +165,7 @@ def _mark_dry_run(body: bytes) -> bytes:
 def _find_obstacle(record: Record) -> str:
     """Return the reason why a recorded answer cannot be compared, ``""`` if it can.
 
-    Answers that depend on the state of the server are none of these objects' and this build's.
+    An answer that depends on the state of the server says nothing about these objects and this build.
     """
     if record.status not in _DECIDED:
         return f"it was refused with HTTP {record.status}"

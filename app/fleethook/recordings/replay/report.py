@@ -129,7 +129,7 @@ class Report:
 
     @property
     def passes(self) -> bool:
-        """Whether exactly the expected changes happened; those that were not reached are none that did not happen."""
+        """Whether exactly the expected changes happened. An incomplete replay may not have reached the others."""
         return not self.unexpected and not (self.is_complete and self._absent)
 
     def _add_change(self, change: Change) -> bool:

@@ -63,7 +63,7 @@ class _Condition(NamedTuple):
     status: str
     reason: str
     generation: int | None
-    """The generation of the object that it is about, None if it does not say so."""
+    """The generation of the object that the condition describes, None if it names none."""
 
 
 def judge_health(document: JSONObject, rule: HealthRule = STANDARD) -> Verdict:
@@ -135,7 +135,7 @@ def _judge_standard_conditions(conditions: Mapping[str, _Condition], generation:
             return _judge_condition(found, generation)
     progressing = conditions.get("Progressing")
     if progressing is not None:
-        # As in the status of a Deployment, whose rollout is over with this reason, and has failed if False.
+        # As for a Deployment: the first reason means that the rollout is complete, the second one that it failed.
         done = progressing.status == "True" and progressing.reason == "NewReplicaSetAvailable"
         failed = progressing.status == "False" and progressing.reason == "ProgressDeadlineExceeded"
         if failed or (progressing.status == "True" and not done):

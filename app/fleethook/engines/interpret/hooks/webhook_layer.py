@@ -41,8 +41,8 @@ from fleethook.server.reviews.recording import AskedCall
 from fleethook.tracing.spans import child_span
 from fleethook.work.worker import Worker
 
-# The event loop handles answers of up to so many bytes about objects of up to so many values. Larger ones run in a
-# thread, because applying a patch may take long.
+# The largest answers (bytes) and objects (values) that the event loop handles. A thread handles larger ones, because
+# applying a patch may take long.
 _SHORT_ANSWER: Final = 16 * 1024
 _SMALL_OBJECT: Final = 10_000
 

@@ -1,8 +1,8 @@
 """Runs scripts: fast ones on the event loop, slow ones on threads.
 
-Most scripts take less than a millisecond, which is less than starting them on a thread takes. So a script starts on the
-event loop, with a small part of its limits. If it needs more, it is stopped and restarted on a thread, which is safe
-because scripts have no side effects. Lua runs without the GIL, so the event loop continues meanwhile.
+Most scripts take less than a millisecond, and starting one on a thread takes longer. So a script starts on the event
+loop, with a small part of its limits. If it needs more, it is stopped and restarted on a thread, which is safe because
+scripts have no side effects. Lua runs without the GIL, so the event loop continues meanwhile.
 
 There are two thread pools. In the first, scripts also have only a part of their limits, so a thread is free soon even
 if the second is busy. In the second, scripts have their full limits. A script starts where its last call ended.

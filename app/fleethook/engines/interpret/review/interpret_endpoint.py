@@ -38,7 +38,7 @@ class Interpreted(NamedTuple):
 class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, Interpreted]):
     """One interpreter route: its chain answers in the shape of the review.
 
-    The only fact of a request is whether its caller wants to know which layers were asked.
+    The only fact of an HTTP request that matters is whether its caller wants to know which layers were asked.
     """
 
     max_at_once = MAX_ON_LOOP

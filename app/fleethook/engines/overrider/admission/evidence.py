@@ -3,9 +3,9 @@
 A watch is some milliseconds behind the apiserver, and OpenYurt's controllers write workloads in just these milliseconds
 after a change of the subject. Three facts show that the store is new enough, without a read:
 
-- The revision is that of the last render, which was by the same plan. OpenYurt's controllers write a label with the
-  name of the ControllerRevision, which identifies the template, and an annotation with the patch of the node pool
-  (v1.4.4, pkg/yurtmanager/controller/yurtappset: getYurtAppSetPatch, CreateNewPatchedObject; v1.7.0,
+- The workload has the revision of its last render, and that render used the same plan. OpenYurt's controllers write a
+  label with the name of the ControllerRevision, which identifies the template, and an annotation with the patch of the
+  node pool (v1.4.4, pkg/yurtmanager/controller/yurtappset: getYurtAppSetPatch, CreateNewPatchedObject; v1.7.0,
   workloadmanager: ApplyTemplate). So they have written no other template since.
 - The workload has all members of the stored template, or of its rendered form. The store may lack members that a newer
   template adds; the render keeps them.
@@ -164,7 +164,7 @@ class Doubts:
         if not self._changes_template(bound):
             return None
         if not bound and YURT_APP_OVERRIDER not in self.settled:
-            # kube-apiserver sends a workload because of an overrider. It is newer than the store, or deleted.
+            # kube-apiserver sends the workload because of an overrider that is newer than the store, or deleted.
             return YURT_APP_OVERRIDER
         if not bound and not workload.rendered:
             return None
@@ -245,9 +245,9 @@ def is_proven(plan: PoolPlan, workload: ReviewedWorkload, *, memory: Memory | No
 
 
 def _sets_replicas(plan: PoolPlan, workload: JSONObject, stored: Mapping[str, JSON]) -> bool:
-    """Return whether an update sets a number of replicas that is not that of the template in the store.
+    """Return whether an update sets a number of replicas that differs from the template in the store.
 
-    OpenYurt's controller may have written the number of a newer template. The number of the autoscaler has to stay.
+    Either OpenYurt's controller wrote the number of a newer template, or an autoscaler wrote its own, which must stay.
     """
     before, after = (as_object(one.get("spec")).get("replicas") for one in (stored, workload))
     return before != after and find_kept_replicas(plan, workload, stored) is None

@@ -254,7 +254,7 @@ _Addresses = AbstractSet[tuple[str, ...]]
 
 
 def _find_edit(address: tuple[str, ...], edited: _Addresses, around: _Addresses) -> tuple[str, ...] | None:
-    """Return the edit that a replaced value belongs to, its own address if it has edits inside, or None."""
+    """Return the address of the edit around a replaced value, its own address if it contains edits, otherwise None."""
     for end in range(1, len(address) + 1):
         if address[:end] in edited:
             return address[:end]

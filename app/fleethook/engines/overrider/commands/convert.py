@@ -271,7 +271,7 @@ def convert_command(
 
 
 def _read_input(documents: Sequence[Document] | None, live: ClusterOptions) -> _Input:
-    """Return the objects of files, of a cluster, or of both: the cluster then tells about other objects."""
+    """Return the objects of files, of a cluster, or of both. With both, only those of the files are converted."""
     of_cluster: list[Document] = []
     files = select_namespace(documents or (), live.namespace)
     if documents is None or live.kubeconfig is not None or live.context is not None or live.in_cluster:

@@ -256,7 +256,7 @@ def _print_changes(before: _Matrix, after: _Matrix, changed: Collection[ObjectKe
     """Print the workloads that differ, and their number; return the new findings."""
     same = find_unaffected(before.cells, after.cells, changed)
     rendered = _render_all(after, _check(after), skipped=same)
-    # Without findings after the change, those before it do not matter, and to find them takes most of the time.
+    # Findings before the change matter only if there are some after it, and finding them takes most of the time.
     former = _render_all(before, _check(before) if rendered.rows else [], skipped=same)
     changes = compare_previews(former.previews, rendered.previews, failed=rendered.failed)
     if output.has_workloads:

@@ -193,7 +193,7 @@ MAX_PLANS_OF_SUBJECT: Final = 32
 _CACHE_SHARE: Final = 0.8
 # A ready server compiles for some milliseconds and rests, so that most reviews find it idle.
 _REST_SECONDS: Final = 0.01
-# To find the plan of a pool takes 20 µs if it is compiled.
+# Looking up a compiled plan takes 20 µs.
 _SLICE: Final = 100
 
 

@@ -109,8 +109,8 @@ MAX_FILLERS: Final = 512
 
 # Filled patches of pools that get many reviews: 16 MB at most.
 MAX_PATCHES: Final = 2_048
-# Filling takes as long as three comparisons with the marks. A pass of the controller requests the patch of each pool
-# once or twice, and a large fleet requests each in its turn, so only a pool with requests in quick succession gets one.
+# Filling a patch takes as long as three comparisons with the marks, so it pays only for a pool with requests in quick
+# succession. A pass of the controller requests the patch of each pool once or twice.
 _REQUESTS_BEFORE_FILLING: Final = 3
 
 # Measured with tracemalloc: a pool, and the tuples with the values of its own entries.
@@ -327,9 +327,9 @@ class PoolPlan:
 
     @property
     def changed_values(self) -> Sequence[tuple[JSON, JSON]]:
-        """The values before and after of each difference that the entries make, None for an absent one.
+        """The values before and after each difference that the entries make, None for an absent one.
 
-        Both may be equal: the difference is then that of other pools that share the plan.
+        Both values may be equal, if only other pools that share the plan have the difference.
         """
         return self.shared.changed_values(self.values)
 
@@ -351,7 +351,7 @@ class PoolPlan:
 
 
 def _find_longest_name(rendered: JSON) -> int:
-    """Return the length of the longest name of a pool with which each label of a rendered workload is valid."""
+    """Return the length of the longest pool name for which every label of a rendered workload is valid."""
     workload = as_object(rendered)
     template = as_object(as_object(workload.get("spec")).get("template"))
     labels = [as_object(as_object(one.get("metadata")).get("labels")) for one in (workload, template)]

@@ -48,7 +48,7 @@ _Shared = SharedPlan | SubjectError | RenderError | object
 
 
 class NotCompiledError(Exception):
-    """A plan was requested only if it is compiled, and it is not.
+    """The requested plan is not compiled, and the caller does not want to compile it.
 
     Attributes:
         work: Compiles the plan in slices.
@@ -317,7 +317,7 @@ class SubjectPlans:
 
 _Found = tuple[_Configuration, _Shared]
 NAMED_AFTER_POOL: Final = object()
-"""A member or an element is named after the pool. In some pool, the template may have another one of that name."""
+"""A member or an element is named after the pool. In some pool, the template may have another element of that name."""
 
 
 def _measure(outcome: Outcome) -> int:

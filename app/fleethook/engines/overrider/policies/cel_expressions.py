@@ -198,7 +198,7 @@ class Variables:
         return f"variables.{name}"
 
     def join(self, parts: Sequence[str], operator: str, *, empty: str) -> str:
-        """Join expressions by an associative operator; if they are long, some of them together are a variable."""
+        """Join expressions by an associative operator. Parts of a long result become variables."""
         groups: list[list[str]] = []
         room = 0
         for part in parts:

@@ -254,7 +254,7 @@ def write_conditions(plan: Plan, *, delta: ObjectDelta, writer: Writer) -> Itera
 def _check_order(of_pool: Change, change: Change, tokens: tuple[str, ...]) -> None:
     """Raise Unsupported if the pool's own patch orders the elements of a list from which the overrider removes some.
 
-    The webhook puts the elements in order before it removes some, so the places of other elements depend on these.
+    The webhook orders the elements before it removes some, so the removed elements affect the places of others.
     """
     if type(of_pool) is ObjectDelta and type(change) is ObjectDelta:
         changes = dict(change.members)

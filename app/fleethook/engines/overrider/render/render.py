@@ -331,8 +331,8 @@ def find_kept_replicas(plan: PoolPlan, sent: JSONObject, stored: Mapping[str, JS
     """Return the number of replicas that an update must keep, None if the update may set its own.
 
     OpenYurt's controllers write the number of the template with each revision; those of 1.4 also if it differs. An
-    autoscaler and ``kubectl scale`` use the scale subresource, which is not rendered. So the number of the template is
-    taken for a write of OpenYurt, and any other number for that of the other owner.
+    autoscaler and ``kubectl scale`` use the scale subresource, which is not rendered. So this function takes the
+    template's number for a write of OpenYurt, and any other number for a write of the other owner.
 
     Args:
         plan: The plan of the workload's pool.

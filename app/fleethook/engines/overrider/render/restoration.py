@@ -31,7 +31,7 @@ class Restoration(NamedTuple):
     operations: Sequence[JSONObject] = ()
     """A JSON patch, empty if the workload has no traces."""
     problem: str = ""
-    """Why the workload cannot be restored, ``""`` if it can be."""
+    """The reason why the workload cannot be restored, ``""`` if it can be."""
     rendered: bool = False
     """Whether the workload was rendered, so that its spec may change."""
 

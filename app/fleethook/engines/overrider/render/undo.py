@@ -309,7 +309,7 @@ def _get_restored(step: JSON) -> JSON:
 
 
 def read_former(undo: JSONObject, named: JSON, schema: MergeSchema) -> JSONObject:
-    """Return an undo of the former format in the present one.
+    """Convert an undo of the former format to the present one.
 
     Args:
         undo: The undo. It lists each member of an added object, and not whether the render added the object itself.

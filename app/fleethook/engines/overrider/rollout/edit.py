@@ -219,7 +219,7 @@ def _find_shared(before: PoolPlan, after: PoolPlan) -> Work[_Changes]:
         requested = after.values.fill(requested)
     yield
     found = find_changes(other, requested)
-    # The effect on replicas that neither the entries before nor those after the edit set is none.
+    # If entries set the replicas neither before nor after the edit, the edit has no effect on them.
     is_left = after.leaves_replicas or (
         before.leaves_replicas and "replicas" not in after.shared.plan.undo.get("spec", {})
     )

@@ -67,7 +67,7 @@ class Gaps(NamedTuple):
     missing: tuple[str, ...] = ()
     """Node pools that the entries select and that have no workload yet."""
     overdue: bool = False
-    """Whether the time of the subject's controller to create them is over."""
+    """Whether the subject's controller has had enough time to create them."""
     other_version: tuple[str, ...] = ()
     """Node pools whose workloads have owner references of another API version than `read_version`."""
     subject: str = "the subject"
