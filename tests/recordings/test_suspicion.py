@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -12,8 +11,7 @@ from fleethook.recordings.suspicion import (
     Field,
     Suspicion,
     encode_forms,
-    find_in_python,
-    load_finder,
+    find_bytes,
     parse_field,
     replace_at,
 )
@@ -44,14 +42,9 @@ def test_a_star_stands_for_members_and_elements() -> None:
     }
 
 
-Find = Callable[[bytes, bytes, int], int]
-FINDERS: list[Find] = [load_finder(), find_in_python]
-
-
-@pytest.mark.parametrize("find", FINDERS)
 @given(text=st.binary(max_size=60), needle=st.binary(min_size=1, max_size=3), start=st.integers(0, 70))
-def test_finders_find_what_python_finds(find: Find, text: bytes, needle: bytes, start: int) -> None:
-    assert find(text, needle, start) == text.find(needle, start)
+def test_bytes_are_found_where_python_finds_them(text: bytes, needle: bytes, start: int) -> None:
+    assert find_bytes(text, needle, start) == text.find(needle, start)
 
 
 @given(before=st.binary(max_size=5), after=st.binary(max_size=5), needle=st.binary(min_size=4, max_size=8))
@@ -87,8 +80,7 @@ def test_a_record_with_a_secret_is_suspect(text: str, *, is_suspect: bool) -> No
 def test_each_suspect_is_found_among_others(places: set[int], sizes: list[int]) -> None:
     texts = [b"." * size + (b'"Secret"' if number in places else b"") + b"\n" for number, size in enumerate(sizes)]
     starts = [sum(map(len, texts[:number])) for number in range(len(texts))]
-    for find in FINDERS:
-        assert Suspicion(find=find).find_records(b"".join(texts), starts) == places
+    assert Suspicion().find_records(b"".join(texts), starts) == places
 
 
 @pytest.mark.parametrize("field", ["apiToken", "Deployment:/spec/apiToken", "/spec/*/apiToken/*"])

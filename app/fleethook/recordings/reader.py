@@ -3,11 +3,10 @@
 import contextlib
 import fcntl
 import zlib
-from collections.abc import Callable, Generator, Iterator
-from typing import BinaryIO, Final, NamedTuple, cast
+from collections.abc import Generator, Iterator
+from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
-from isal import isal_zlib
 
 from fleethook.recordings.format import FORMAT, FORMAT_NAME, Header, Record
 
@@ -18,8 +17,6 @@ MAX_SKIPPED: Final = 1024 * 1024 * 1024
 _CHUNK: Final = 64 * 1024
 # Bytes that one step of decompression may return: a thousandfold compression is possible.
 _MAX_INFLATED: Final = 1024 * 1024
-# The library's stub declares an instance.
-_IsalError: Final = cast("type[Exception]", isal_zlib.error)
 _GZIP: Final = b"\x1f\x8b"
 _WITH_GZIP_HEADER: Final = 16 + zlib.MAX_WBITS
 
@@ -40,13 +37,6 @@ class Fault(NamedTuple):
 
 class _UnreadableError(Exception):
     """The rest of the stream cannot be read."""
-
-
-class _UnsoundError(Exception):
-    """The stream is no complete gzip data, so it has to be read again with care."""
-
-
-_ReadMember = Callable[[BinaryIO, bytes], Generator[bytes, None, bytes]]
 
 
 def read_lines(stream: BinaryIO, *, max_line: int = MAX_LINE, max_skipped: int = MAX_SKIPPED) -> Iterator[Line | Fault]:
@@ -125,34 +115,19 @@ class _Splitter:
 
 def _read_chunks(stream: BinaryIO) -> Iterator[bytes]:
     """Yield the decompressed content; raises _UnreadableError at a place that cannot be read."""
-    start = stream.tell() if stream.seekable() else None
     chunk = stream.read(_CHUNK)
     if not chunk.startswith(_GZIP):
         while chunk:
             yield chunk
             chunk = stream.read(_CHUNK)
         return
-    done = 0
-    if start is not None:
-        try:
-            for content in _read_members(stream, chunk, _read_sound_member):
-                yield content
-                done += len(content)
-        except _UnsoundError:
-            stream.seek(start)
-            chunk = stream.read(_CHUNK)
-        else:
-            return
-    for content in _read_members(stream, chunk, _read_any_member):
-        skipped = min(done, len(content))
-        done -= skipped
-        yield content[skipped:]
+    yield from _read_members(stream, chunk)
 
 
-def _read_members(stream: BinaryIO, chunk: bytes, read_member: _ReadMember) -> Iterator[bytes]:
+def _read_members(stream: BinaryIO, chunk: bytes) -> Iterator[bytes]:
     """Yield the content of gzip members that follow each other, of which the first begins with a chunk."""
     while chunk:
-        chunk = yield from read_member(stream, chunk)
+        chunk = yield from _read_member(stream, chunk)
         # Programs that write to tapes fill the last block with zeros (RFC 1952 says nothing about it, gzip skips them).
         chunk = chunk.lstrip(b"\0") or _skip_zeros(stream)
         if chunk and not _GZIP.startswith(chunk[:2]):
@@ -166,27 +141,7 @@ def _skip_zeros(stream: BinaryIO) -> bytes:
     return b""
 
 
-def _read_sound_member(stream: BinaryIO, data: bytes) -> Generator[bytes, None, bytes]:
-    """Yield the content of a gzip member; return the bytes after it. Raises _UnsoundError.
-
-    ISA-L takes half the time of zlib, but its state cannot be copied, which salvaging damaged data needs.
-    """
-    inflater = isal_zlib.decompressobj(_WITH_GZIP_HEADER)
-    while not inflater.eof:
-        data = data or stream.read(_CHUNK)
-        if not data:
-            raise _UnsoundError
-        try:
-            content = inflater.decompress(data, _MAX_INFLATED)
-        except _IsalError as error:
-            raise _UnsoundError from error
-        data = inflater.unconsumed_tail
-        if content:
-            yield content
-    return inflater.unused_data
-
-
-def _read_any_member(stream: BinaryIO, data: bytes) -> Generator[bytes, None, bytes]:
+def _read_member(stream: BinaryIO, data: bytes) -> Generator[bytes, None, bytes]:
     """Yield the content of a gzip member; return the bytes after it. Raises _UnreadableError."""
     inflater = zlib.decompressobj(_WITH_GZIP_HEADER)
     while not inflater.eof:

@@ -108,43 +108,27 @@ _LETTERS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 _WHITESPACE: Final = (b"\\t", b"\\n", b"\\r")
 
 
-def find_in_python(text: bytes, needle: bytes, start: int) -> int:
-    """Return the first place of a needle from ``start``, -1 if there is none; holds the interpreter lock."""
-    return text.find(needle, start)
+# ctypes releases the interpreter lock while a function of a CDLL runs; `bytes.find` holds it.
+_memmem: Final = ctypes.CDLL(None).memmem
+_memmem.restype = ctypes.c_void_p
+_memmem.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
 
 
-def load_finder() -> Callable[[bytes, bytes, int], int]:
-    """Return a function as `find_in_python`, which leaves the interpreter lock if the C library allows it."""
-    try:
-        # ctypes releases the lock while a function of a CDLL runs.
-        memmem = ctypes.CDLL(None).memmem
-    except (AttributeError, OSError, TypeError):
-        return find_in_python
-    memmem.restype = ctypes.c_void_p
-    memmem.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
-
-    def find(text: bytes, needle: bytes, start: int) -> int:
-        first = ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value
-        if first is None or start > len(text):
-            return -1
-        found: int | None = memmem(first + start, len(text) - start, needle, len(needle))
-        return -1 if found is None else found - first
-
-    return find
+def find_bytes(text: bytes, needle: bytes, start: int) -> int:
+    """Return the first place of a needle from ``start``, -1 if there is none."""
+    first = ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value
+    if first is None or start > len(text):
+        return -1
+    found: int | None = _memmem(first + start, len(text) - start, needle, len(needle))
+    return -1 if found is None else found - first
 
 
 class Suspicion:
     """Decides which records have to be decoded."""
 
-    def __init__(self, fields: Sequence[Field] = (), *, find: Callable[[bytes, bytes, int], int] | None = None) -> None:
-        """Initialize.
-
-        Args:
-            fields: The fields that have to be redacted beside Secrets.
-            find: Finds a needle in a text; None for `load_finder`.
-        """
+    def __init__(self, fields: Sequence[Field] = ()) -> None:
+        """Initialize; ``fields`` have to be redacted beside Secrets."""
         names = [field.needle.encode() for field in fields]
-        self._find: Final = find or load_finder()
         # A name of a field is a member of an object, or the end of the path of an operation.
         self._needles: Final = tuple(names)
         hidden = (_SECRET, *names)
@@ -173,7 +157,7 @@ class Suspicion:
 
     def _find_secrets(self, text: bytes, starts: Sequence[int]) -> Iterator[int]:
         """Yield the number of each record that may have the kind of a Secret."""
-        place = self._find(text, _SECRET, 0)
+        place = find_bytes(text, _SECRET, 0)
         while place >= 0:
             start = place + len(_SECRET)
             if not place or text[place - 1] not in _LETTERS or text[place - 2 : place] in _WHITESPACE:
@@ -182,17 +166,17 @@ class Suspicion:
                 if number + 1 >= len(starts):
                     return
                 start = starts[number + 1]
-            place = self._find(text, _SECRET, start)
+            place = find_bytes(text, _SECRET, start)
 
     def _find_numbers(self, text: bytes, starts: Sequence[int], needle: bytes) -> Iterator[int]:
         """Yield the number of each record that has a needle."""
-        place = self._find(text, needle, 0)
+        place = find_bytes(text, needle, 0)
         while place >= 0:
             number = bisect_right(starts, place) - 1
             yield number
             if number + 1 >= len(starts):
                 return
-            place = self._find(text, needle, starts[number + 1])
+            place = find_bytes(text, needle, starts[number + 1])
 
 
 def encode_forms(needle: bytes) -> tuple[bytes, ...]:
