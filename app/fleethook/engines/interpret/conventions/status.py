@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.interpret.conventions.dependencies import find_values
+from fleethook.interpret.typed_members import find_values
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.model.karmada import GENERATION_ANNOTATION
 
