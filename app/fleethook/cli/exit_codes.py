@@ -4,11 +4,17 @@ Exit codes: 0 success; 1 the check failed; 2 invalid arguments or unreadable inp
 `fleethook.engines.crds.crds_errors`.
 """
 
+import codecs
+import contextlib
+import io
 import os
 import signal
-from typing import Any, Final, NoReturn
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
 from fleethook.cli.output.terminal import write_error
+from fleethook.model.formats.text import escape
 
 CHECK_FAILED: Final = 1
 UNREADABLE: Final = 2
@@ -40,3 +46,126 @@ def raise_at_interrupt() -> None:
 
 def _exit_now(*_: Any) -> NoReturn:
     os._exit(INTERRUPTED)
+
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+_STANDARD_OUTPUT: Final = 1
+_BROKEN_PIPE: Final = 1
+"""Exit code if the reader of a pipe has closed it, the same as Typer's."""
+_ERROR_HANDLER: Final = "fleethook-output"
+"""Name of the handler for characters that the encoding lacks."""
+
+
+class OutputError(Exception):
+    """A write to standard output failed.
+
+    It is no subclass of OSError or ValueError, because commands catch those when they read files.
+    """
+
+
+def check_arguments(arguments: Sequence[str]) -> None:
+    """Exit with a message if an argument cannot be decoded.
+
+    Args:
+        arguments: ``sys.argv`` without the program's name.
+    """
+    for number, argument in enumerate(arguments, 1):
+        if not argument.isascii() and any("\udc80" <= character <= "\udcff" for character in argument):
+            given, encoding = str(os.fsencode(argument))[1:], sys.getfilesystemencoding()
+            remedy = _locale_hint(encoding) or ": give it in UTF-8"
+            _exit(f"argument {number} is not valid {encoding.upper()}: {given}{remedy}")
+
+
+@contextlib.contextmanager
+def report_output_errors() -> Iterator[None]:
+    """Exit with a message if a write to standard output fails within the block, or flushing it fails at the end."""
+    output = _replace_output()
+    try:
+        try:
+            yield
+        finally:
+            output.flush()
+    except OutputError as error:
+        _discard()
+        _exit(str(error))
+    except BrokenPipeError:
+        _discard()
+        sys.exit(_BROKEN_PIPE)
+
+
+class _Descriptor(io.FileIO):
+    """The file descriptor of standard output."""
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        try:
+            written: int | None = super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputError(f"cannot write to standard output: {(error.strerror or 'it failed').lower()}") from None
+        if written is None:
+            raise OutputError("cannot write to standard output: it is non-blocking, and its reader is too slow")
+        return written
+
+
+def _replace_output() -> TextIO:
+    """Replace ``sys.stdout`` by a stream that raises `OutputError`, and return the stream."""
+    original = sys.stdout
+    if not isinstance(original, io.TextIOWrapper):
+        # The parent process closed it. Occupy the descriptor, so that no other file becomes standard output.
+        _open_null(os.O_RDONLY)
+    encoding, errors, is_line_buffered, is_unbuffered = _read_settings(original)
+    codecs.register_error(_ERROR_HANDLER, _EncodingErrorHandler(errors))
+    raw = _Descriptor(_STANDARD_OUTPUT, "wb", closefd=False)
+    buffer = raw if is_unbuffered else io.BufferedWriter(raw)
+    output = io.TextIOWrapper(
+        buffer, encoding=encoding, errors=_ERROR_HANDLER, line_buffering=is_line_buffered, write_through=is_unbuffered
+    )
+    sys.stdout = output
+    return output
+
+
+def _read_settings(stream: TextIO | None) -> tuple[str, str, bool, bool]:
+    """Return encoding, error handler, line buffering and write-through of a stream."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return "utf-8", "strict", False, False
+    return stream.encoding, stream.errors or "strict", stream.line_buffering, stream.write_through
+
+
+class _EncodingErrorHandler:
+    """Handles characters that the encoding lacks as the user's setting does, but raises `OutputError`."""
+
+    def __init__(self, errors: str) -> None:
+        self._handle: Final = codecs.lookup_error(errors)
+
+    def __call__(self, error: UnicodeError) -> tuple[str | bytes, int]:
+        try:
+            return self._handle(error)
+        except UnicodeEncodeError as refused:
+            text, encoding = ascii(refused.object[refused.start : refused.start + 1]), refused.encoding
+            raise OutputError(
+                f"cannot write {text} to standard output, whose encoding is {encoding}{_locale_hint(encoding)}"
+            ) from None
+
+
+def _locale_hint(encoding: str) -> str:
+    return "" if encoding.lower().startswith("utf") else ": set PYTHONUTF8=1 or a locale such as LC_ALL=C.UTF-8"
+
+
+def _discard() -> None:
+    """Discard buffered output. The interpreter would write it at exit, and print another error."""
+    _open_null(os.O_WRONLY)
+
+
+def _open_null(flags: int) -> None:
+    null = os.open(os.devnull, flags)
+    if null != _STANDARD_OUTPUT:
+        os.dup2(null, _STANDARD_OUTPUT)
+        os.close(null)
+
+
+def _exit(message: str) -> NoReturn:
+    sys.stderr.write(f"fleethook: {escape(message)}\n")
+    sys.exit(UNREADABLE)

@@ -18,7 +18,7 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 
 from fleethook.app import Fleethook
-from fleethook.cli.output.standard_output import OutputError
+from fleethook.cli.exit_codes import OutputError
 from fleethook.cli.serve.acceptor import Acceptor, Transports
 from fleethook.lifetime import hide_cancelled_requests
 from fleethook.server.health import HealthOnly
