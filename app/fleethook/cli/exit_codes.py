@@ -1,4 +1,4 @@
-"""Ending a command with a message and an exit code.
+"""Ends a command with a message and an exit code: for invalid arguments, Ctrl-C, and failed writes to standard output.
 
 Exit codes: 0 success; 1 the check failed; 2 invalid arguments or unreadable input. Those of ``fleethook crds`` are in
 `fleethook.engines.crds.crds_errors`.
@@ -14,7 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
 from fleethook.cli.output.terminal import write_error
-from fleethook.model.formats.text import escape
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 CHECK_FAILED: Final = 1
 UNREADABLE: Final = 2
@@ -48,9 +50,6 @@ def _exit_now(*_: Any) -> NoReturn:
     os._exit(INTERRUPTED)
 
 
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
-
 _STANDARD_OUTPUT: Final = 1
 _BROKEN_PIPE: Final = 1
 """Exit code if the reader of a pipe has closed it, the same as Typer's."""
@@ -75,7 +74,7 @@ def check_arguments(arguments: Sequence[str]) -> None:
         if not argument.isascii() and any("\udc80" <= character <= "\udcff" for character in argument):
             given, encoding = str(os.fsencode(argument))[1:], sys.getfilesystemencoding()
             remedy = _locale_hint(encoding) or ": give it in UTF-8"
-            _exit(f"argument {number} is not valid {encoding.upper()}: {given}{remedy}")
+            fail(f"argument {number} is not valid {encoding.upper()}: {given}{remedy}")
 
 
 @contextlib.contextmanager
@@ -89,7 +88,7 @@ def report_output_errors() -> Iterator[None]:
             output.flush()
     except OutputError as error:
         _discard()
-        _exit(str(error))
+        fail(str(error))
     except BrokenPipeError:
         _discard()
         sys.exit(_BROKEN_PIPE)
@@ -164,8 +163,3 @@ def _open_null(flags: int) -> None:
     if null != _STANDARD_OUTPUT:
         os.dup2(null, _STANDARD_OUTPUT)
         os.close(null)
-
-
-def _exit(message: str) -> NoReturn:
-    sys.stderr.write(f"fleethook: {escape(message)}\n")
-    sys.exit(UNREADABLE)

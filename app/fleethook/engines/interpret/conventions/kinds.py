@@ -1,4 +1,7 @@
-"""Kinds that follow the conventions: the operations that they answer, and the answers."""
+"""Kinds that follow the conventions: the operations that they answer, and the answers.
+
+Dependencies are the objects to which Pod templates and rules of a kind point.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
