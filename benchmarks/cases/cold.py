@@ -16,7 +16,7 @@ from benchmarks.harness.rounds import Round, figure, ratio
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.server_group import certificate, go, ours, run_servers
 from benchmarks.harness.tables import table
-from fleethook.engines.overrider.plan.plan_cache import MAX_PLANS_BEFORE_READY
+from fleethook.engines.overrider.plan.plan_warmup import MAX_PLANS_BEFORE_READY
 
 SIZES = {"200 x 20": Size(200, 20), "2,000 x 50": Size(2_000, 50)}
 SMALL_SIZES = {"20 x 5": Size(20, 5)}

@@ -9,7 +9,7 @@ import pytest
 
 from tests.waiting import NET
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 COMMANDS = ["serve", "render", "explain", "lint", "convert", "certs", "crds", "interpret"]
 FULL = "fleethook: cannot write to standard output: no space left on device\n"
 C_LOCALE = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}

@@ -40,7 +40,8 @@ from fleethook.engines.overrider.controller.openyurt_conflicts import OpenYurtCo
 from fleethook.engines.overrider.controller.overrider_leader import OverriderLeader
 from fleethook.engines.overrider.controller.selection import keep_selection, lists_without_leader, runs_selection
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
-from fleethook.engines.overrider.plan.plan_cache import PlanCache, PlanWarmup
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.plan_warmup import PlanWarmup
 from fleethook.engines.overrider.policies.mode import Mode
 from fleethook.engines.overrider.rollout.guard import OFF, GuardLimits
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestReport

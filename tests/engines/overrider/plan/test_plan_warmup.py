@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload
-from fleethook.engines.overrider.plan import plan_cache
-from fleethook.engines.overrider.plan.plan_cache import DEFAULT_CACHE_BYTES, PlanCache, PlanWarmup
+from fleethook.engines.overrider.plan import plan_warmup
+from fleethook.engines.overrider.plan.plan_cache import DEFAULT_CACHE_BYTES, PlanCache
+from fleethook.engines.overrider.plan.plan_warmup import PlanWarmup
 from fleethook.work.turns import Turns
 from tests.builders import (
     API,
@@ -76,7 +77,7 @@ async def test_first_reviews_compile_nothing() -> None:
 async def test_subjects_with_most_pools_come_first_and_the_others_after_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plan_cache, "MAX_PLANS_BEFORE_READY", 1)
+    monkeypatch.setattr(plan_warmup, "MAX_PLANS_BEFORE_READY", 1)
     world = World()
     world.add("small", POOLS[:1])
     world.add("large")

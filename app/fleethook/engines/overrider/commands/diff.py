@@ -247,7 +247,7 @@ def diff(
     running = [one.object for one in source.before if key_of(one.object).group_kind in _WORKLOAD_KINDS]
     rows = [make_overrider_row(one) for one in check_documents(_select_changed(source), after)]
     if options.reads_cluster:
-        from fleethook.engines.overrider.commands.overrider_findings import (  # noqa: PLC0415 - as for `read_source`
+        from fleethook.engines.overrider.commands.server_check import (  # noqa: PLC0415 - as for `read_source`
             check_on_server,
         )
 

@@ -222,7 +222,7 @@ def render(
         if output.has_workloads:
             print_previews([*rendered.previews.values()], output)
     if options.reads_cluster:
-        from fleethook.engines.overrider.commands.overrider_findings import (  # noqa: PLC0415 - as for `read_source`
+        from fleethook.engines.overrider.commands.server_check import (  # noqa: PLC0415 - as for `read_source`
             check_on_server,
         )
 

@@ -1,0 +1,87 @@
+"""Dry runs of rendered workloads at kube-apiserver, for commands that read a cluster."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from itertools import islice
+from typing import Final
+
+from fleethook.cli.inputs.sources import SourceOptions
+from fleethook.cli.output.findings_output import Row
+from fleethook.cli.output.terminal import write_error
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.store import ObjectKey, Store, key_of
+from fleethook.engines.overrider.admission.dry_run import Subject, find_subject
+from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun, Trials, select_trials
+from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
+from fleethook.engines.overrider.rollout.manifest_findings import locate_findings
+from fleethook.engines.overrider.rules.finding import Finding
+from fleethook.engines.overrider.rules.validation import pools_to_check
+from fleethook.model.json import JSONObject
+from fleethook.model.openyurt import YURT_APP_OVERRIDER
+from fleethook.work.pausing import do_at_once
+
+_MAX_OVERRIDERS: Final = 50
+_MAX_WORKLOADS: Final = 20
+"""Distinct workloads of one overrider."""
+_SECONDS: Final = 30.0
+
+
+def check_on_server(
+    options: SourceOptions,
+    documents: Collection[Document],
+    store: Store,
+    rows: Sequence[Row],
+    *,
+    changed: Collection[ObjectKey] | None = None,
+) -> list[Row]:
+    """Return the mistakes that kube-apiserver finds in the workloads of overriders; none for files.
+
+    Args:
+        options: The source of the objects.
+        documents: The objects to check.
+        store: A store with all objects.
+        rows: The findings so far. Overriders with an error are not sent.
+        changed: The objects that a change affects, so that only their workloads are sent; None for all.
+    """
+    if not options.reads_cluster:
+        return []
+    broken = {(row.kind, row.cluster, row.namespace, row.name) for row in rows if row.level == "error"}
+    overriders = [one for one in documents if key_of(one.object).group_kind == YURT_APP_OVERRIDER]
+    sent: list[tuple[Document, Subject, Trials]] = []
+    for document in islice(overriders, _MAX_OVERRIDERS):
+        key = key_of(document.object)
+        subject = find_subject(document.object, cluster=key.cluster, namespace=key.namespace, store=store)
+        if subject is None or (key.group_kind.kind, key.cluster, key.namespace, key.name) in broken:
+            continue
+        if changed is not None and not {key, key_of(subject.document)}.intersection(changed):
+            continue
+        pools = pools_to_check(subject, store, document.object)
+        work = select_trials(document.object, subject, pools, limit=_MAX_WORKLOADS)
+        sent.append((document, subject, do_at_once(work)))
+    if len(overriders) > _MAX_OVERRIDERS:
+        write_error(f"note: kube-apiserver checked {_MAX_OVERRIDERS} of {len(overriders)} overriders")
+    found = asyncio.run(_send_all(options, sent)) if sent else []
+    # A user may list objects without the right to create workloads. That is no finding about an overrider.
+    unchecked = dict.fromkeys(one.text for _, findings in found for one in findings if one.code == "not-checked")
+    write_error(*(f"note: {text}" for text in unchecked))
+    found = [(document, [one for one in findings if one.code != "not-checked"]) for document, findings in found]
+    return [make_overrider_row(one) for document, findings in found for one in locate_findings(document, findings)]
+
+
+async def _send_all(
+    options: SourceOptions, sent: Sequence[tuple[Document, Subject, Trials]]
+) -> list[tuple[Document, list[Finding]]]:
+    from fleethook.cluster.api_errors import UnreachableError  # noqa: PLC0415 - see fleethook.cluster
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - as above
+
+    async def send(cluster: str, path: str, workload: JSONObject) -> None:
+        prefix = f"/clusters/{cluster}" if options.kcp and cluster else ""
+        await connection.request("POST", prefix + path, query={"dryRun": "All"}, body=workload)
+
+    dry_run = ServerDryRun(send, limit=_MAX_WORKLOADS, seconds=_SECONDS)
+    try:
+        async with Connection(options.kubeconfig, context=options.context) as connection:
+            return [(document, await dry_run.check(trials, subject)) for document, subject, trials in sent]
+    except UnreachableError as error:
+        write_error(f"note: not checked by kube-apiserver: {error}")
+        return []
