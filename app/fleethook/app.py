@@ -79,7 +79,7 @@ class Fleethook(FastAPI):
         )
         self.settings: Final = settings
         self.store: Final = Store(list_indexes(settings.engines)) if store is None else store
-        self.metrics: Final = Metrics(max_clusters=settings.dispatch_metrics_clusters)
+        self.metrics: Final = Metrics()
         self.cluster: Final = self._make_cluster() if settings.follows_cluster else None
         self.source: Final[Source | None] = self._make_source()
         self.listening: Final = asyncio.Event()

@@ -110,14 +110,6 @@ class ServerSettings(BaseSettings):
             ge=1,
         ),
     ] = None
-    dispatch_metrics_clusters: Annotated[
-        int,
-        Field(
-            description="Logical clusters that metrics name. Others are counted as `other`; 0 names none.",
-            ge=0,
-            le=10_000,
-        ),
-    ] = 100
     resolve: Annotated[
         list[str],
         AfterValidator(_check_addresses),

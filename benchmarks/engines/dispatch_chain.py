@@ -108,7 +108,9 @@ async def chains(base: str, ca_bundle: str) -> AsyncIterator[dict[tuple[str, str
     async with Spans() as client, aiohttp.ClientSession(connector=connector) as bare:
         app = create_app(Settings(), log=lambda _: None)
         _fill(app, base, ca_bundle)
-        dispatcher = build_dispatcher(app.store, client, observe=app.metrics.count_webhook_call)
+        dispatcher = build_dispatcher(
+            app.store, client, observe=app.find_engine(DispatchServer).metrics.count_webhook_call
+        )
         access = ClusterAccess(is_open=True, callers=NamedCallers([]), tokens=None, lack="")
         unlimited = Slots(Limits(sys.maxsize))
         context = DispatchContext(
@@ -118,6 +120,7 @@ async def chains(base: str, ca_bundle: str) -> AsyncIterator[dict[tuple[str, str
             lambda: "",
             access,
             app.find_engine(DispatchServer).requests,
+            app.find_engine(DispatchServer).metrics,
             refusals=unlimited,
             unknown=unlimited,
         )

@@ -1,15 +1,25 @@
 """The engine of interpreters in a server: its layers and checks by the settings."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.registry import Collector
 
 from fleethook.app import create_app
 from fleethook.cluster.registration import paths
 from fleethook.engines.interpret.chain import Chain
-from fleethook.engines.interpret.interpret_server import InterpretServer, bar, foo, interpret_routes, list_resources
+from fleethook.engines.interpret.interpret_server import (
+    InterpretMetrics,
+    InterpretServer,
+    bar,
+    foo,
+    interpret_routes,
+    list_resources,
+)
 from fleethook.interpret.interpreter import Question
 from fleethook.model.admission import allowed
 from fleethook.model.json import JSONObject
@@ -90,6 +100,34 @@ def test_a_refused_customization_is_a_check_that_leaves_the_server_ready() -> No
     app.store.put(REFUSED)
     checks = list(app.find_engine(InterpretServer).checks())
     assert [(check.name, check.ok, "broken" in check.detail) for check in checks] == [("customizations", True, True)]
+
+
+def read_samples(collectors: Iterable[Collector]) -> dict[str, float]:
+    registry = CollectorRegistry()
+    for collector in collectors:
+        registry.register(collector)
+    lines = [line for line in generate_latest(registry).decode().splitlines() if line[0] != "#"]
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+def test_a_refused_customization_counts() -> None:
+    app = create_app(Settings(), log=None)
+    app.store.put(REFUSED)
+    samples = read_samples(app.find_engine(InterpretServer).collectors())
+    assert samples == {"fleethook_scripts": 0, "fleethook_customizations_refused": 1}
+
+
+def test_names_that_users_choose_are_bounded() -> None:
+    metrics = InterpretMetrics()
+    for number in range(250):
+        metrics.count_hook_call(f"hook-{number}", "answered", 0.5)
+        metrics.count_script(f"rule-{number}", "answered", 0.5)
+    samples = read_samples(metrics.collectors())
+    for name, label in (("fleethook_hook_call", "hook"), ("fleethook_script", "rule")):
+        counts = {one: value for one, value in samples.items() if one.startswith(f"{name}_duration_seconds_count")}
+        assert len(counts) == 201
+        (others,) = (value for one, value in counts.items() if f'{label}="other"' in one)
+        assert others == 50
 
 
 @pytest.mark.parametrize(

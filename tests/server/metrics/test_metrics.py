@@ -4,18 +4,16 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from fleethook.cluster.store import PartState
-from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.model.gvk import GroupKind
 from fleethook.server.metrics.metrics import (
+    OTHER,
+    FirstNames,
     Metrics,
     certificate_gauge,
     exposition,
-    plan_metrics,
-    script_gauges,
     store_gauges,
 )
 from fleethook.server.metrics.worker_metrics import MULTIPROCESS
-from tests.engines.dispatch.builders import configuration, webhook
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -91,33 +89,11 @@ def test_an_answer_without_an_id_has_no_exemplar() -> None:
     assert exemplars(metrics) == []
 
 
-def test_calls_of_dispatched_webhooks_are_counted_by_cluster_outcome_and_status() -> None:
-    metrics = Metrics()
-    (hook,) = compile_hooks("validating", "ws1", configuration("ws1", "validating", webhook()))
-    metrics.count_webhook_call(hook, outcome="allowed", code=200, seconds=0.25)
-    metrics.count_webhook_call(hook, outcome="allowed", code=200, seconds=0.25)
-    metrics.count_webhook_call(hook, outcome="failed", code=418, seconds=0.5)
-    labels = f'cluster="ws1",code="{{}}",outcome="{{}}",type="validating",webhook="{hook.uid}"'
-    assert read(metrics, "fleethook_webhook_requests_total") == {
-        f"fleethook_webhook_requests_total{{{labels.format(200, 'allowed')}}}": 2,
-        f"fleethook_webhook_requests_total{{{labels.format('4xx', 'failed')}}}": 1,
-    }
-    assert read(metrics, "fleethook_webhook_duration") == {
-        'fleethook_webhook_duration_seconds_count{type="validating"}': 3,
-        'fleethook_webhook_duration_seconds_sum{type="validating"}': 1.0,
-    }
-
-
-def test_names_that_users_choose_are_bounded() -> None:
-    metrics = Metrics()
-    for number in range(250):
-        metrics.count_hook_call(f"hook-{number}", "answered", 0.5)
-        metrics.count_script(f"rule-{number}", "answered", 0.5)
-    hooks = read(metrics, "fleethook_hook_call_duration_seconds_count")
-    scripts = read(metrics, "fleethook_script_duration_seconds_count")
-    assert (len(hooks), len(scripts)) == (201, 201)
-    assert hooks['fleethook_hook_call_duration_seconds_count{hook="other",outcome="answered"}'] == 50
-    assert scripts['fleethook_script_duration_seconds_count{outcome="answered",rule="other"}'] == 50
+def test_the_first_names_have_label_values_of_their_own() -> None:
+    names = FirstNames(2)
+    assert names.find_label("a") == OTHER
+    assert [names.add_label(name) for name in "abca"] == ["a", "b", OTHER, "a"]
+    assert [names.find_label(name) for name in "bc"] == ["b", OTHER]
 
 
 def test_gauges_are_read_when_they_are_scraped() -> None:
@@ -132,24 +108,16 @@ def test_gauges_are_read_when_they_are_scraped() -> None:
     assert generate_latest(registry).decode().splitlines()[-1] == f"{name} 2.0"
 
 
-def test_gauges_of_plans_scripts_and_the_store_have_their_values() -> None:
+def test_gauges_of_the_store_have_their_values() -> None:
     registry = CollectorRegistry()
     parts = [
         PartState("overriders", synced=True, detail="", age=1.5, failing=False),
         PartState("webhooks", synced=False, detail="refused", age=None, failing=True),
     ]
-    for collector in (
-        *plan_metrics(lambda: (4096, 7)),
-        *script_gauges(lambda: (5, 2)),
-        *store_gauges(lambda: {GroupKind("apps", "Deployment"): 9}, lambda: iter(parts)),
-    ):
+    for collector in store_gauges(lambda: {GroupKind("apps", "Deployment"): 9}, lambda: iter(parts)):
         registry.register(collector)
     text, _ = exposition(registry, "text/plain")
     assert [line for line in text.decode().splitlines() if line[0] != "#"] == [
-        "fleethook_plan_cache_bytes 4096.0",
-        "fleethook_plan_cache_evictions_total 7.0",
-        "fleethook_scripts 5.0",
-        "fleethook_customizations_refused 2.0",
         'fleethook_store_objects{group="apps",kind="Deployment"} 9.0',
         'fleethook_store_age_seconds{source="overriders"} 1.5',
         'fleethook_store_source_failing{source="overriders"} 0.0',

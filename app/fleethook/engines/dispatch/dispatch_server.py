@@ -30,6 +30,7 @@ from fleethook.engines.dispatch.request_quotas import RequestLimits
 from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_open, log_access, needed_credentials
 from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
+from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics, DispatchMetrics
 from fleethook.engines.dispatch.webhook_credentials import Credentials
 from fleethook.fairness.slots import Limits, Slots
 from fleethook.model import admission
@@ -41,7 +42,6 @@ from fleethook.outbound.http_exchange import OUTGOING
 from fleethook.server.callers import NamedCallers, RequestQuota
 from fleethook.server.engine_server import BackgroundTask, EngineServer, Replay, ServerContext
 from fleethook.server.health import Check
-from fleethook.server.metrics.dispatch_metrics import CallMetrics
 from fleethook.server.protocol.capacity import log_contradictions
 from fleethook.server.reviews.admission_endpoint import Make, ReviewHandler, ReviewRoute, make_admission_route
 from fleethook.settings import Settings
@@ -127,6 +127,7 @@ class DispatchServer(EngineServer):
         )
         config_file = settings.admission_control_config_file
         self.credentials: Final = None if config_file is None else Credentials(config_file)
+        self.metrics: Final = DispatchMetrics(max_clusters=self._settings.dispatch_metrics_clusters)
         self.requests: Final = RequestQuota(capacity.workspace_requests, total=capacity.connections)
 
     def routes(self) -> list[ReviewRoute]:
@@ -141,6 +142,7 @@ class DispatchServer(EngineServer):
             self._find_stale,
             self._make_access(),
             self.requests,
+            self.metrics,
             refusals=Slots(Limits(sys.maxsize, each=1)),
             unknown=Slots(Limits(unknown, reserved=unknown // 2)),
         )
@@ -154,7 +156,7 @@ class DispatchServer(EngineServer):
         return build_dispatcher(
             self.context.store,
             self.client,
-            observe=self.context.metrics.count_webhook_call,
+            observe=self.metrics.count_webhook_call,
             post=None if cluster is None else cluster.connection.json,
             live=None if cluster is None else cluster.source,
             as_kcp=settings.dispatch_as_kcp,
@@ -222,9 +224,9 @@ class DispatchServer(EngineServer):
             yield Check("shards", ok=True, detail=_ONE_SHARD)
 
     def collectors(self) -> Iterator[Collector]:
-        """Yield the metrics of webhook calls."""
+        """Yield the metrics of requests and of webhook calls."""
         yield CallMetrics(self.client)
-        yield from self.context.metrics.consumers.gauges(lambda: self.requests.in_flight, self.client.slots.by_consumer)
+        yield from self.metrics.collectors(lambda: self.requests.in_flight, self.client.slots.by_consumer)
 
     async def open(self) -> None:
         """Open the client."""

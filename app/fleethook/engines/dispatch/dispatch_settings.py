@@ -25,6 +25,14 @@ class DispatchSettings(ServerSettings):
             "webhooks."
         ),
     ] = False
+    dispatch_metrics_clusters: Annotated[
+        int,
+        Field(
+            description="Logical clusters that metrics name. Others are counted as `other`; 0 names none.",
+            ge=0,
+            le=10_000,
+        ),
+    ] = 100
     dispatch_workspace_connections: Annotated[
         int, Field(description="Concurrent calls of one webhook for requests of one logical cluster.", ge=1)
     ] = 32

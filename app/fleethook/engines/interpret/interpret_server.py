@@ -1,7 +1,7 @@
 """The interpreters of a running server: routes, chain of layers, checks, and the tasks of the leader."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -43,7 +43,8 @@ from fleethook.model.karmada import (
 from fleethook.outbound.client import HookClient
 from fleethook.server.engine_server import EngineServer, Leadership, Replay, ServerContext
 from fleethook.server.health import Check
-from fleethook.server.metrics.metrics import script_gauges
+from fleethook.server.metrics.metrics import SECONDS_BUCKETS, FirstNames
+from fleethook.server.metrics.worker_metrics import Gauges, Observations
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 from fleethook.server.reviews.endpoint import Endpoint
 from fleethook.settings import Settings
@@ -140,6 +141,45 @@ def list_resources(settings: Settings) -> Followed:
     return Followed((*INTERPRETING, karmada_config(settings.section(InterpretSettings).karmada_namespace)))
 
 
+# Names of webhooks, and of scripts, that have series of their own.
+_MAX_NAMES: Final = 200
+
+
+class InterpretMetrics:
+    """Counts and times the calls of webhooks and of scripts."""
+
+    def __init__(self) -> None:
+        """Prepare."""
+        self._calls: Final = Observations(
+            "fleethook_hook_call_duration_seconds",
+            "Duration of calls of interpreter webhooks, by outcome: answered, failed, ignored. Names beyond 200 "
+            "count as `other`.",
+            ["hook", "outcome"],
+            buckets=SECONDS_BUCKETS,
+        )
+        self._scripts: Final = Observations(
+            "fleethook_script_duration_seconds",
+            "Duration of Lua scripts, by rule and outcome: answered, or the kind of the error. Names beyond 200 count "
+            "as `other`.",
+            ["rule", "outcome"],
+            buckets=SECONDS_BUCKETS,
+        )
+        self._hook_names: Final = FirstNames(_MAX_NAMES)
+        self._rule_names: Final = FirstNames(_MAX_NAMES)
+
+    def count_hook_call(self, hook: str, outcome: str, seconds: float) -> None:
+        """Count one call of a webhook."""
+        self._calls.add((self._hook_names.add_label(hook), outcome), seconds)
+
+    def count_script(self, rule: str, outcome: str, seconds: float) -> None:
+        """Count one call of a script."""
+        self._scripts.add((self._rule_names.add_label(rule), outcome), seconds)
+
+    def collectors(self) -> Sequence[Collector]:
+        """Return both metrics."""
+        return self._calls, self._scripts
+
+
 class InterpretServer(EngineServer):
     """Interprets resources, and checks the objects that define interpreters.
 
@@ -157,6 +197,7 @@ class InterpretServer(EngineServer):
         self._settings: Final = settings
         self.leads = settings.registers_interpreters
         self.client: Final = HookClient(allow_private=True, fixed=parse_fixed_addresses(settings.resolve))
+        self.metrics: Final = InterpretMetrics()
         self.customizations: Final = Customizations(store, namespace=settings.karmada_namespace)
         self.runner: Final = Runner(
             ScriptLimits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20)
@@ -165,11 +206,11 @@ class InterpretServer(EngineServer):
         make_hooks = RecordedHookLayer if context.replay is Replay.RECORDED else WebhookLayer
         self.chain: Final = assemble_chain(
             self.customizations,
-            make_hooks(store, self.client, observe=context.metrics.count_hook_call),
+            make_hooks(store, self.client, observe=self.metrics.count_hook_call),
             [one for source in settings.interpreters for one in load(source)],
             self.runner,
             bundle=store if settings.bundle else None,
-            observe=context.metrics.count_script,
+            observe=self.metrics.count_script,
             traces=context.traces_calls,
             conventions=make_conventions_layer(store, settings.interpret_conventions),
         )
@@ -188,8 +229,15 @@ class InterpretServer(EngineServer):
             yield Check("customizations", ok=True, detail=refused.text)
 
     def collectors(self) -> Iterator[Collector]:
-        """Return the gauges of scripts."""
-        return script_gauges(self.customizations.counts)
+        """Yield the metrics of calls, and the gauges of scripts."""
+        counts = self.customizations.counts
+        yield from self.metrics.collectors()
+        yield Gauges("fleethook_scripts", "Lua scripts of customizations in use.", lambda: [({}, counts()[0])])
+        yield Gauges(
+            "fleethook_customizations_refused",
+            "Customizations whose newest version cannot be used; /readyz names them and their errors.",
+            lambda: [({}, counts()[1])],
+        )
 
     async def open(self) -> None:
         """Open the client."""

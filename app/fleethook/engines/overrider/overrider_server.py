@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final
 
 import msgspec
+from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from fleethook.cluster.api_errors import UnreachableError
@@ -52,7 +53,7 @@ from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from fleethook.server.engine_server import BackgroundTask, EngineServer, Leadership, ServerContext
 from fleethook.server.health import Check
-from fleethook.server.metrics.metrics import plan_metrics
+from fleethook.server.metrics.worker_metrics import Gauges
 from fleethook.server.reviews.admission_endpoint import (
     Conclude,
     ReviewRoute,
@@ -219,8 +220,11 @@ class OverriderServer(EngineServer):
             yield Check("overriders", ok=True, detail=detail)
 
     def collectors(self) -> Iterator[Collector]:
-        """Return the metrics of compiled plans."""
-        return plan_metrics(lambda: (self.plans.size, self.plans.evicted))
+        """Yield the metrics of compiled plans."""
+        plans, text = self.plans, "Estimated bytes of compiled plans."
+        yield Gauges("fleethook_plan_cache_bytes", text, lambda: [({}, plans.size)])
+        text = "Number of times that the plans of a subject or of a node pool were dropped to make room."
+        yield Gauges("fleethook_plan_cache_evictions", text, lambda: [({}, plans.evicted)], family=CounterMetricFamily)
 
     async def prepare(self) -> None:
         """Compile plans before the first review."""

@@ -1,64 +1,60 @@
-"""Prometheus metrics of reviews, and the gauges of the store, the certificate, compiled plans and scripts."""
+"""Prometheus metrics of reviews, and the gauges of the store and the certificate. Engines have metrics of their own."""
 
 import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from fleethook.cluster.store import PartState
 from fleethook.model.gvk import GroupKind
-from fleethook.server.metrics.dispatch_metrics import (
-    MAX_CLUSTERS,
-    ClusterNames,
-    ConsumerMetrics,
-    WebhookNames,
-    group_code,
-)
 from fleethook.server.metrics.worker_metrics import MULTIPROCESS, Counts, Gauges, Observations, WorkerMetrics
 
 # A review takes some 0.1 ms; an apiserver gives up after timeoutSeconds, 30 s at most.
-_BUCKETS: Final = (
+SECONDS_BUCKETS: Final = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 )  # fmt: skip
 
 
-# Names of interpreter webhooks, and of scripts, that have series of their own.
-_MAX_NAMES: Final = 200
 _SLOW_SECONDS: Final = 0.005
 # The labels of an exemplar may have 128 characters (OpenMetrics): two names, a trace id of 32, and this many. A longer
 # id from a client is cut, not an error.
 _MAX_REQUEST_ID: Final = 128 - len("trace_id") - 32 - len("request_id")
 
 
-class CalledWebhook(Protocol):
-    """The members of a webhook that the metrics of its calls name."""
+OTHER: Final = "other"
+"""The label value of all names beyond a limit."""
 
-    @property
-    def cluster(self) -> str:
-        """The logical cluster of its configuration."""
 
-    @property
-    def uid(self) -> str:
-        """Its configuration and name."""
+class FirstNames:
+    """The values of a label that users choose: the first names, for the life of the process."""
 
-    @property
-    def phase(self) -> str:
-        """Mutating or validating."""
+    def __init__(self, limit: int) -> None:
+        """Prepare for at most ``limit`` names."""
+        self._limit: Final = limit
+        self._known: Final[set[str]] = set()
+
+    def find_label(self, name: str) -> str:
+        """Return the label value of a name, without adding one."""
+        return name if name in self._known else OTHER
+
+    def add_label(self, name: str) -> str:
+        """Return the label value of a name; add it if there is room."""
+        if name not in self._known and len(self._known) < self._limit:
+            self._known.add(name)
+        return self.find_label(name)
 
 
 class Metrics:
     """The metrics of one server process, in a registry of their own."""
 
-    def __init__(self, *, max_clusters: int = MAX_CLUSTERS) -> None:
-        """Prepare; ``max_clusters`` bounds the logical clusters that series name."""
+    def __init__(self) -> None:
+        """Prepare."""
         self.registry: Final = CollectorRegistry()
-        self.consumers: Final = ConsumerMetrics(self.registry, ClusterNames(max_clusters=max_clusters))
         self._reviews: Final = Counts(
             "fleethook_reviews",
             "Answered reviews, by route, operation and outcome.",
@@ -68,58 +64,15 @@ class Metrics:
             "fleethook_review_duration_seconds",
             "Time from the last byte of a review to its answer. Exemplars have the request id and the trace id.",
             ["route"],
-            buckets=_BUCKETS,
+            buckets=SECONDS_BUCKETS,
         )
-        self._calls: Final = Observations(
-            "fleethook_hook_call_duration_seconds",
-            "Duration of calls of interpreter webhooks, by outcome: answered, failed, ignored. Names beyond 200 "
-            "count as `other`.",
-            ["hook", "outcome"],
-            buckets=_BUCKETS,
-        )
-        self._scripts: Final = Observations(
-            "fleethook_script_duration_seconds",
-            "Duration of Lua scripts, by rule and outcome: answered, or the kind of the error. Names beyond 200 count "
-            "as `other`.",
-            ["rule", "outcome"],
-            buckets=_BUCKETS,
-        )
-        self._webhooks: Final = Counts(
-            "fleethook_webhook_requests",
-            "Webhook calls made while dispatching reviews, by outcome and HTTP status. Clusters beyond "
-            "dispatch_metrics_clusters, and webhooks beyond 20 of a cluster, count as `other`.",
-            ["cluster", "webhook", "type", "outcome", "code"],
-        )
-        self._webhook_seconds: Final = Observations(
-            "fleethook_webhook_duration_seconds",
-            "Duration of webhook calls made while dispatching reviews.",
-            ["type"],
-            buckets=_BUCKETS,
-        )
-        for one in (self._reviews, self._seconds, self._calls, self._scripts, self._webhooks, self._webhook_seconds):
-            self.registry.register(one)
-        self._webhook_names: Final = WebhookNames(max_clusters=max_clusters)
-        self._hook_names: Final = WebhookNames(max_webhooks_per_cluster=_MAX_NAMES)
-        self._rule_names: Final = WebhookNames(max_webhooks_per_cluster=_MAX_NAMES)
+        self.registry.register(self._reviews)
+        self.registry.register(self._seconds)
         self._exemplars_due: Final[dict[str, float]] = {}
         self.in_flight = 0
         self.registry.register(
             Gauges("fleethook_reviews_in_flight", "Reviews that are being answered.", lambda: [({}, self.in_flight)])
         )
-
-    def count_hook_call(self, hook: str, outcome: str, seconds: float) -> None:
-        """Count one call of an interpreter webhook."""
-        self._calls.add((self._hook_names.add_label("", hook)[1], outcome), seconds)
-
-    def count_webhook_call(self, hook: CalledWebhook, *, outcome: str, code: int, seconds: float) -> None:
-        """Count one call of a webhook that a review was dispatched to."""
-        cluster, name = self._webhook_names.add_label(hook.cluster, hook.uid)
-        self._webhooks.add((cluster, name, hook.phase, outcome, group_code(code)))
-        self._webhook_seconds.add((hook.phase,), seconds)
-
-    def count_script(self, rule: str, outcome: str, seconds: float) -> None:
-        """Count one call of a script."""
-        self._scripts.add((self._rule_names.add_label("", rule)[1], outcome), seconds)
 
     def count_review(
         self, route: str, operation: str, outcome: str, *, seconds: float, request_id: str, trace_id: str = ""
@@ -162,31 +115,10 @@ def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
     return encode(registry), content_type
 
 
-def plan_metrics(read: Callable[[], tuple[int, int]]) -> Iterator[Collector]:
-    """Yield the metrics of compiled plans; ``read`` returns their bytes and the number of evictions."""
-    yield Gauges("fleethook_plan_cache_bytes", "Estimated bytes of compiled plans.", lambda: [({}, read()[0])])
-    yield Gauges(
-        "fleethook_plan_cache_evictions",
-        "Number of times that the plans of a subject or of a node pool were dropped to make room.",
-        lambda: [({}, read()[1])],
-        family=CounterMetricFamily,
-    )
-
-
 def certificate_gauge(read: Callable[[], float]) -> Collector:
     """Return the gauge of the serving certificate; ``read`` returns its end in seconds since the epoch."""
     text = "End of the serving certificate in use, in seconds since the epoch."
     return Gauges("fleethook_certificate_expiry_timestamp_seconds", text, lambda: [({}, read())])
-
-
-def script_gauges(counts: Callable[[], tuple[int, int]]) -> Iterator[Collector]:
-    """Yield the gauges of customizations; ``counts`` returns the number of scripts in use and of refused objects."""
-    yield Gauges("fleethook_scripts", "Lua scripts of customizations in use.", lambda: [({}, counts()[0])])
-    yield Gauges(
-        "fleethook_customizations_refused",
-        "Customizations whose newest version cannot be used; /readyz names them and their errors.",
-        lambda: [({}, counts()[1])],
-    )
 
 
 def store_gauges(

@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from fleethook.engines.dispatch.call.call import Audit
 from fleethook.engines.dispatch.hooks.hooks import Phase, compile_hooks
+from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics
 from fleethook.outbound.call_limits import MAX_FAILURES, Quotas
 from fleethook.outbound.client import HookClient
-from fleethook.server.metrics.dispatch_metrics import CallMetrics
 from fleethook.server.metrics.metrics import exposition
 from tests.engines.dispatch.breaker import open_breaker, shared
 from tests.engines.dispatch.builders import configuration, review, store_of

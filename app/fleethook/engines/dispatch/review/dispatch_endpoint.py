@@ -20,6 +20,7 @@ from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
 from fleethook.engines.dispatch.explain import Explanation, explain
 from fleethook.engines.dispatch.hooks.hooks import PHASES, Phase
 from fleethook.engines.dispatch.review.access import ClusterAccess, Grant
+from fleethook.engines.dispatch.review.dispatch_metrics import DispatchMetrics
 from fleethook.engines.dispatch.schema_owner import resolve_cluster
 from fleethook.fairness.slots import Slots
 from fleethook.model.admission import AdmissionRequest, Response, errored
@@ -67,6 +68,7 @@ class DispatchContext(NamedTuple):
     """Returns why the objects are out of date, ``""`` if they are not."""
     access: ClusterAccess
     quota: RequestQuota
+    metrics: DispatchMetrics
     refusals: Slots
     """The slots for reading requests beyond the quota. The refusal of a request repeats the uid of its body."""
     unknown: Slots
@@ -199,7 +201,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
 
     def _decide(self, received: ReceivedReview, request: AdmissionRequest) -> Work[tuple[DispatchResult, bytes]]:
         started, cluster, context = time.perf_counter(), received.call.cluster, self._context
-        consumers, is_known = self._metrics.consumers, context.store.knows(cluster)
+        metrics, is_known = context.metrics, context.store.knows(cluster)
         if (connection := received.call.connection) is not None:
             connection.assign(cluster)
         if received.call.identified is not None:
@@ -212,13 +214,13 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
             ):
                 dispatched, answer = yield from self._decide_within_quota(received, request)
         except FullQuotaError as full:
-            consumers.count_refused(cluster, is_known=is_known)
+            metrics.count_refused(cluster, is_known=is_known)
             # Under any failurePolicy.
             error = too_many_requests(f"{full}; try again later")
             dispatched, answer = _answer(received, refusal(error))
             dispatched = dispatched._replace(calls=[note_refusal("RequestQuota", str(error))])
         outcome, seconds = find_outcome(dispatched.response), time.perf_counter() - started
-        consumers.count_answered(cluster, self._verb, outcome, seconds=seconds, is_known=is_known)
+        metrics.count_answered(cluster, self._verb, outcome, seconds=seconds, is_known=is_known)
         return dispatched, answer
 
     @abstractmethod

@@ -3,43 +3,17 @@
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from fleethook.outbound.client import HookClient
+from fleethook.server.metrics.metrics import SECONDS_BUCKETS, FirstNames
 from fleethook.server.metrics.worker_metrics import Counts, Gauges, Observations
 
-OTHER: Final = "other"
-"""The label value of all names beyond the limits."""
 MAX_CLUSTERS: Final = 100
 MAX_WEBHOOKS_PER_CLUSTER: Final = 20
-
-
-class ClusterNames:
-    """The label values of logical clusters: the names of the first ones with requests, for the life of the process."""
-
-    def __init__(self, *, max_clusters: int = MAX_CLUSTERS) -> None:
-        """Prepare."""
-        self._max_clusters: Final = max_clusters
-        self._known: Final[set[str]] = set()
-
-    def find_label(self, cluster: str) -> str:
-        """Return the label value of a cluster, without adding one."""
-        return cluster if cluster in self._known else OTHER
-
-    def add_label(self, cluster: str, *, is_known: bool) -> str:
-        """Return the label value of a cluster; add its name if there is room.
-
-        Args:
-            cluster: The name.
-            is_known: Whether the cluster exists; other names are not added.
-        """
-        if is_known and cluster not in self._known and len(self._known) < self._max_clusters:
-            self._known.add(cluster)
-        return self.find_label(cluster)
 
 
 class WebhookNames:
@@ -49,26 +23,20 @@ class WebhookNames:
     some HTTP codes.
     """
 
-    def __init__(
-        self, *, max_clusters: int = MAX_CLUSTERS, max_webhooks_per_cluster: int = MAX_WEBHOOKS_PER_CLUSTER
-    ) -> None:
+    def __init__(self, *, max_clusters: int = MAX_CLUSTERS) -> None:
         """Prepare."""
-        self._max_clusters: Final = max_clusters
-        self._max_webhooks: Final = max_webhooks_per_cluster
-        self._known: Final[dict[str, set[str]]] = {}
+        self._clusters: Final = FirstNames(max_clusters)
+        self._webhooks: Final[dict[str, FirstNames]] = {}
 
     def add_label(self, cluster: str, webhook: str) -> tuple[str, str]:
         """Return the label values of a webhook; add its names if there is room."""
-        webhooks = self._known.get(cluster)
+        label = self._clusters.add_label(cluster)
+        webhooks = self._webhooks.get(cluster)
         if webhooks is None:
-            if len(self._known) >= self._max_clusters:
-                return OTHER, OTHER
-            webhooks = self._known[cluster] = set()
-        if webhook not in webhooks:
-            if len(webhooks) >= self._max_webhooks:
-                return cluster, OTHER
-            webhooks.add(webhook)
-        return cluster, webhook
+            if label != cluster:
+                return label, label
+            webhooks = self._webhooks[cluster] = FirstNames(MAX_WEBHOOKS_PER_CLUSTER)
+        return label, webhooks.add_label(webhook)
 
 
 def group_code(code: int) -> str:
@@ -83,12 +51,29 @@ _USUAL: Final = frozenset({0, 200, 400, 401, 403, 404, 429, 500, 502, 503, 504})
 _BUCKETS: Final = (0.005, 0.05, 0.5, 5.0, 30.0)
 
 
-class ConsumerMetrics:
-    """Counts requests by consumer."""
+class CalledWebhook(Protocol):
+    """The members of a webhook that the metrics of its calls name."""
 
-    def __init__(self, registry: CollectorRegistry, names: ClusterNames) -> None:
-        """Prepare; ``names`` bounds the values of the label ``cluster``."""
-        self._names: Final = names
+    @property
+    def cluster(self) -> str:
+        """The logical cluster of its configuration."""
+
+    @property
+    def uid(self) -> str:
+        """Its configuration and name."""
+
+    @property
+    def phase(self) -> str:
+        """Mutating or validating."""
+
+
+class DispatchMetrics:
+    """Counts dispatched requests by logical cluster, and the calls of their webhooks."""
+
+    def __init__(self, *, max_clusters: int = MAX_CLUSTERS) -> None:
+        """Prepare; ``max_clusters`` bounds the values of the label ``cluster``."""
+        self._clusters: Final = FirstNames(max_clusters)
+        self._webhook_names: Final = WebhookNames(max_clusters=max_clusters)
         self._requests: Final = Counts(
             "fleethook_dispatch_requests",
             "Dispatched and explained requests, by logical cluster, route (mutate, validate, explain) and outcome.",
@@ -105,33 +90,53 @@ class ConsumerMetrics:
             ["cluster"],
             buckets=_BUCKETS,
         )
-        for one in (self._requests, self._refused, self._seconds):
-            registry.register(one)
+        self._webhooks: Final = Counts(
+            "fleethook_webhook_requests",
+            "Webhook calls made while dispatching reviews, by outcome and HTTP status. Clusters beyond "
+            "dispatch_metrics_clusters, and webhooks beyond 20 of a cluster, count as `other`.",
+            ["cluster", "webhook", "type", "outcome", "code"],
+        )
+        self._webhook_seconds: Final = Observations(
+            "fleethook_webhook_duration_seconds",
+            "Duration of webhook calls made while dispatching reviews.",
+            ["type"],
+            buckets=SECONDS_BUCKETS,
+        )
 
     def count_answered(self, cluster: str, route: str, outcome: str, *, seconds: float, is_known: bool) -> None:
         """Count one answered request; an unknown cluster gets no series of its own."""
-        name = self._names.add_label(cluster, is_known=is_known)
+        name = self._find_label(cluster, is_known=is_known)
         self._requests.add((name, route, outcome))
         self._seconds.add((name,), seconds)
 
     def count_refused(self, cluster: str, *, is_known: bool) -> None:
         """Count one request beyond the quota of its cluster."""
-        self._refused.add((self._names.add_label(cluster, is_known=is_known),))
+        self._refused.add((self._find_label(cluster, is_known=is_known),))
 
-    def gauges(
+    def count_webhook_call(self, hook: CalledWebhook, *, outcome: str, code: int, seconds: float) -> None:
+        """Count one call of a webhook that a review was dispatched to."""
+        cluster, name = self._webhook_names.add_label(hook.cluster, hook.uid)
+        self._webhooks.add((cluster, name, hook.phase, outcome, group_code(code)))
+        self._webhook_seconds.add((hook.phase,), seconds)
+
+    def collectors(
         self, requests: Callable[[], Mapping[str, int]], calls: Callable[[], Mapping[str, int]]
     ) -> Iterator[Collector]:
-        """Yield the gauges of requests and calls in flight; the arguments return their number by cluster."""
+        """Yield all metrics; the arguments return the requests and the calls in flight, by cluster."""
+        yield from (self._requests, self._refused, self._seconds, self._webhooks, self._webhook_seconds)
         text = "Requests that are being answered, by logical cluster."
         yield Gauges("fleethook_dispatch_requests_in_flight", text, partial(self._add_up, requests), "cluster")
         text = "Webhook calls in flight, by logical cluster."
         yield Gauges("fleethook_dispatch_calls_in_flight", text, partial(self._add_up, calls), "cluster")
 
+    def _find_label(self, cluster: str, *, is_known: bool) -> str:
+        return self._clusters.add_label(cluster) if is_known else self._clusters.find_label(cluster)
+
     def _add_up(self, read: Callable[[], Mapping[str, int]]) -> Iterator[tuple[dict[str, str], float]]:
         """Yield numbers by logical cluster. Clusters without a name among the series count together."""
         sums: Tally[str] = Tally()
         for cluster, count in read().items():
-            sums[self._names.find_label(cluster)] += count
+            sums[self._clusters.find_label(cluster)] += count
         for name, count in sums.items():
             yield {"cluster": name}, count
 

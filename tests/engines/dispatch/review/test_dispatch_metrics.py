@@ -10,20 +10,19 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.engines.dispatch.dispatch_server import DispatchServer
-from fleethook.outbound.call_errors import OverloadedError
-from fleethook.outbound.call_limits import Quotas
-from fleethook.outbound.client import HookClient
-from fleethook.server.metrics.dispatch_metrics import (
+from fleethook.engines.dispatch.hooks.hooks import compile_hooks
+from fleethook.engines.dispatch.review.dispatch_metrics import (
     MAX_CLUSTERS,
     MAX_WEBHOOKS_PER_CLUSTER,
-    OTHER,
     CallMetrics,
-    ClusterNames,
-    ConsumerMetrics,
+    DispatchMetrics,
     WebhookNames,
     group_code,
 )
-from fleethook.server.metrics.metrics import Metrics
+from fleethook.outbound.call_errors import OverloadedError
+from fleethook.outbound.call_limits import Quotas
+from fleethook.outbound.client import HookClient
+from fleethook.server.metrics.metrics import OTHER
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
 from tests.engines.dispatch.builders import binding, configuration, export, review, webhook
@@ -147,13 +146,28 @@ async def test_metrics_can_omit_names_of_clusters(server: Webhooks) -> None:
     assert not any("ws9" in line for line in lines)
 
 
+def collect(metrics: DispatchMetrics, requests: dict[str, int]) -> str:
+    registry = CollectorRegistry()
+    for collector in metrics.collectors(lambda: requests, dict):
+        registry.register(collector)
+    return generate_latest(registry).decode()
+
+
+def read_samples(metrics: DispatchMetrics, prefix: str, requests: dict[str, int] | None = None) -> dict[str, float]:
+    """Return the samples whose names begin with a prefix, without those of creation times and buckets."""
+    lines = [line for line in collect(metrics, requests or {}).splitlines() if line.startswith(prefix)]
+    samples = {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+    return {name: value for name, value in samples.items() if "_created" not in name and "_bucket" not in name}
+
+
 def test_many_clusters_create_a_limited_number_of_series() -> None:
-    made = Metrics(max_clusters=3)
+    made = DispatchMetrics(max_clusters=3)
     for number in range(1000):
         for verb in VERBS:
-            made.consumers.count_answered(f"ws{number}", verb, "allowed", seconds=0.1, is_known=True)
-        made.consumers.count_refused(f"ws{number}", is_known=True)
-    families = {family.name: family for family in made.registry.collect()}
+            made.count_answered(f"ws{number}", verb, "allowed", seconds=0.1, is_known=True)
+        made.count_refused(f"ws{number}", is_known=True)
+    collectors = made.collectors(dict, dict)
+    families = {family.name: family for collector in collectors for family in collector.collect()}
     requests = families["fleethook_dispatch_requests"].samples
     clusters = {sample.labels["cluster"] for sample in requests}
     assert clusters == {"ws0", "ws1", "ws2", OTHER}
@@ -164,20 +178,37 @@ def test_many_clusters_create_a_limited_number_of_series() -> None:
 
 
 def test_names_of_unknown_clusters_use_no_room() -> None:
-    names = ClusterNames(max_clusters=1)
-    assert [names.add_label(f"typo{number}", is_known=False) for number in range(10)] == [OTHER] * 10
-    assert names.add_label("ws3", is_known=True) == "ws3"
-    assert names.find_label("ws2") == OTHER
+    metrics = DispatchMetrics(max_clusters=1)
+    for number in range(10):
+        metrics.count_refused(f"typo{number}", is_known=False)
+    metrics.count_refused("ws3", is_known=True)
+    name = "fleethook_dispatch_requests_refused_total"
+    assert read_samples(metrics, name) == {f'{name}{{cluster="other"}}': 10, f'{name}{{cluster="ws3"}}': 1}
 
 
 def test_gauges_add_up_clusters_without_a_name() -> None:
-    registry = Metrics().registry
-    names = ClusterNames(max_clusters=1)
-    names.add_label("ws3", is_known=True)
-    consumers = ConsumerMetrics(type(registry)(), names)
-    gauge, _ = consumers.gauges(lambda: {"ws1": 2, "ws2": 3, "ws3": 4}, dict)
-    (family,) = gauge.collect()
-    assert {sample.labels["cluster"]: sample.value for sample in family.samples} == {OTHER: 5, "ws3": 4}
+    metrics = DispatchMetrics(max_clusters=1)
+    metrics.count_refused("ws3", is_known=True)
+    name = "fleethook_dispatch_requests_in_flight"
+    found = read_samples(metrics, name, {"ws1": 2, "ws2": 3, "ws3": 4})
+    assert found == {f'{name}{{cluster="other"}}': 5, f'{name}{{cluster="ws3"}}': 4}
+
+
+def test_calls_of_dispatched_webhooks_are_counted_by_cluster_outcome_and_status() -> None:
+    metrics = DispatchMetrics()
+    (hook,) = compile_hooks("validating", "ws1", configuration("ws1", "validating", webhook()))
+    metrics.count_webhook_call(hook, outcome="allowed", code=200, seconds=0.25)
+    metrics.count_webhook_call(hook, outcome="allowed", code=200, seconds=0.25)
+    metrics.count_webhook_call(hook, outcome="failed", code=418, seconds=0.5)
+    labels = f'cluster="ws1",code="{{}}",outcome="{{}}",type="validating",webhook="{hook.uid}"'
+    assert read_samples(metrics, "fleethook_webhook_requests_total") == {
+        f"fleethook_webhook_requests_total{{{labels.format(200, 'allowed')}}}": 2,
+        f"fleethook_webhook_requests_total{{{labels.format('4xx', 'failed')}}}": 1,
+    }
+    assert read_samples(metrics, "fleethook_webhook_duration") == {
+        'fleethook_webhook_duration_seconds_count{type="validating"}': 3,
+        'fleethook_webhook_duration_seconds_sum{type="validating"}': 1.0,
+    }
 
 
 def read(client: HookClient) -> dict[str, float]:
