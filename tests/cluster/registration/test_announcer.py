@@ -26,6 +26,15 @@ async def test_announce_adds_the_subject_of_a_new_overrider() -> None:
     assert len(server.written) == 1
 
 
+async def test_an_announcement_keeps_the_lists_that_only_the_leader_knows() -> None:
+    """The watch of this replica is late, and only the leader knows which overriders policies apply."""
+    server = Server(configuration())
+    far = SubjectName("far", "YurtAppSet", "listed")
+    server.select(Selection(frozenset({far}), covered=frozenset({OTHER})))
+    await announcer(server).announce(NEW, fails_open=True)
+    assert server.selection() == Selection(frozenset({far}), frozenset({DEMO}), frozenset({OTHER}))
+
+
 @pytest.mark.parametrize("present", [None, {"webhooks": []}])
 async def test_without_registration_no_subject_is_announced(present: Any) -> None:
     server = Server(present)
