@@ -36,6 +36,59 @@ class EngineCommand(NamedTuple):
     summary: str
 
 
+class Right(NamedTuple):
+    """A right of the server's service account.
+
+    Attributes:
+        verb: The verb, such as ``list``.
+        group: API group.
+        resource: Resource, with ``/SUBRESOURCE`` for a subresource.
+        name: Name of the only object, ``""`` for all.
+        namespace: Namespace of the right, ``""`` for all.
+        leader: Whether only the replica that leads the controller needs it.
+    """
+
+    verb: str
+    group: str
+    resource: str
+    name: str = ""
+    namespace: str = ""
+    leader: bool = False
+
+    def attributes(self) -> dict[str, Any]:
+        """Return ``resourceAttributes`` of a SubjectAccessReview."""
+        resource, _, subresource = self.resource.partition("/")
+        found = {"verb": self.verb, "group": self.group, "resource": resource, "subresource": subresource}
+        return {key: text for key, text in {**found, "name": self.name, "namespace": self.namespace}.items() if text}
+
+
+class Probe(NamedTuple):
+    """A dry run of an object that an engine refuses, by which ``fleethook doctor`` tests a webhook.
+
+    Attributes:
+        engine: The engine that refuses the object.
+        webhook: Name of the webhook that refuses it.
+        group: API group of the object.
+        version: API version of the object.
+        plural: Resource of the object.
+        namespaced: Whether the object has a namespace.
+        body: The object, without namespace.
+    """
+
+    engine: str
+    webhook: str
+    group: str
+    version: str
+    plural: str
+    namespaced: bool
+    body: dict[str, Any]
+
+    def build_path(self, namespace: str) -> str:
+        """Return the path of the request that creates the object."""
+        scope = f"/namespaces/{namespace}" if self.namespaced else ""
+        return f"/apis/{self.group}/{self.version}{scope}/{self.plural}"
+
+
 class Engine(NamedTuple):
     """The contributions of an engine to the server, the command line and the console.
 
@@ -50,6 +103,8 @@ class Engine(NamedTuple):
         settings: A subclass of `fleethook.server_settings.ServerSettings` with its settings.
         commands: Its commands by name.
         webhooks: A function that returns the `fleethook.cluster.registration.webhooks.Webhook` that send reviews to it.
+        rights: A function that returns each `Right` of the server's service account that it needs.
+        probe: A function of the name of an object. It returns a `Probe` that creates the object.
         lint: A function of the documents to check, of a store with all objects and its indexes, and of the
             `fleethook.cli.inputs.sources.SourceOptions`, None if it must not ask a cluster. It returns findings as
             `fleethook.cli.output.findings_output.Row`.
@@ -66,6 +121,8 @@ class Engine(NamedTuple):
     settings: str = ""
     commands: Mapping[str, EngineCommand] = {}
     webhooks: str = ""
+    rights: str = ""
+    probe: str = ""
     lint: str = ""
     page: str = ""
     workload_check: str = ""

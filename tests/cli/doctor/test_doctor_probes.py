@@ -5,8 +5,6 @@ from typing import Any
 import pytest
 
 from fleethook.cli.doctor.doctor_probes import (
-    PROBES,
-    Right,
     check_conditions,
     check_objects,
     find_modes,
@@ -14,9 +12,11 @@ from fleethook.cli.doctor.doctor_probes import (
     judge_policy_rights,
     judge_rights,
     list_policy_rights,
+    list_probes,
     list_rights,
 )
 from fleethook.cluster.registration.webhooks import list_webhooks
+from fleethook.engine import Right, installed_engines
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION
 from fleethook.engines.overrider.policies.policy_client import AppliedObject
 from tests.builders import overrider
@@ -139,11 +139,13 @@ def test_rights_of_the_controller_are_warnings_and_others_errors() -> None:
     ]
 
 
+PROBES = list_probes(installed_engines())
 PROBE = PROBES[0]
 
 
 def test_each_probe_asks_a_validating_webhook_of_its_engine() -> None:
     webhooks = {one.name: one for one in list_webhooks()}
+    assert [probe.engine for probe in PROBES] == ["overrider", "interpret", "crds"]
     for probe in PROBES:
         wanted = webhooks[probe.webhook]
         assert (wanted.engine, wanted.group, wanted.version) == (probe.engine, probe.group, probe.version)

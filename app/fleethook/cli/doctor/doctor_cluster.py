@@ -6,9 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from fleethook.cli.doctor.doctor_probes import (
-    PROBES,
-    Probe,
-    Right,
     check_conditions,
     check_objects,
     find_modes,
@@ -16,6 +13,7 @@ from fleethook.cli.doctor.doctor_probes import (
     judge_policy_rights,
     judge_rights,
     list_policy_rights,
+    list_probes,
     list_rights,
 )
 from fleethook.cli.doctor.registration_checks import (
@@ -34,6 +32,7 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.registration.server_side_apply import get_object
 from fleethook.cluster.registration.webhooks import API_VERSION, MUTATING, VALIDATING
+from fleethook.engine import Probe, Right
 from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME
 from fleethook.engines.overrider.policies.policy_client import PolicyClient
 from fleethook.model.json import JSONObject, as_object
@@ -156,9 +155,8 @@ class Doctor:
                 notes.extend([one async for one in self._examine_service(service, accounts)])
             for one in notes:
                 yield one
-        for probe in PROBES:
-            if probe.engine in engines:
-                yield await self._ask(probe)
+        for probe in list_probes(engines):
+            yield await self._ask(probe)
         async for one in self._examine_accounts(accounts, engines):
             yield one
         if registered and not accounts:

@@ -5,102 +5,32 @@ that the apiserver called it: an admitted object would look the same without any
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from fleethook.cli.doctor.registration_checks import Diagnosis, Level
-from fleethook.cluster.kubernetes.resources import (
-    CUSTOMIZATIONS,
-    HOOK_CONFIGURATIONS,
-    RESOURCES,
-    WORKLOADS,
-    WatchedResource,
-)
+from fleethook.cluster.kubernetes.resources import WORKLOADS
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
+from fleethook.engine import Probe, Right, enabled_engines, load_reference
 from fleethook.engines.overrider.policies.mode import MODE, MODE_ANNOTATION, REQUIRED_RESOURCES, Mode
 from fleethook.engines.overrider.policies.policy_client import AppliedObject
-from fleethook.model import karmada, openyurt, operator
 from fleethook.model.json import JSON, JSONObject, as_object
 
 _RIGHTS_CHECK: Final = "rights"
 
 
-class Right(NamedTuple):
-    """A right of the server's service account.
-
-    Attributes:
-        verb: The verb, such as ``list``.
-        group: API group.
-        resource: Resource, with ``/SUBRESOURCE`` for a subresource.
-        name: Name of the only object, ``""`` for all.
-        namespace: Namespace of the right, ``""`` for all.
-        leader: Whether only the replica that leads the controller needs it.
-    """
-
-    verb: str
-    group: str
-    resource: str
-    name: str = ""
-    namespace: str = ""
-    leader: bool = False
-
-    def attributes(self) -> JSONObject:
-        """Return ``resourceAttributes`` of a SubjectAccessReview."""
-        resource, _, subresource = self.resource.partition("/")
-        found = {"verb": self.verb, "group": self.group, "resource": resource, "subresource": subresource}
-        return {key: text for key, text in {**found, "name": self.name, "namespace": self.namespace}.items() if text}
-
-
-def list_rights(engines: AbstractSet[str], namespace: str) -> list[Right]:
+def list_rights(engines: Collection[str], namespace: str) -> list[Right]:
     """Return the rights that a server with these engines needs, the namespace of its Lease included."""
-    found: list[Right] = []
-    if "overrider" in engines:
-        found += _follow(RESOURCES)
-        found += [Right("get", one.group, one.plural) for one in RESOURCES]
-        found += [
-            Right(verb, one.group, one.plural, leader=True)
-            for one in WORKLOADS
-            for verb in ("get", "list", "watch", "patch")
-        ]
-        # Policies of deleted overriders, and of an earlier mode, are deleted in every mode.
-        found += [
-            Right(verb, "admissionregistration.k8s.io", plural, leader=True)
-            for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
-            for verb in ("list", "delete")
-        ]
-        found += [
-            Right("patch", RESOURCES[0].group, "yurtappoverriders/status", leader=True),
-            Right("create", "", "events", leader=True),
-            *(
-                Right(
-                    "patch",
-                    "admissionregistration.k8s.io",
-                    "mutatingwebhookconfigurations",
-                    CONFIGURATION_NAME,
-                    leader=True,
-                ),
-            ),
-        ]
-    if "interpret" in engines:
-        found += _follow((*HOOK_CONFIGURATIONS, CUSTOMIZATIONS))
-    if "hooks" in engines:
-        found += [
-            Right("create", _API_GROUP, plural, leader=True)
-            for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
-        ]
-    if "overrider" in engines or "interpret" in engines:
-        found += [Right(verb, "apiextensions.k8s.io", "customresourcedefinitions") for verb in ("list", "watch")]
-    if engines & {"overrider", "interpret", "hooks"}:
+    found: list[Right] = [
+        right for one in enabled_engines(engines) if one.rights for right in load_reference(one.rights)()
+    ]
+    if found:
         found += [
             Right(verb, "coordination.k8s.io", "leases", namespace=namespace, name=name, leader=True)
             for verb, name in (("create", ""), ("get", CONFIGURATION_NAME), ("update", CONFIGURATION_NAME))
         ]
-    return found
-
-
-def _follow(resources: Sequence[WatchedResource]) -> Iterator[Right]:
-    return (Right(verb, one.group, one.plural) for one in resources for verb in ("list", "watch"))
+    # Several engines read the same kinds.
+    return list(dict.fromkeys(found))
 
 
 def judge_rights(account: str, missing: Sequence[Right], checked: int) -> Iterator[Diagnosis]:
@@ -258,66 +188,9 @@ _REMEDIES: Final = (
 _OTHER_REMEDY: Final = "look at the log of the server, and at the address in the webhook's clientConfig"
 
 
-class Probe(NamedTuple):
-    """A dry run.
-
-    Attributes:
-        engine: The engine that refuses the object.
-        webhook: Name of the webhook that refuses it.
-        group: API group of the object.
-        version: API version of the object.
-        plural: Resource of the object.
-        namespaced: Whether the object has a namespace.
-        body: The object, without namespace.
-    """
-
-    engine: str
-    webhook: str
-    group: str
-    version: str
-    plural: str
-    namespaced: bool
-    body: JSONObject
-
-    def build_path(self, namespace: str) -> str:
-        """Return the path of the request that creates the object."""
-        scope = f"/namespaces/{namespace}" if self.namespaced else ""
-        return f"/apis/{self.group}/{self.version}{scope}/{self.plural}"
-
-
-def _identify(group: str, version: str, kind: str) -> JSONObject:
-    return {"apiVersion": f"{group}/{version}", "kind": kind, "metadata": {"name": NAME}}
-
-
-PROBES: Final = (
-    Probe(
-        "overrider", "rules.yurtappoverrider.fleethook.io", openyurt.GROUP, openyurt.VERSION, "yurtappoverriders", True,
-        {
-            **_identify(openyurt.GROUP, openyurt.VERSION, "YurtAppOverrider"),
-            "subject": {"apiVersion": f"{openyurt.GROUP}/{openyurt.VERSION}", "kind": "YurtAppSet", "name": NAME},
-            # Valid for every definition of the kind, and no image name: those are lower case.
-            "entries": [{"pools": ["*"], "items": [{"image": {"containerName": "a", "imageClaim": "Doctor:1"}}]}],
-        },
-    ),
-    Probe(
-        "interpret", "rules.customizations.interpret.fleethook.io", karmada.GROUP, karmada.VERSION,
-        "resourceinterpretercustomizations", False,
-        {
-            **_identify(karmada.GROUP, karmada.VERSION, "ResourceInterpreterCustomization"),
-            "spec": {
-                "target": {"apiVersion": "fleethook.io/v1", "kind": "Doctor"},
-                "customizations": {"healthInterpretation": {"luaScript": "function"}},
-            },
-        },
-    ),
-    Probe(
-        "crds", "rules.karmada.crds.fleethook.io", operator.GROUP, operator.VERSION, "karmadas", True,
-        {
-            **_identify(operator.GROUP, operator.VERSION, "Karmada"),
-            "spec": {"crdTarball": {"httpSource": {"url": "ftp://doctor.fleethook.io/crds.tar.gz"}}},
-        },
-    ),
-)  # fmt: skip
+def list_probes(engines: Collection[str]) -> list[Probe]:
+    """Return the dry runs for the webhooks of these engines."""
+    return [load_reference(one.probe)(NAME) for one in enabled_engines(engines) if one.probe]
 
 
 def judge(probe: Probe, status: int, message: str, *, namespace: str) -> Diagnosis:

@@ -4,7 +4,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from fleethook.engine import Engine, EngineCommand
+from fleethook.engine import Engine, EngineCommand, Probe
 
 if TYPE_CHECKING:
     from fleethook.cluster.registration.webhooks import Webhook
@@ -19,6 +19,7 @@ ENGINE: Final = Engine(
         "crds": EngineCommand(f"{_FOLDER}.commands.crds:crds", "Fetch, verify and cache the CRD tarballs of Karmada."),
     },
     webhooks=f"{_FOLDER}.engine:list_webhooks",
+    probe=f"{_FOLDER}.engine:make_probe",
     page=f"{_FOLDER}.pages.crds:PAGE",
 )
 """All that the engine contributes."""
@@ -40,3 +41,16 @@ def list_webhooks() -> "tuple[Webhook, ...]":
             ("karmadas",), {}, (NOT_DELETING,),
         ),
     )  # fmt: skip
+
+
+def make_probe(name: str) -> Probe:
+    """Return a dry run of an instance with this name and a URL that admission refuses."""
+    from fleethook.model.operator import GROUP, VERSION
+
+    body = {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "Karmada",
+        "metadata": {"name": name},
+        "spec": {"crdTarball": {"httpSource": {"url": "ftp://doctor.fleethook.io/crds.tar.gz"}}},
+    }
+    return Probe(ENGINE.name, "rules.karmada.crds.fleethook.io", GROUP, VERSION, "karmadas", namespaced=True, body=body)

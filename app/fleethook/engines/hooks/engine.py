@@ -1,8 +1,10 @@
 """The engine for admission rules in Python."""
 
+# ruff: noqa: PLC0415 - each command reads this record, so it imports as little as possible
+
 from typing import Final
 
-from fleethook.engine import Engine
+from fleethook.engine import Engine, Right
 
 _FOLDER: Final = "fleethook.engines.hooks"
 
@@ -12,5 +14,14 @@ ENGINE: Final = Engine(
     server=f"{_FOLDER}.hooks_server:HooksServer",
     resources=f"{_FOLDER}.served_kinds:list_resources",
     settings=f"{_FOLDER}.hooks_settings:HooksSettings",
+    rights=f"{_FOLDER}.engine:list_rights",
 )
 """All that the engine contributes."""
+
+
+def list_rights() -> list[Right]:
+    """Return the rights of a leader that registers the webhooks of rules."""
+    from fleethook.cluster.registration.webhooks import API_VERSION
+
+    plurals = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+    return [Right("create", API_VERSION.partition("/")[0], plural, leader=True) for plural in plurals]

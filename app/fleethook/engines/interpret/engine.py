@@ -4,7 +4,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from fleethook.engine import Engine, EngineCommand
+from fleethook.engine import Engine, EngineCommand, Probe, Right
 
 if TYPE_CHECKING:
     from fleethook.cluster.registration.webhooks import Webhook
@@ -25,6 +25,8 @@ ENGINE: Final = Engine(
         ),
     },
     webhooks=f"{_FOLDER}.engine:list_webhooks",
+    rights=f"{_FOLDER}.engine:list_rights",
+    probe=f"{_FOLDER}.engine:make_probe",
     page=f"{_FOLDER}.pages.interpreters:PAGE",
 )
 """All that the engine contributes."""
@@ -54,4 +56,31 @@ def list_webhooks() -> "tuple[Webhook, ...]":
             "karmada-config.interpret.fleethook.io", VALIDATING, paths.VALIDATE_CONFIG_MAP, "", "v1",
             ("configmaps",), {}, (NOT_DELETING, karmada_config),
         ),
+    )  # fmt: skip
+
+
+def list_rights() -> list[Right]:
+    """Return the rights of a server that interprets resources."""
+    from fleethook.cluster.kubernetes.resources import CUSTOMIZATIONS, DEFINITIONS, HOOK_CONFIGURATIONS
+
+    followed = (*HOOK_CONFIGURATIONS, CUSTOMIZATIONS, DEFINITIONS)
+    return [Right(verb, one.group, one.plural) for one in followed for verb in ("list", "watch")]
+
+
+def make_probe(name: str) -> Probe:
+    """Return a dry run of a customization with this name and a script that does not compile."""
+    from fleethook.model.karmada import GROUP, VERSION
+
+    body = {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": name},
+        "spec": {
+            "target": {"apiVersion": "fleethook.io/v1", "kind": "Doctor"},
+            "customizations": {"healthInterpretation": {"luaScript": "function"}},
+        },
+    }
+    return Probe(
+        ENGINE.name, "rules.customizations.interpret.fleethook.io", GROUP, VERSION, "resourceinterpretercustomizations",
+        namespaced=False, body=body,
     )  # fmt: skip

@@ -4,7 +4,7 @@
 
 from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
-from fleethook.engine import Engine, EngineCommand
+from fleethook.engine import Engine, EngineCommand, Probe, Right
 
 if TYPE_CHECKING:
     from fleethook.cluster.registration.webhooks import Webhook
@@ -48,6 +48,8 @@ ENGINE: Final = Engine(
         ),
     },
     webhooks=f"{_FOLDER}.engine:list_webhooks",
+    rights=f"{_FOLDER}.engine:list_rights",
+    probe=f"{_FOLDER}.engine:make_probe",
     lint=f"{_FOLDER}.commands.overrider_findings:lint_overriders",
     page=f"{_FOLDER}.pages.overriders:PAGE",
     workload_check=f"{_FOLDER}.schema.check:describe_faults",
@@ -118,4 +120,44 @@ def list_webhooks() -> "tuple[Webhook, ...]":
             "fit.yurtappdaemon.fleethook.io", VALIDATING, paths.VALIDATE_APP_DAEMON, GROUP, VERSION,
             ("yurtappdaemons",), {}, (NOT_DELETING, spec_changes), **advising,
         ),
+    )  # fmt: skip
+
+
+def list_rights() -> list[Right]:
+    """Return the rights of a server that renders workloads; the leader runs the controller."""
+    from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
+    from fleethook.cluster.registration.webhooks import API_VERSION, CONFIGURATION_NAME
+    from fleethook.model.gvk import DEFINITION
+
+    group = API_VERSION.partition("/")[0]
+    policies = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
+    touch = ("get", "list", "watch", "patch")
+    return [
+        *(Right(verb, one.group, one.plural) for one in RESOURCES for verb in ("list", "watch")),
+        *(Right("get", one.group, one.plural) for one in RESOURCES),
+        *(Right(verb, one.group, one.plural, leader=True) for one in WORKLOADS for verb in touch),
+        # Policies of deleted overriders, and of an earlier mode, are deleted in every mode.
+        *(Right(verb, group, plural, leader=True) for plural in policies for verb in ("list", "delete")),
+        Right("patch", RESOURCES[0].group, "yurtappoverriders/status", leader=True),
+        Right("create", "", "events", leader=True),
+        Right("patch", group, "mutatingwebhookconfigurations", CONFIGURATION_NAME, leader=True),
+        *(Right(verb, DEFINITION.group, "customresourcedefinitions") for verb in ("list", "watch")),
+    ]
+
+
+def make_probe(name: str) -> Probe:
+    """Return a dry run of an overrider with this name and an image that admission refuses."""
+    from fleethook.model.openyurt import API_VERSION, GROUP, VERSION
+
+    body = {
+        "apiVersion": API_VERSION,
+        "kind": "YurtAppOverrider",
+        "metadata": {"name": name},
+        "subject": {"apiVersion": API_VERSION, "kind": "YurtAppSet", "name": name},
+        # Valid for every definition of the kind, and no image name: those are lower case.
+        "entries": [{"pools": ["*"], "items": [{"image": {"containerName": "a", "imageClaim": "Doctor:1"}}]}],
+    }
+    return Probe(
+        ENGINE.name, "rules.yurtappoverrider.fleethook.io", GROUP, VERSION, "yurtappoverriders", namespaced=True,
+        body=body,
     )  # fmt: skip
