@@ -8,6 +8,7 @@ import yaml
 
 from tests.builders import API, entry, image, overrider, owner, patch, pool, rendered, workload, yurt_app_set
 
+TIME: Final = "2026-11-25T21:37:00Z"
 REGIONS: Final = ("beijing", "hangzhou", "shanghai")
 POOLS: Final = [f"{region}-{number:02}" for region in REGIONS for number in range(1, 11)]
 SUBJECTS: Final = [
@@ -104,7 +105,21 @@ def _list_objects() -> Iterator[dict[str, Any]]:
         yield of_subject
         if name == "cart-web":
             running = (workload(pool=one, owners=[owner(name=name)]) for one in POOLS)
-            yield from (rendered(one, subject, of_subject) for one in running)
+            yield from (_add_status(rendered(one, subject, of_subject)) for one in running)
+
+
+def _add_status(document: dict[str, Any]) -> dict[str, Any]:
+    counts = {"replicas": 2, "updatedReplicas": 1, "availableReplicas": 2, "observedGeneration": 1}
+    condition = {
+        "type": "Progressing",
+        "status": "True",
+        "message": "ReplicaSet is progressing",
+        "lastTransitionTime": TIME,
+    }
+    owned = {"f:spec": {"f:template": {"f:spec": {"f:containers": {'k:{"name":"nginx"}': {"f:image": {}}}}}}}
+    manager = {"manager": "kubectl-set", "operation": "Update", "time": TIME, "fieldsV1": owned}
+    document["metadata"] |= {"generation": 1, "managedFields": [manager]}
+    return {**document, "status": {**counts, "conditions": [condition]}}
 
 
 def _choose_entries(number: int, name: str) -> list[dict[str, Any]]:
@@ -115,5 +130,8 @@ def _choose_entries(number: int, name: str) -> list[dict[str, Any]]:
     chosen = POOLS[number % 7 :: 3 + number % 5]
     return [
         entry(*chosen, items=[image("nginx", f"nginx:1.{20 + number % 6}")]),
-        entry(*POOLS[number % 4 : 9 + number % 13], items=[{"replicas": 2 + number % 5}]),
+        entry(
+            *POOLS[number % 4 : 9 + number % 13],
+            patches=[patch("add", "/spec/template/spec/priorityClassName", f"class-{number % 5}")],
+        ),
     ]

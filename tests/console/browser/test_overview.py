@@ -17,6 +17,7 @@ from tests.cli.commands import run_command
 from tests.console.browser.conftest import has_sideways_scroll
 from tests.console.metrics_server import MetricsServer, serving_metrics
 from tests.console.pages.reading import HOSTILE
+from tests.console.planted_fleet import FAULTS
 from tests.serving import EXAMPLES
 from tests.waiting import NET
 
@@ -42,82 +43,11 @@ def test_the_overview_shows_objects_and_findings(
     assert [tuple(row.locator("td").all_inner_texts()) for row in findings.all()] == expected
 
 
-SUBJECT = """
-apiVersion: apps.openyurt.io/v1alpha1
-kind: YurtAppSet
-metadata: {name: SUBJECT, namespace: default}
-spec:
-  selector: {matchLabels: {app: SUBJECT}}
-  workloadTemplate:
-    deploymentTemplate:
-      metadata: {labels: {app: SUBJECT}}
-      spec:
-        selector: {matchLabels: {app: SUBJECT}}
-        template:
-          metadata: {labels: {app: SUBJECT}}
-          spec: {containers: [{name: web, image: web:1}]}
-  topology:
-    pools: [{name: beijing, replicas: 1}, {name: hangzhou, replicas: 1}]
----
-apiVersion: apps.openyurt.io/v1alpha1
-kind: YurtAppOverrider
-metadata: {name: SUBJECT, namespace: default}
-subject: {apiVersion: apps.openyurt.io/v1alpha1, kind: YurtAppSet, name: SUBJECT}
-entries: [{pools: [hangzhou], ENTRY}]
----
-"""
-PLANTED = (
-    SUBJECT.replace("SUBJECT", "refused").replace("ENTRY", "patches: [{operation: remove, path: /spec/template/spec/volumes}]")
-    + SUBJECT.replace("SUBJECT", "mistyped").replace("ENTRY", "items: [{image: {containerName: wbe, imageClaim: 'web:2'}}]")
-    + """
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: never-called}
-webhooks:
-- name: never.example.org
-  admissionReviewVersions: [v1]
-  sideEffects: None
-  clientConfig: {url: "https://hooks.example.org"}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: unreadable}
-webhooks:
-- name: unreadable.example.org
-  admissionReviewVersions: [v1]
-  sideEffects: None
-  clientConfig: {url: "https://hooks.example.org", caBundle: "%%"}
-  rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]
----
-apiVersion: config.karmada.io/v1alpha1
-kind: ResourceInterpreterCustomization
-metadata: {name: script}
-spec:
-  target: {apiVersion: example.org/v1, kind: Widget}
-  customizations: {healthInterpretation: {luaScript: "functio"}}
----
-apiVersion: operator.karmada.io/v1alpha1
-kind: Karmada
-metadata: {name: waiting, namespace: default}
-status:
-  conditions: [{type: Ready, status: "False", reason: Failed, message: the tarball is damaged}]
-"""
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("about", "shown"),
-    [
-        ("YurtAppSet default/refused", "/spec/template/spec/volumes"),
-        ("YurtAppOverrider default/mistyped", "wbe"),
-        ("ValidatingWebhookConfiguration never-called", "it has no rules"),
-        ("CAs of ValidatingWebhookConfiguration unreadable", "unreadable"),
-        ("ResourceInterpreterCustomization script", "Lua script error"),
-        ("Karmada default/waiting", "the tarball is damaged"),
-    ],
-)
-def test_a_planted_fault_is_one_click_away(planted: str, open_page: Callable[..., Any], about: str, shown: str) -> None:
-    page = open_page(planted + "/")
+@pytest.mark.parametrize(("about", "shown"), FAULTS)
+def test_a_planted_fault_is_one_click_away(
+    fleet_console: str, open_page: Callable[..., Any], about: str, shown: str
+) -> None:
+    page = open_page(fleet_console + "/")
     lines = page.get_by_role("region", name="Lines that need attention")
     line = lines.get_by_role("link", name=about, exact=True)
     line.first.wait_for(timeout=NET * 1000)
@@ -126,18 +56,10 @@ def test_a_planted_fault_is_one_click_away(planted: str, open_page: Callable[...
     page.get_by_role("main").get_by_text(shown).first.wait_for(timeout=NET * 1000)
 
 
-@pytest.fixture(scope="module")
-def planted(start_console: Callable[..., str], tmp_path_factory: Any) -> str:
-    """The address of a console on six faults."""
-    manifests: Path = tmp_path_factory.mktemp("planted")
-    (manifests / "fleet.yaml").write_text(PLANTED)
-    return start_console(manifests)
-
-
 def test_the_list_is_accessible_and_fits_a_narrow_window(
-    planted: str, open_page: Callable[..., Any], find_faults: Callable[[Any], list[str]]
+    fleet_console: str, open_page: Callable[..., Any], find_faults: Callable[[Any], list[str]]
 ) -> None:
-    page = open_page(planted + "/", viewport={"width": 390, "height": 844})
+    page = open_page(fleet_console + "/", viewport={"width": 390, "height": 844})
     page.get_by_role("region", name="Lines that need attention").wait_for(timeout=NET * 1000)
     page.get_by_text("The objects are being checked").wait_for(state="detached", timeout=NET * 1000)
     assert not has_sideways_scroll(page)

@@ -249,6 +249,7 @@ async def test_without_a_server_and_recordings_the_overview_names_the_options() 
         "fleethook console --metrics-url https://localhost:9443/metrics --metrics-ca-file certs/ca.crt or --records DIR"
         in page.text
     )
+    assert '<select name="window"' not in (await visit(console_of(), "/")).body.decode()
 
 
 async def test_recordings_give_charts_and_a_table(tmp_path: Path) -> None:
@@ -269,10 +270,9 @@ async def test_recordings_give_charts_and_a_table(tmp_path: Path) -> None:
     assert "data-hx-get" not in body.partition('id="rates"')[2].partition(">")[0]
 
 
-async def test_an_unknown_window_is_the_default() -> None:
-    assert (
-        "<option selected>15m</option>" in (await visit(console_of(), "/", query="window=%3Cscript%3E")).body.decode()
-    )
+async def test_an_unknown_window_is_the_default(tmp_path: Path) -> None:
+    app = console_of(reviews=ReviewIndex(tmp_path))
+    assert "<option selected>15m</option>" in (await visit(app, "/", query="window=%3Cscript%3E")).body.decode()
 
 
 async def test_the_metrics_of_a_server_are_shown_with_their_age() -> None:

@@ -315,6 +315,7 @@ async def show(request: Request, context: Context) -> HTMLResponse:
     return await render(
         request,
         "overview/index.html",
+        is_update=False,
         command=f"fleethook lint {context.command_source}".strip(),
         command_title="The findings on the command line",
         fill_command=context.fill_command("all"),
@@ -334,7 +335,7 @@ async def show_rates(request: Request) -> HTMLResponse:
 @router.get("/attention")
 async def show_attention(request: Request) -> HTMLResponse:
     """Show the list and the findings alone; the overview asks for them while they are being computed."""
-    return await render(request, "overview/attention.html", **await _find_attention(request))
+    return await render(request, "overview/attention.html", is_update=True, **await _find_attention(request))
 
 
 async def _find_attention(request: Request) -> dict[str, Any]:

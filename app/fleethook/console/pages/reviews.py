@@ -108,7 +108,7 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
         page_url=lambda page: f"/reviews?{encode_query(query, page=page)}",
         verdict_url=lambda name: f"/reviews?{encode_query(query, verdict=name, page=1)}",
         replay_url=f"/reviews/replay?{encode_query(query, page=1)}",
-        review_url=lambda one: _review_url(indexed, one),
+        review_url=lambda one: review_url(indexed, one),
     )
 
 
@@ -237,7 +237,8 @@ async def _require(request: Request, context: ConsoleContext, one: ReviewSummary
         await require_kind(context.authorizer, user, one.group_kind, namespace=one.namespace)
 
 
-def _review_url(indexed: Indexed, one: ReviewSummary) -> str:
+def review_url(indexed: Indexed, one: ReviewSummary) -> str:
+    """Return the address of a recorded review."""
     return f"/reviews/review?{urlencode({'file': indexed.files[one.file], 'line': one.line})}"
 
 

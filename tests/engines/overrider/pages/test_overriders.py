@@ -14,6 +14,7 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.context import ConsoleContext
 from fleethook.console.process import create_console
+from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.engines.overrider.pages.edit_report import MAX_TEXT_BYTES, format_overrider
 from fleethook.engines.overrider.pages.matrix import Query
 from fleethook.engines.overrider.pages.overriders import (
@@ -30,6 +31,7 @@ from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT, W
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke
+from tests.console.recorded import record_workloads
 from tests.console.visitor import Page, Visitor
 from tests.engines.overrider.pages.fleet_stores import DEMO, cell_key
 
@@ -91,13 +93,13 @@ MakeClient = Callable[..., Visitor]
 
 @pytest.fixture
 def make_client(tmp_path: Path) -> MakeClient:
-    def make(*objects: dict[str, Any]) -> Visitor:
+    def make(*objects: dict[str, Any], reviews: ReviewIndex | None = None) -> Visitor:
         (tmp_path / "now.yaml").write_text(yaml.safe_dump_all(objects))
         store = Store([OVERRIDERS_BY_SUBJECT, *WORKLOAD_INDEXES.values()])
         source = ManifestSource([tmp_path], store)
         source.load()
         assert not source.errors
-        context = ConsoleContext(store, manifests=source, command_source=f"-f {tmp_path}")
+        context = ConsoleContext(store, manifests=source, command_source=f"-f {tmp_path}", reviews=reviews)
         return Visitor(create_console(context, hosts=None))
 
     return make
@@ -257,6 +259,31 @@ async def test_the_page_of_a_pool_lists_its_findings(make_client: MakeClient) ->
     page = read_text(await open_checked(client, "/overriders/pool", **POOL))
     assert "warning [dry-run]" in page
     assert "dry-run" not in read_text(await open_checked(client, "/overriders/pool", **{**POOL, "pool": "beijing"}))
+
+
+async def test_the_page_of_a_pool_shows_rollout_managers_and_last_reviews(
+    make_client: MakeClient, tmp_path: Path
+) -> None:
+    running = workload()
+    manager = {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {"f:paused": {}}}}
+    running["metadata"] |= {"generation": 1, "managedFields": [manager]}
+    running["status"] = {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 1, "availableReplicas": 2}
+    await record_workloads(tmp_path / "records")
+    reviews = ReviewIndex(tmp_path / "records")
+    await reviews.wait()
+    client = make_client(SET, NEW_IMAGE, running, reviews=reviews)
+    page = (await client.get("/overriders/pool", **POOL)).text
+    text = read_text(page)
+    assert "1 of 2 pods are updated, 2 available" in text
+    assert "kubectl-edit Update: 1 field spec/paused" in text
+    assert [one for one in links(page) if one.startswith("/reviews/review?")] == [
+        "/reviews/review?file=reviews.jsonl&line=2"
+    ]
+
+
+async def test_a_pool_without_a_stored_workload_says_so(make_client: MakeClient) -> None:
+    page = await make_client(SET, NEW_IMAGE).get("/overriders/pool", **POOL)
+    assert "No workload of this node pool is stored." in page.text
 
 
 async def test_numbers_that_are_not_known_are_not_shown_as_0_and_arrive(make_client: MakeClient) -> None:

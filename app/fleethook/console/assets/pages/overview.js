@@ -2,7 +2,7 @@ import { register } from "../behaviours.js";
 
 const COLOURS = ["--link", "--warn", "--good", "--bad", "--focus", "--muted"];
 const DASHES = [[], [8, 4], [2, 3]];
-const HEIGHT = 200;
+const HEIGHT = 140;
 
 const format = (value) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(3))));
 

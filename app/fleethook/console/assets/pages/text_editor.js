@@ -68,7 +68,7 @@ export function createEditor(textarea, name = "yaml") {
         syntaxHighlighting(colours),
         // Tab keeps moving the focus: keyboard users must be able to leave the editor.
         keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap]),
-        EditorView.contentAttributes.of({ "aria-label": label, "aria-multiline": "true" }),
+        EditorView.contentAttributes.of({ "aria-label": label, "aria-multiline": "true", tabindex: "0" }),
         EditorView.lineWrapping,
         EditorView.domEventHandlers({ beforeinput: replaceSelection }),
         EditorView.updateListener.of((update) => {

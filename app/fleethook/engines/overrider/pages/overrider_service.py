@@ -46,6 +46,7 @@ from fleethook.engines.overrider.pages.matrix import (
     prepare_diff,
     select,
 )
+from fleethook.engines.overrider.pages.running_workload import RunningWorkload, describe_workload
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.work.turns import Turns
@@ -210,13 +211,15 @@ class CellView(NamedTuple):
         diff: The workload beside its template; None if it cannot be rendered.
         error: The reason why it cannot be rendered, ``""`` if it can.
         overrider: The overrider in effect, None without one.
-        shown: The state, with the running workloads.
+        shown: The state, compared with the stored workloads.
+        running: The stored workloads that can be read; usually one.
     """
 
     diff: PoolDiff | None
     error: str
     overrider: ObjectKey | None
     shown: ShownCell
+    running: Sequence[RunningWorkload]
 
 
 class EditView(NamedTuple):
@@ -327,15 +330,16 @@ class OverriderService:
         cell = find_cell(self._store, key)
         if row is None or cell is None or key.pool not in row.pools or key.kind not in row.kinds:
             return None
-        states = await self._compute([key], rows)
-        shown = ShownCell(key, row.title, states.get(key))
+        read = await self.scan.read_running(row, [key.pool])
+        shown = ShownCell(key, row.title, (await self.scan.compute([key], read)).get(key))
+        running = [describe_workload(one) for one in read.get(key, ())]
         try:
             prepared = prepare_diff(cell, store=self._store, plans=self.scan.plans)
         except (SubjectError, RenderError) as error:
-            return CellView(None, str(error), row.overrider_key, shown)
+            return CellView(None, str(error), row.overrider_key, shown, running)
         context = EVERY_LINE if everything else CONTEXT
         diff = await self._worker.run(_TURN, partial(compare_with_template, prepared, context=context))
-        return CellView(diff, "", row.overrider_key, shown)
+        return CellView(diff, "", row.overrider_key, shown, running)
 
     async def show_edit(self, text: str, *, opened: ObjectKey | None, pool: str = "") -> EditView:
         """Return the effect of a typed text.

@@ -18,10 +18,12 @@ from fleethook.cluster.store import ObjectKey, PartialObject, Store
 from fleethook.console.attention import Attention, FindingCount, list_object_lines
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
+from fleethook.console.pages.reviews import review_url
 from fleethook.console.rendering import SAME, Context, Paging, find_context, render
+from fleethook.console.reviews.summary import ReviewSummary
 from fleethook.console.sections import ConsolePage, Section
 from fleethook.console.shared_value import KeptValue, Watch
-from fleethook.console.users.permissions import select_permitted
+from fleethook.console.users.permissions import select_permitted, select_permitted_reviews
 from fleethook.console.yaml_paths import format_value
 from fleethook.engines.overrider.pages.edit_report import (
     EditError,
@@ -44,7 +46,8 @@ from fleethook.engines.overrider.pages.findings import (
 )
 from fleethook.engines.overrider.pages.fleet import LABELS, CellKey, State, SubjectRow
 from fleethook.engines.overrider.pages.matrix import LAYOUTS, SORTS, Column, Query, group_columns
-from fleethook.engines.overrider.pages.overrider_service import EditView, MatrixView, make_service
+from fleethook.engines.overrider.pages.overrider_service import CellView, EditView, MatrixView, make_service
+from fleethook.engines.overrider.pages.running_workload import select_last_reviews
 from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES, binding_of, pool_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
@@ -261,12 +264,24 @@ async def show_pool(request: Request, context: Context) -> HTMLResponse:
         view=view,
         shown=view.shown,
         found=Concerned(context.store, FINDINGS.find(request).find().value or ()).find_of_cell(key),
+        reviews=await _find_last_reviews(request, view),
         everything_url=cell_url(key, everything=True),
         row_url=_subject_url(key.subject),
         reviews_url=f"/reviews?{urlencode({'text': f'{key.subject.namespace}/{key.subject.name}-'})}",
         new_url=new_url(key.subject),
         **_LINKS,
     )
+
+
+async def _find_last_reviews(request: Request, view: CellView) -> list[tuple[str, ReviewSummary]] | None:
+    """Return the last reviews of a cell's workloads that the user may see, with addresses; None without recordings."""
+    context = find_context(request)
+    if context.reviews is None:
+        return None
+    indexed = await context.reviews.find()
+    permitted = await select_permitted_reviews(request, indexed)
+    found = await context.worker.run("", select_last_reviews, permitted, view.shown.key.kind, view.running)
+    return [(review_url(indexed, one), one) for one in found]
 
 
 @router.get("/findings")
