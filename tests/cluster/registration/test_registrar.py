@@ -185,6 +185,15 @@ async def test_a_renewed_authority_is_written_into_changing_configurations() -> 
     assert base64.b64decode(found["clientConfig"]["caBundle"]) == b"renewed"
 
 
+async def test_a_conflict_about_rules_does_not_keep_the_bundle_from_other_webhooks() -> None:
+    one = Changing("a.b.c")
+    one.server.store(RULES, configuration("a.b.c", server="other"))
+    one.server.store(PATH, {**CONFIGURATION, "webhooks": [webhook(DEPLOYMENTS)]})
+    async with run_in_background(one.registrar.run(None), name="r", ended=pytest.fail):
+        await settled(lambda: bool(one.registrar.problem))
+    assert one.server.objects[PATH]["webhooks"] == [webhook(DEPLOYMENTS, caBundle=BUNDLE)]
+
+
 async def test_a_cluster_role_owns_the_configurations() -> None:
     one = Changing("a.b.c", owner="role")
     with pytest.raises(APIError, match="role"):

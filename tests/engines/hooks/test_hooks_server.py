@@ -134,6 +134,16 @@ async def test_a_slow_rule_never_holds_the_event_loop(tmp_path: Path) -> None:
         assert all(one["allowed"] for one in await asyncio.gather(*waiting))
 
 
+async def test_a_rule_whose_objects_are_not_read_has_failed(tmp_path: Path) -> None:
+    (tmp_path / "rules.py").write_text(RULES)
+    (tmp_path / "k").write_text("")
+    app = create_app(Settings(hooks=[tmp_path / "rules.py"], kubeconfig=tmp_path / "k"), log=None)
+    answer = await ask(app, "/hooks/validate/reads", review("Pod"))
+    assert (answer["allowed"], answer["status"]["code"]) == (False, 500)
+    assert "rules.py:17: configmaps cannot be read: " in answer["status"]["message"]
+    assert not (await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps")))["allowed"]
+
+
 async def test_a_review_of_another_kind_is_an_error(tmp_path: Path) -> None:
     async with serving(tmp_path) as (app, _):
         answer = await ask(app, "/hooks/validate/needs-owner", review("Pod"))

@@ -209,14 +209,15 @@ class Registrar:
             while True:
                 is_ready = ready.done()
                 try:
-                    if is_ready:
-                        if registration is not None and not self.installed.is_set():
-                            await self.install(registration)
-                            self.installed.set()
-                            _log.info("registered with the apiserver")
-                        await self.apply_changing()
+                    if is_ready and registration is not None and not self.installed.is_set():
+                        await self.install(registration)
+                        self.installed.set()
+                        _log.info("registered with the apiserver")
                     if injecting:
                         await self._injector.inject()
+                    # Last: a configuration of others must not keep caBundle from the installed ones.
+                    if is_ready:
+                        await self.apply_changing()
                     self.problem = ""
                 except (APIError, UnreachableError, RegistrationError, OSError) as error:
                     if self.problem != str(error):

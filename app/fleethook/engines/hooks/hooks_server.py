@@ -121,6 +121,11 @@ class HooksServer(EngineServer):
             return _admit(f"rule {path.rpartition('/')[2]} any more")
         if reason := find_wrong_kind(rule.declaration, request):
             return errored(f"the rule {rule.name} does not decide about this request: {reason}")
+        if self.context.cluster is not None and (
+            missing := self.context.cluster.source.missing(rule.declaration.followed)
+        ):
+            # A rule that sees no objects could decide wrongly.
+            return rule.fail(f"{rule.place}: {missing}")
         return self._runner.answer(rule, request, _find_in(self.context.store))
 
     def checks(self) -> Iterable[Check]:
