@@ -24,14 +24,16 @@ from fleethook.engines.overrider.pages.matrix import (
     count_states,
     fold_pools,
     group_columns,
+    name_groups,
     prepare_diff,
+    read_labels,
     select,
 )
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.preview import cells, without_bookkeeping
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_SET
-from tests.builders import NEW_IMAGE, container, entry, image, overrider, patch, yurt_app_set
+from tests.builders import NEW_IMAGE, container, entry, image, node_pool, overrider, patch, store_of, yurt_app_set
 from tests.engines.overrider.pages.fleet_stores import cell_key, make_store
 
 
@@ -125,13 +127,13 @@ def test_thousands_of_subjects_are_on_pages_of_rows() -> None:
 
 def test_pools_of_one_page_are_columns_unless_their_group_is_folded() -> None:
     names = ["east-1", "east-2", "north", "west-1"]
-    assert fold_pools(names, ()) == [
+    assert fold_pools(names, (), name_groups(names)) == [
         Column("east-1", "east"),
         Column("east-2", "east"),
         Column("north"),
         Column("west-1"),
     ]
-    assert fold_pools(names, {"east"}) == [
+    assert fold_pools(names, {"east"}, name_groups(names)) == [
         Column("east", "east", ["east-1", "east-2"]),
         Column("north"),
         Column("west-1"),
@@ -140,10 +142,26 @@ def test_pools_of_one_page_are_columns_unless_their_group_is_folded() -> None:
 
 def test_groups_of_many_pools_are_folded_unless_they_are_unfolded() -> None:
     pools = [f"{region}-{number:03}" for region in ("east", "west") for number in range(150)]
-    assert [one.name for one in fold_pools(pools, ())] == ["east", "west"]
-    columns = fold_pools(pools, {"west"})
+    assert [one.name for one in fold_pools(pools, (), name_groups(pools))] == ["east", "west"]
+    columns = fold_pools(pools, {"west"}, name_groups(pools))
     assert [one.name for one in columns] == ["east", *pools[150:]]
     assert group_columns(columns) == [ColumnGroup("east", 1, is_folded=True), ColumnGroup("west", 150, is_folded=False)]
+
+
+def test_values_of_a_label_are_groups_of_pools() -> None:
+    store = store_of(
+        node_pool("a", {"region": "east"}), node_pool("b", {"region": "west"}), node_pool("c", {"region": "east"}),
+        node_pool("d"),
+    )  # fmt: skip
+    groups = read_labels(store, {""}, "region")
+    assert groups == {"a": "east", "b": "west", "c": "east"}
+    query = Query(by="region", groups="east")
+    found = select([row("api", "a", "b", "c", "d")], query, NOTHING, groups)
+    assert found.columns == [Column("east", "east", ["a", "c"]), Column("b"), Column("d")]
+
+
+def test_a_group_that_is_no_prefix_keeps_the_name() -> None:
+    assert [Column(name, "east").short_name for name in ("east-1", "hangzhou", "east")] == ["1", "hangzhou", "east"]
 
 
 def test_a_folded_group_has_no_cells() -> None:

@@ -29,7 +29,7 @@ from fleethook.engines.overrider.pages.overriders import (
 )
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT, WORKLOAD_INDEXES
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
+from tests.builders import NEW_IMAGE, entry, image, node_pool, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke
 from tests.console.recorded import record_workloads
 from tests.console.visitor import Page, Visitor
@@ -193,6 +193,15 @@ async def test_each_cell_leads_to_its_diff_and_each_overrider_to_the_editor(make
     for one in found:
         assert (await client.get(one)).status == 200
     assert parse_qs(urlsplit(found[1]).query)["pool"] == ["beijing"]
+
+
+async def test_a_url_groups_node_pools_by_a_label(make_client: MakeClient) -> None:
+    pools = [node_pool(name, {"region": "east"}) for name in ("beijing", "hangzhou")]
+    client = make_client(SET, *pools)
+    assert 'class="group"' not in (await client.get("/overriders")).text
+    page = (await client.get("/overriders", by="region")).text
+    assert re.findall(r'class="group".*?<bdi>(.*?)</bdi>', page) == ["east"]
+    assert "/overriders?groups=east&by=region" in links(page)
 
 
 async def test_a_url_filters_and_pages_the_list(make_client: MakeClient) -> None:

@@ -4,7 +4,7 @@ Filters, order and paging need no rendering. The comparison is side by side, and
 line.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby, islice
 from typing import Final, Literal, NamedTuple
@@ -17,7 +17,8 @@ from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.delta import name_tokens
 from fleethook.engines.overrider.rollout.preview import Cell, Preview, preview, without_bookkeeping
-from fleethook.model.json import JSONObject
+from fleethook.model.json import JSONObject, as_object
+from fleethook.model.openyurt import NODE_POOL
 from fleethook.patch import format_pointer
 
 Layout = Literal["matrix", "list"]
@@ -47,6 +48,7 @@ class Query(NamedTuple):
         page: The page, counted from 1.
         columns: The page of the columns of the table, counted from 1.
         groups: The groups of node pools that are folded or unfolded against the default, separated by commas.
+        by: The label of NodePools whose values are the groups; without it, the names of node pools decide.
     """
 
     subject: str = ""
@@ -57,6 +59,7 @@ class Query(NamedTuple):
     page: int = 1
     columns: int = 1
     groups: str = ""
+    by: str = ""
 
     @property
     def toggled(self) -> frozenset[str]:
@@ -95,7 +98,8 @@ class Column(NamedTuple):
     @property
     def short_name(self) -> str:
         """The name without its group, such as ``01`` for ``hangzhou-01``."""
-        return self.name[len(self.group) + 1 :] or self.name if self.group else self.name
+        is_prefix = self.group and self.name.startswith(self.group)
+        return (self.name[len(self.group) + 1 :] if is_prefix else "") or self.name
 
 
 class ColumnGroup(NamedTuple):
@@ -130,16 +134,36 @@ class Selection(NamedTuple):
     column_paging: Paging
 
 
-def select(rows: Sequence[SubjectRow], query: Query, states: States) -> Selection:
+NO_GROUPS: Final[Mapping[str, str]] = {}
+
+
+def read_labels(store: StoreView, clusters: Collection[str], label: str) -> dict[str, str]:
+    """Return the values of a label of the NodePools of some clusters, by the name of the node pool."""
+    found: dict[str, str] = {}
+    for cluster in clusters:
+        for node_pool in store.each(cluster, NODE_POOL):
+            metadata = node_pool["metadata"] if isinstance(node_pool, dict) else {}
+            value = as_object(metadata.get("labels")).get(label)
+            if isinstance(value, str) and value:
+                found.setdefault(metadata["name"], value)
+    return found
+
+
+def select(
+    rows: Sequence[SubjectRow], query: Query, states: States, groups: Mapping[str, str] = NO_GROUPS
+) -> Selection:
     """Return the cells that a query shows.
 
     Args:
         rows: All subjects, in order.
         query: The parameters.
         states: The known states, which only a query that `needs_states` reads.
+        groups: The group of each node pool that has one, for a query by a label.
     """
     found = _filter_rows(rows, query)
-    return _select_table(found, query, states) if query.layout == "matrix" else _select_list(found, query, states)
+    return (
+        _select_table(found, query, states, groups) if query.layout == "matrix" else _select_list(found, query, states)
+    )
 
 
 def _filter_rows(rows: Sequence[SubjectRow], query: Query) -> list[SubjectRow]:
@@ -170,14 +194,14 @@ def _match_pool(text: str) -> Callable[[str], bool]:
     return matches
 
 
-def _select_table(rows: Sequence[SubjectRow], query: Query, states: States) -> Selection:
+def _select_table(rows: Sequence[SubjectRow], query: Query, states: States, groups: Mapping[str, str]) -> Selection:
     if query.state is not None:
         kept = (_keep_state(row, query.state, states) for row in rows)
         rows = [row for row in kept if row.pools]
     paging = paginate(len(rows), query.page, ROWS_ON_A_PAGE)
     shown = rows[paging.start : paging.start + ROWS_ON_A_PAGE]
     names = sorted({pool for row in shown for pool in row.pools})
-    found = fold_pools(names, query.toggled)
+    found = fold_pools(names, query.toggled, groups if query.by else name_groups(names))
     column_paging = paginate(len(found), query.columns, COLUMNS_ON_A_PAGE)
     columns = found[column_paging.start : column_paging.start + COLUMNS_ON_A_PAGE]
     wanted = frozenset(one.name for one in columns if not one.pools)
@@ -187,19 +211,17 @@ def _select_table(rows: Sequence[SubjectRow], query: Query, states: States) -> S
     return Selection(shown, columns, cells, paging, column_paging)
 
 
-def fold_pools(names: Sequence[str], toggled: Collection[str]) -> list[Column]:
-    """Return the columns of some node pools.
-
-    Node pools with the same name but for its last part are a group, such as ``hangzhou-01`` and ``hangzhou-02``. If not
-    all node pools fit on one page, groups are folded.
+def fold_pools(names: Sequence[str], toggled: Collection[str], group_of: Mapping[str, str]) -> list[Column]:
+    """Return the columns of some node pools. If not all node pools fit on one page, groups are folded.
 
     Args:
         names: The node pools, sorted.
         toggled: The groups that differ from the default.
+        group_of: The group of each node pool that has one.
     """
     groups: dict[str, list[str]] = {}
     for name in names:
-        groups.setdefault(_find_group(name), []).append(name)
+        groups.setdefault(group_of.get(name, ""), []).append(name)
     is_large = len(names) > COLUMNS_ON_A_PAGE
     columns: list[Column] = []
     for group, pools in groups.items():
@@ -212,8 +234,9 @@ def fold_pools(names: Sequence[str], toggled: Collection[str]) -> list[Column]:
     return columns
 
 
-def _find_group(pool: str) -> str:
-    return pool[: max(0, *(pool.rfind(one) for one in "-._"))]
+def name_groups(names: Iterable[str]) -> dict[str, str]:
+    """Return the group of each node pool by its name without the last part: ``hangzhou`` for ``hangzhou-01``."""
+    return {name: name[: max(0, *(name.rfind(one) for one in "-._"))] for name in names}
 
 
 def group_columns(columns: Sequence[Column]) -> list[ColumnGroup]:

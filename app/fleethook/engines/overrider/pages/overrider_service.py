@@ -36,6 +36,7 @@ from fleethook.engines.overrider.pages.fleet_scan import (
 from fleethook.engines.overrider.pages.matrix import (
     CONTEXT,
     EVERY_LINE,
+    NO_GROUPS,
     Column,
     PoolDiff,
     Query,
@@ -44,6 +45,7 @@ from fleethook.engines.overrider.pages.matrix import (
     compare_with_template,
     count_states,
     prepare_diff,
+    read_labels,
     select,
 )
 from fleethook.engines.overrider.pages.running_workload import RunningWorkload, describe_workload
@@ -275,7 +277,8 @@ class OverriderService:
         visible = {row.key: row for row in rows}
         # The scan goes on while the thread selects.
         states, is_complete = dict(self.scan.states), self.scan.is_complete
-        selection, totals = await self._worker.run(_TURN, _select, rows, query, states)
+        groups = read_labels(self._store, {row.key.cluster for row in rows}, query.by) if query.by else NO_GROUPS
+        selection, totals = await self._worker.run(_TURN, _select, rows, query, states, groups)
         found = await self._find_states(selection.cells, visible)
         table = fill_table(selection, found, states)
         return MatrixView(
@@ -372,8 +375,10 @@ class OverriderService:
         await self.scan.close()
 
 
-def _select(rows: Sequence[SubjectRow], query: Query, states: States) -> tuple[Selection, dict[State, int]]:
-    return select(rows, query, states), count_states(states)
+def _select(
+    rows: Sequence[SubjectRow], query: Query, states: States, groups: Mapping[str, str]
+) -> tuple[Selection, dict[State, int]]:
+    return select(rows, query, states, groups), count_states(states)
 
 
 def make_service(context: ConsoleContext) -> OverriderService:

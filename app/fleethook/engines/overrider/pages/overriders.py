@@ -71,6 +71,7 @@ def parse_query(parameters: Mapping[str, str]) -> Query:
         page=_parse_page(parameters.get("page")),
         columns=_parse_page(parameters.get("columns")),
         groups=parameters.get("groups", "")[:MAX_TEXT],
+        by=parameters.get("by", "")[:MAX_TEXT].strip(),
     )
 
 
