@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 
 from docsite.reference.tables import render_page, render_table
 from fleethook.app import create_app
-from fleethook.cli.serve.serve import candidate_metrics
+from fleethook.cli.serve.leader import candidate_metrics
 from fleethook.cluster.leader_election import LeaderMetrics, LeaderState
 from fleethook.engines.crds.controller.fetcher import FetchMetrics
 from fleethook.recordings.record.recorder import RecordMetrics

@@ -16,10 +16,8 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from fleethook.app import create_app
 from fleethook.cli.serve import serve
-from fleethook.cli.serve.serve import candidate_metrics, needs_leader, run_server
-from fleethook.engines.overrider.overrider_server import OverriderServer
+from fleethook.cli.serve.serve import run_server
 from fleethook.patch import apply
 from fleethook.server.log_lines import LogLines
 from fleethook.settings import Settings
@@ -27,37 +25,6 @@ from fleethook.tracing.spans import TracingError
 from tests.cli.commands import run_command
 from tests.serving import EXAMPLES, MUTATE, REVIEW, Server, serving
 from tests.waiting import until, wait_for
-
-KUBECONFIG: dict[str, Any] = {"kubeconfig": Path("k")}
-INSTALLED: dict[str, Any] = {**KUBECONFIG, "service": "fleet/fleethook"}
-
-
-@pytest.mark.parametrize(
-    ("given", "needed"),
-    [
-        ({**INSTALLED, "registration": "ca-bundle", "engines": {"crds"}}, True),
-        ({**INSTALLED, "controller": True}, True),
-        ({**INSTALLED, "controller": True, "engines": {"dispatch"}}, False),
-        ({**INSTALLED, "interpreter_registration": True}, True),
-        ({**INSTALLED, "interpreter_registration": True, "engines": {"overrider"}}, False),
-        ({**INSTALLED, "hook_registration": True}, True),
-        ({**INSTALLED, "hook_registration": True, "engines": {"overrider"}}, False),
-        (KUBECONFIG, False),
-    ],
-)
-def test_a_server_needs_a_leader_for_registration_and_for_the_tasks_of_enabled_engines(
-    given: dict[str, Any], *, needed: bool
-) -> None:
-    assert needs_leader(create_app(Settings(**given), log=None)) is needed
-
-
-def test_the_metrics_of_a_candidate_have_the_queues_of_all_engines(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = create_app(Settings(), log=None)
-    monkeypatch.setattr(app.find_engine(OverriderServer), "queue_length", lambda: 2)
-    families = [family for one in candidate_metrics(app, lambda: True) for family in one.collect()]
-    values = {family.name: family.samples[0].value for family in families}
-    assert (values["fleethook_leader"], values["fleethook_controller_queue_length"]) == (1, 2)
-    assert values["fleethook_controller_touched"] == 0
 
 
 @pytest.fixture(scope="module")

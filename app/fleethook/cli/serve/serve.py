@@ -6,13 +6,11 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import uvloop
-from prometheus_client.registry import Collector
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cli.exit_codes import UNREADABLE, fail
@@ -29,6 +27,7 @@ from fleethook.cli.options import (
 from fleethook.cli.output.terminal import flush, write
 from fleethook.cli.parameters import Option
 from fleethook.cli.serve.acceptor import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, bind, inherit_listeners, listen
+from fleethook.cli.serve.leader import lead, needs_leader
 from fleethook.cli.serve.server import GracefulServer
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.certificate_files import (
@@ -38,12 +37,10 @@ from fleethook.cluster.certificates.certificate_files import (
     renew_certificates,
 )
 from fleethook.cluster.certificates.tls_context import ReloadingContext
-from fleethook.cluster.leader_election import NAME, LeaderMetrics, LeaderState, find_namespace
-from fleethook.cluster.registration.webhooks import find_exempt_namespaces, find_reference, service_of
+from fleethook.cluster.registration.webhooks import service_of
 from fleethook.engine import EngineStartError
 from fleethook.interpret.interpreter import LoadError
 from fleethook.lifetime import run_in_background
-from fleethook.server.engine_server import Leadership
 from fleethook.server.log_lines import LogLines
 from fleethook.server.logs import configure_logging
 from fleethook.server.metrics.metrics import certificate_gauge
@@ -51,104 +48,6 @@ from fleethook.server.protocol.capacity import tune_allocator
 from fleethook.server.reviews.recording import RecordSettingError
 from fleethook.settings import Settings
 from fleethook.tracing.spans import TracingError, start_tracing
-
-if TYPE_CHECKING:
-    from fleethook.cluster.connection import Connection
-    from fleethook.cluster.registration.registrar import Registrar
-    from fleethook.model.json import JSONObject
-
-
-def needs_leader(app: Fleethook) -> bool:
-    """Return whether the settings ask for any work of a leader."""
-    return app.settings.registration != "off" or any(one.leads or one.registers for one in app.engines.values())
-
-
-def candidate_metrics(app: Fleethook, is_leading: Callable[[], bool]) -> list[Collector]:
-    """Return the metrics of a candidate for the Lease; ``is_leading`` tells whether it holds the Lease."""
-
-    def state() -> LeaderState:
-        return LeaderState(leading=is_leading(), queued=sum(one.queue_length() for one in app.engines.values()))
-
-    return [LeaderMetrics(state), *(one for engine in app.engines.values() for one in engine.leader_collectors())]
-
-
-async def lead(app: Fleethook, bundle: Callable[[], bytes]) -> None:
-    """Compete for the Lease until cancelled, and do the leader's work while this replica holds it.
-
-    Args:
-        app: The application. No client may be sent here before it listens.
-        bundle: Returns the CAs of this server's certificate, as PEM.
-    """
-    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
-    from fleethook.cluster.leader_election import (  # noqa: PLC0415 - as above
-        LeaderElector,
-        LeaseName,
-        LeaseTiming,
-        create_identity,
-    )
-
-    settings = app.settings
-    await app.listening.wait()
-    assert app.cluster is not None
-    await app.cluster.source.wait_tried()
-    async with Connection(settings.kubeconfig, context=settings.context) as connection:
-        lease = LeaseName(find_namespace(settings), NAME)
-        elector = LeaderElector(
-            connection, lease, create_identity(), timing=LeaseTiming.from_duration(settings.lease_duration)
-        )
-        for collector in candidate_metrics(app, lambda: elector.leading):
-            app.metrics.registry.register(collector)
-        # Only one replica writes. Replicas with different certificates would overwrite each other's caBundle for ever.
-        await elector.run(partial(_lead_once, app, connection, bundle=bundle))
-
-
-async def _lead_once(app: Fleethook, connection: "Connection", *, bundle: Callable[[], bytes]) -> None:
-    """Run each task that the settings ask for."""
-    settings = app.settings
-    async with asyncio.TaskGroup() as tasks:
-        registered: Callable[[], Awaitable[object]] | None = None
-        if settings.registration != "off" or any(one.registers for one in app.engines.values()):
-            registrar = _make_registrar(app, connection, bundle)
-            tasks.create_task(_register(app, registrar), name="registration")
-            # Otherwise another program or a user registers the server, at an unknown time.
-            registered = registrar.installed.wait if settings.registration == "all" else None
-        leadership = Leadership(connection, bundle, registered)
-        for name, engine in app.engines.items():
-            tasks.create_task(engine.lead(leadership), name=name)
-
-
-def _make_registrar(app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]) -> "Registrar":
-    from fleethook.cluster.registration.registrar import (  # noqa: PLC0415 - see fleethook.cluster
-        ChangingConfigurations,
-        Registrar,
-    )
-
-    assert app.cluster is not None
-    source = app.cluster.source
-
-    registering = [one for one in app.engines.values() if one.registers]
-
-    def build() -> "list[JSONObject]":
-        return [one for engine in registering for one in engine.configurations()]
-
-    owner = next((one.registration_owner for one in registering), "")
-    changing = ChangingConfigurations(build, app.registration_changed, owner)
-    return Registrar(connection, bundle, ready=source.wait_synced, defined=source.ask_again, changing=changing)
-
-
-async def _register(app: Fleethook, registrar: "Registrar") -> None:
-    from fleethook.cluster.registration.registrar import Registration  # noqa: PLC0415 - as above
-
-    settings = app.settings
-    registration = None
-    if settings.registration == "all":
-        registration = Registration(
-            find_reference(settings),
-            find_exempt_namespaces(settings.service),
-            settings.engines,
-            selecting=any(one.selects for one in app.engines.values()),
-        )
-    await registrar.run(registration, injecting=settings.registration != "off")
 
 
 def serve(

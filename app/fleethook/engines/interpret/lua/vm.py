@@ -1,8 +1,7 @@
 """A Lua machine: calls scripts in isolation from each other, each call within its limits.
 
-Only one caller uses a machine at a time. Between calls it keeps only compiled scripts: each call has new globals and
-libraries. After a call that reached a limit, the machine is discarded. The functions of ``require("kube")`` are exact
-where Karmada rounds (karmada v1.16 pkg/resourceinterpreter/customized/declarative/luavm/kube.go).
+One caller at a time uses a machine. Between calls it keeps only compiled scripts; after a limit it is discarded.
+``require("kube")`` is exact where Karmada rounds (v1.16 pkg/resourceinterpreter/customized/declarative/luavm/kube.go).
 """
 
 import time
