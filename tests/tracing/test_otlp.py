@@ -88,6 +88,20 @@ async def test_a_review_continues_the_trace_of_its_caller(
     assert {path for path, _ in collector.requests} == {"/v1/traces"}
 
 
+async def test_a_review_for_a_rule_has_a_span_with_its_name(
+    tracing: OTLPTracing, collector: Collector, tmp_path: Path
+) -> None:
+    (tmp_path / "rules.py").write_text(
+        'from fleethook.admission import validate\n@validate("v1", "Pod")\ndef admits(): pass\n'
+    )
+    app = create_app(Settings(hooks=[tmp_path / "rules.py"]), log=None, trace=tracing.start)
+    async with app.router.lifespan_context(app):
+        await call(app, "/hooks/validate/admits", json.dumps(review()).encode(), headers=SAMPLED)
+    tracing.close()
+    (root,) = collector.named("POST /hooks/validate/admits")
+    assert (root.trace, root.attributes["http.route"]) == (TRACE, "/hooks/validate/admits")
+
+
 SHAPES = {
     "/clusters/{cluster}/validate": ("AdmissionReview", "admission.k8s.io/v1"),
     "/interpret": ("ResourceInterpreterContext", "config.karmada.io/v1alpha1"),

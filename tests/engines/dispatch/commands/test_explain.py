@@ -1,5 +1,6 @@
 import json
 import time
+from pathlib import Path
 
 import pytest
 
@@ -215,3 +216,24 @@ def test_a_change_without_effect_has_no_marks(write_yaml: WriteYAML) -> None:
     _, out, _ = explain(*call)
     assert {line[:2] for line in out.splitlines()} == {"  "}
     assert json.loads(explain(*call, "-o", "json")[1])["changed"] is False
+
+
+def test_rules_in_python_are_explained_like_webhooks(tmp_path: Path, write_yaml: WriteYAML) -> None:
+    rules = tmp_path / "rules.py"
+    rules.write_text("""from fleethook.admission import validate
+
+@validate("v1", "Pod", on="DELETE")
+def keeps(pod): pass
+
+@validate("v1", "Pod")
+def all_pods(pod): pass
+""")
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "shop"}}
+    objects = write_yaml("n.yaml", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    request = write_yaml("p.yaml", pod)
+    code, out, err = explain("-f", str(rules), "-f", objects, "--cluster", "", "--request", request, "--output", "json")
+    assert code == 0, err
+    found = json.loads(out)
+    decisions = {one["configuration"]: (one["decision"], one["stage"]) for one in found["validating"]}
+    assert decisions["keeps"] == ("skip", "rules")
+    assert decisions["all-pods"][0] == "call"
