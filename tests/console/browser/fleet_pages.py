@@ -23,7 +23,7 @@ PAGES: Final = {
     "overriders": "/overriders",
     "overriders-list": "/overriders?layout=list",
     "overriders-findings": "/overriders/findings",
-    "overriders-pool": f"/overriders/pool?{urlencode({**_CELL, 'name': 'cart-web', 'pool': 'hangzhou-03'})}",
+    "overriders-pool": f"/overriders/pool?{urlencode({**_CELL, 'name': 'cart-web', 'pool': 'beijing-04'})}",
     "overriders-pool-finding": f"/overriders/pool?{urlencode({**_CELL, 'pool': 'beijing-07'})}",
     "overriders-edit": "/overriders/edit?namespace=default&name=orders-web",
     "dispatch": "/dispatch",

@@ -23,3 +23,44 @@ def test_a_page_has_no_fault_of_accessibility(
         page.emulate_media(color_scheme=scheme)
         assert find_faults(page) == [], (size, scheme)
         assert not has_sideways_scroll(page), (size, scheme)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("overview", ".attention tr:first-child td:nth-child(3)"),
+        ("overriders", ".matrix .cell"),
+        ("overriders-pool", ".diff tr.changed .added code"),
+        ("dispatch-explained", ".path > .hook.skip"),
+    ],
+)
+def test_the_content_of_a_page_is_within_a_narrow_screen(
+    fleet_console: str, open_page: Callable[..., Any], name: str, shown: str
+) -> None:
+    page = open_page(fleet_console + PAGES[name], viewport=SIZES[1])
+    settle(page)
+    box = page.locator(shown).first.bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= SIZES[1]["width"]
+
+
+# The words of an element whose first and last letter are on different lines.
+_SPLIT_WORDS = """element => {
+  const text = element.firstChild;
+  return [...text.data.matchAll(/\\S+/g)].filter(({ index, 0: word }) => {
+    const top = (at) => {
+      const range = document.createRange();
+      range.setStart(text, at);
+      range.setEnd(text, at + 1);
+      return range.getBoundingClientRect().top;
+    };
+    return top(index) !== top(index + word.length - 1);
+  }).map((one) => one[0]);
+}"""
+
+
+def test_words_of_a_difference_stay_whole_on_a_narrow_screen(fleet_console: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(fleet_console + PAGES["overriders-pool"], viewport=SIZES[1])
+    cell = page.locator(".diff tr.changed td.added").first
+    assert cell.locator("code").evaluate(_SPLIT_WORDS) == []
