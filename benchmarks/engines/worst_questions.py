@@ -10,7 +10,7 @@ from benchmarks.engines.worst_documents import Base
 from benchmarks.harness import ROOT
 from benchmarks.reviews import deployment, explore_review
 from fleethook.cluster.registration import paths
-from fleethook.engines.interpret.fixtures import FixtureError, is_fixture, read_fixtures
+from fleethook.engines.interpret.fixtures import read_fixtures
 from fleethook.engines.interpret.native import NATIVE
 from fleethook.interpret.interpreter import Question
 from fleethook.model.karmada import (
@@ -21,6 +21,7 @@ from fleethook.model.karmada import (
     Operation,
     proposed_name,
 )
+from fleethook.patch.fixture_tests import FixtureError, is_fixture
 
 BUNDLE = ROOT / "app" / "fleethook" / "engines" / "interpret" / "bundle"
 UID = "0d5f7a38-71ad-4d2d-a4b0-5b1c8e0f3a11"

@@ -146,3 +146,13 @@ def test_only_functions_are_rules() -> None:
 def test_a_rule_is_still_a_function() -> None:
     assert with_parameter(POD) is None
     assert validate("v1", "Pod", name="kinds")(lambda pod: pod["kind"])(POD) == "Pod"
+
+
+def test_a_rule_cannot_remove_the_metadata_with_the_name() -> None:
+    @mutate("v1", "Pod", failure_policy="Fail")
+    def removes(pod: Any) -> None:
+        del pod["metadata"]
+
+    answer = removes.review({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}})
+    assert not answer.allowed
+    assert "the rule changed /metadata/name, which no webhook may change" in answer.message

@@ -65,3 +65,29 @@ def test_an_error_names_file_and_line(tmp_path: Path, text: str, problem: str) -
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuleError, match=r"rules\.py: cannot be read: No such file or directory"):
         load_rules([tmp_path / "rules.py"])
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("@validate\ndef f(pod): ...\n", "rules.py:2: the decorator has no arguments: give apiVersion and kind"),
+        ("@validate('v1', 'Pod')\nclass F: ...\n", "is no function: decorate one"),
+        (
+            "@validate('v1', 'Pod', order='first')\ndef f(pod): ...\n",
+            "rules.py:2: f: order: 'first' is no whole number",
+        ),
+        ("@validate('v1', 'Pod', timeout=2.5)\ndef f(pod): ...\n", "timeout: 2.5 is no whole number of seconds"),
+        ("@validate('v1', None)\ndef f(pod): ...\n", "kind: None is no text"),
+        ("@validate('v1', 'Pod', on=None)\ndef f(pod): ...\n", "on: None is no operation or list of operations"),
+        ("@validate('v1', 'Pod', match_conditions=['true'])\ndef f(pod): ...\n", "is no mapping from names"),
+        ("@validate('v1', 'Pod', match_conditions={'a b': 'true'})\ndef f(pod): ...\n", "'a b' is no name"),
+        ("@validate('v1', 'Pod', expression=5, message='no')\ndef f(): ...\n", "expression: 5 is no text"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_its_place(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "rules.py"
+    file.write_text(f"from fleethook.admission import validate\n{text}")
+    with pytest.raises(RuleError) as raised:
+        load_rules([file])
+    assert "rules.py:2: " in str(raised.value)
+    assert problem in str(raised.value)

@@ -79,7 +79,7 @@ _SOURCES = {
 }
 # The only modules through which commands reach a source; the others take objects and connections.
 _CALLERS = (
-    *(f"fleethook.engines.{one}.commands" for one in ("overrider", "dispatch", "interpret", "crds")),
+    *(f"fleethook.engines.{one}.commands" for one in ("overrider", "dispatch", "interpret", "crds", "hooks")),
     "fleethook.cli",
     "fleethook.console.process",
     "fleethook.lifetime",
@@ -142,6 +142,7 @@ LACKING = {
     # Their positional arguments are recordings and fixtures.
     "replay": {"FILES..."},
     "interpret test": {"FILES...", "-n", "--namespace"},
+    "hooks test": {"FILES...", "-f...", "--filename...", "-n", "--namespace"},
     # The customizations of Karmada belong to no namespace.
     "interpret check": {"-n", "--namespace"},
     "interpret convert": {"-n", "--namespace"},

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from tests.serving import ROOT
 
 DOCS: Final = ROOT / "docs"
-TUTORIALS: Final = ("overriders", "interpreters", "dispatch", "crds")
+TUTORIALS: Final = ("overriders", "interpreters", "dispatch", "crds", "admission")
 CLUSTER: Final = "<!-- needs a cluster -->"
 """The line before a block that tests/e2e/test_documentation.py runs."""
 STOP: Final = "<!-- stop the servers -->"

@@ -21,7 +21,8 @@ def test_a_reader_runs_all_pages_in_one_clone(tmp_path: Path) -> None:
 
 def test_each_engine_has_a_tutorial_that_runs() -> None:
     pages = [blocks[0].page for blocks in list_transcripts()]
-    assert [page.stem for page in pages if page.parent.name == "tutorials"] == list(TUTORIALS)
+    with_cluster = [blocks[0].page for blocks in list_transcripts(with_cluster=True)]
+    assert [page.stem for page in [*pages, *with_cluster] if page.parent.name == "tutorials"] == list(TUTORIALS)
     assert pages[0] == ROOT / "README.md"
 
 
@@ -59,7 +60,7 @@ def test_the_first_lines_of_the_readme_show_each_user_a_command_and_a_picture() 
     first = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:15]
     users = [line for line in first if re.search(r"\[`fleethook [a-z ]+`\]\(docs/tutorials/", line)]
     tutorials = {name for line in users for name in re.findall(r"docs/tutorials/(\w+)\.md", line)}
-    assert (len(users), tutorials) == (4, set(TUTORIALS))
+    assert (len(users), tutorials) == (5, set(TUTORIALS))
     assert any(line.startswith("![") for line in first)
 
 

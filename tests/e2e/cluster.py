@@ -19,7 +19,6 @@ from urllib.parse import urlencode
 import yaml
 
 from tests.e2e.pki import Authority, Pair
-from tests.waiting import wait_for
 
 START_SECONDS = 300.0
 
@@ -397,9 +396,3 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 def is_established(admin: Api, name: str) -> bool:
     conditions = (admin[f"{CRDS}/{name}"].get("status") or {}).get("conditions") or []
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
-
-
-def delete_definition(admin: Api, name: str) -> None:
-    """Delete a CustomResourceDefinition and wait until it is gone, because it takes a new one of its name along."""
-    admin.delete(f"{CRDS}/{name}")
-    wait_for(lambda: admin.call("GET", f"{CRDS}/{name}")[0] == 404, what=f"{name} is gone")

@@ -27,7 +27,7 @@ def test_a_reader_installs_overrides_and_uninstalls(
     helm: Path, own_plane: ControlPlane, binaries: Path, tmp_path: Path
 ) -> None:
     """The server of the release runs beside the apiserver, because no kubelet runs here; Helm gets its address."""
-    readme, installing = list_transcripts(with_cluster=True)
+    readme, admission, installing = list_transcripts(with_cluster=True)
     user = {"client-certificate": str(own_plane.admin.certificate), "client-key": str(own_plane.admin.key)}
     release = Release(helm, own_plane, own_plane.kubeconfig("reader", user), NAMESPACE)
     release.values["crds"] = {"subjects": True}
@@ -43,6 +43,7 @@ def test_a_reader_installs_overrides_and_uninstalls(
         stored = own_plane.api()[f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/fleethook"]
         assert stored["spec"]["replicas"] == 2
         release.helm("uninstall", "fleethook")
+        shell.run_page(admission)
 
         first, *others = installing
         shell.run_page([first])

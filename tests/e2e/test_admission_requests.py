@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.admission_requests import describe_review, load
-from tests.e2e.cluster import CRDS, Api, ControlPlane, delete_definition, is_established
+from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 from tests.e2e.foreign_webhook import recording_webhook
 from tests.waiting import wait_for
 
@@ -27,7 +27,7 @@ def cases(admin: Api, namespace: str) -> Iterator[dict[str, Any]]:
     yield found
     for path, document in reversed(found["objects"]):
         admin.call("DELETE", f"{path}/{document['metadata']['name']}", gracePeriodSeconds="0")
-    delete_definition(admin, name)
+    admin.delete(f"{CRDS}/{name}")
 
 
 def test_an_apiserver_sends_the_expected_reviews(

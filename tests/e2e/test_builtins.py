@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schemas.builtins import TABLE, discover, table, text_of
-from tests.e2e.cluster import Api, delete_definition
+from tests.e2e.cluster import Api
 from tests.e2e.conftest import CRDS, is_established
 from tests.waiting import wait_for
 
@@ -75,7 +75,7 @@ def gadgets(admin: Api) -> Iterator[str]:
     path = f"/apis/{GROUP}/v1/gadgets"
     wait_for(lambda: admin.call("GET", path)[0] == 200, what="it is served")
     yield path
-    delete_definition(admin, name)
+    admin.delete(f"{CRDS}/{name}")
 
 
 def test_versions_that_are_not_served_are_equivalents_to_an_apiserver(admin: Api, gadgets: str) -> None:

@@ -11,7 +11,7 @@ from tests.serving import ROOT
 
 def test_each_page_that_needs_a_cluster_is_run(tmp_path: Path) -> None:
     pages = [blocks[0].page for blocks in list_transcripts(with_cluster=True)]
-    assert pages == [ROOT / "README.md", DOCS / "how-to" / "install.md"]
+    assert pages == [ROOT / "README.md", DOCS / "tutorials" / "admission.md", DOCS / "how-to" / "install.md"]
 
 
 @pytest.mark.timeout(MAX_SECONDS)

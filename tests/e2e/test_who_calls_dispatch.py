@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.e2e.chart import define
-from tests.e2e.cluster import Api, ControlPlane, delete_definition
+from tests.e2e.cluster import CRDS, Api, ControlPlane
 from tests.e2e.fleet import RBAC, is_ready, service_account
 from tests.engines.dispatch.webhook_server import Webhooks, allow, deny, patch, webhooks
 from tests.serving import ROOT, Server, serving
@@ -131,7 +131,7 @@ def server(plane: ControlPlane, admin: Api, tmp_path_factory: pytest.TempPathFac
     with serving(directory, *arguments, manifests=None, **environment) as running:
         wait_for(lambda: is_ready(running), what="the server is ready")
         yield running
-    delete_definition(admin, "widgets.shop.example.org")
+    admin.delete(f"{CRDS}/widgets.shop.example.org")
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,7 @@ COMMANDS = {
     "dispatch": ["webhook", "test", "--help"],
     "interpret": ["interpret", "check", "--help"],
     "crds": ["crds", "--data-dir", "/nowhere", "cache", "ls"],
+    "hooks": ["hooks", "test", "examples/admission"],
 }
 
 

@@ -25,6 +25,8 @@ _NOT_DELETED: Final = (
 )
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _MAX_NAME_LENGTH: Final = 63
+# k8s.io/apimachinery/pkg/util/validation, IsQualifiedName, without a prefix.
+_CONDITION_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 class RuleError(ValueError):
@@ -100,6 +102,7 @@ class Options(NamedTuple):
 
 def declare(options: Options, function_name: str, *, mutates: bool) -> Declaration:
     """Check the arguments of a decorator; raises RuleError."""
+    _check_types(options)
     group, version, kind, resource = _read_kind(options)
     operations = _read_operations(options.on, mutates=mutates)
     conditions = dict(options.match_conditions or {})
@@ -125,6 +128,27 @@ def declare(options: Options, function_name: str, *, mutates: bool) -> Declarati
         order=options.order,
         follows=_read_followed(options.follows),
     )
+
+
+_TYPES: Final[Mapping[str, tuple[type, str]]] = {
+    "api_version": (str, "text"),
+    "kind": (str, "text"),
+    "on": (Iterable, "operation or list of operations"),
+    "subresource": (str, "text"),
+    "match_conditions": (Mapping, "mapping from names to expressions"),
+    "timeout": (int, "whole number of seconds"),
+    "order": (int, "whole number"),
+    "resource": (str, "text"),
+    "name": (str, "text"),
+}
+_OPTIONAL: Final = ("match_conditions", "name")
+
+
+def _check_types(options: Options) -> None:
+    for argument, (type_, noun) in _TYPES.items():
+        value = getattr(options, argument)
+        if not isinstance(value, type_) and not (value is None and argument in _OPTIONAL):
+            raise RuleError(f"{argument}: {value!r} is no {noun}")
 
 
 def _check_name(name: str) -> str:
@@ -183,11 +207,16 @@ def _read_selector(argument: str, selector: Mapping[str, Any] | None) -> JSONObj
 def _compile_conditions(conditions: Mapping[str, str]) -> Mapping[str, Program]:
     if len(conditions) > _MAX_CONDITIONS:
         raise RuleError(f"match_conditions: {len(conditions)} conditions are more than {_MAX_CONDITIONS}")
+    for name in conditions:
+        if not _CONDITION_NAME.fullmatch(str(name)):
+            raise RuleError(f"match_conditions: {name!r} is no name: use letters, digits, '-', '_' and '.'")
     return {name: compile_cel(f"match_conditions[{name!r}]", one) for name, one in conditions.items()}
 
 
 def compile_cel(argument: str, expression: str) -> Program:
     """Compile a CEL expression; raises RuleError."""
+    if not isinstance(expression, str):
+        raise RuleError(f"{argument}: {expression!r} is no text")
     try:
         return compile_condition(expression)
     except ExpressionError as error:

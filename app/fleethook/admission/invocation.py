@@ -18,7 +18,13 @@ NAMES: Final = ("object", "old", "request", "warnings", "store", "settings")
 """The parameters that a rule may have; one with another name gets the object."""
 
 # kube-apiserver refuses such changes, or ignores them.
-_IMMUTABLE: Final = ("/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/uid")
+_IMMUTABLE: Final = (
+    ("", "apiVersion"),
+    ("", "kind"),
+    ("metadata", "name"),
+    ("metadata", "namespace"),
+    ("metadata", "uid"),
+)
 _NULL: Final = b"null"
 
 
@@ -230,9 +236,8 @@ class Invocation:
         if not isinstance(after, dict):
             raise TypeError(f"the rule returned {type(result).__name__}: return the object or nothing")
         operations = diff(before, after)
-        for operation in operations:
-            if operation["path"] in _IMMUTABLE:
-                raise ValueError(f"the rule changed {operation['path']}, which no webhook may change")
+        if operations:
+            _check_identity(as_object(before), after)
         return patched(operations, warnings=self.warnings) if operations else allowed(warnings=self.warnings)
 
     def _find_changed(self, result: Any, before: JSON) -> JSON:
@@ -243,3 +248,12 @@ class Invocation:
         if result is not None:
             return codec.encode(result)
         return codec.encode(self._request.object) if self._request.was_read else before
+
+
+def _check_identity(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> None:
+    """Raise ValueError if a field that identifies the object differs."""
+    for parent, member in _IMMUTABLE:
+        old, new = (as_object(one.get(parent)) if parent else one for one in (before, after))
+        if old.get(member) != new.get(member):
+            pointer = f"/{parent}/{member}" if parent else f"/{member}"
+            raise ValueError(f"the rule changed {pointer}, which no webhook may change")

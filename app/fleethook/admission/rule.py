@@ -193,13 +193,16 @@ class Hook(Rule):
             return allowed()
         return respond_to_denial(Denied(self.message))
 
+    @property
+    def failure(self) -> str:
+        """The beginning of the message, or of the warning, of an answer without a result."""
+        return f"the rule {self.name} failed, and failurePolicy {self.declaration.failure_policy}"
+
     def fail(self, problem: str) -> Response:
         """Return the answer of a rule that has no result, under its failure policy."""
         if self.declaration.failure_policy == "Ignore":
-            return allowed(
-                warnings=(f"the rule {self.name} failed, and failurePolicy Ignore admits the object: {problem}",)
-            )
-        message = f"the rule {self.name} failed, and failurePolicy Fail refuses the object: {problem}"
+            return allowed(warnings=(f"{self.failure} admits the object: {problem}",))
+        message = f"{self.failure} refuses the object: {problem}"
         return Response(allowed=False, code=500, reason="InternalError", message=message)
 
     def _describe(self, error: BaseException) -> str:
@@ -341,6 +344,7 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
     Raises:
         RuleError: An argument cannot be used; raised when the decorator is applied.
     """
+    _check_arguments(api_version)
     options = Options(
         api_version, kind, on, subresource, scope, namespace_selector, object_selector, match_conditions,
         failure_policy, side_effects, timeout, order, follows, resource, name,
@@ -374,6 +378,7 @@ def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
     Raises:
         RuleError: An argument cannot be used; raised when the decorator is applied.
     """
+    _check_arguments(api_version)
     options = Options(
         api_version, kind, on, subresource, scope, namespace_selector, object_selector, match_conditions,
         failure_policy, side_effects, timeout, order, follows, resource, name,
@@ -383,7 +388,9 @@ def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
 
 def _make_rule(function: Function, options: Options, *, mutates: bool, expression: str | None, message: str) -> Hook:
     if not inspect.isfunction(inspect.unwrap(function)):
-        raise RuleError(f"{function!r} is no function: decorate one, below all other decorators of rules")
+        raise RuleError(
+            f"{_find_caller()}: {function!r} is no function: decorate one, below all other decorators of rules"
+        )
     code = inspect.unwrap(function).__code__
     try:
         program = _compile_expression(expression, message)
@@ -396,9 +403,22 @@ def _make_rule(function: Function, options: Options, *, mutates: bool, expressio
     return made
 
 
+def _check_arguments(api_version: Any) -> None:
+    """Refuse ``@validate`` without arguments, which would give the function as the first one."""
+    if callable(api_version):
+        raise RuleError(f"{_find_caller()}: the decorator has no arguments: give apiVersion and kind")
+
+
+def _find_caller() -> str:
+    """Return file and line of the author's code that applies a decorator."""
+    frames = traceback.extract_stack()
+    frame = next((one for one in reversed(frames) if one.filename != __file__), frames[0])
+    return f"{frame.filename}:{frame.lineno}"
+
+
 def _compile_expression(expression: str | None, message: str) -> Program | None:
     if expression is None and message:
         raise RuleError("message: it belongs to expression=; a rule in Python raises Denied(message)")
-    if expression is not None and not message:
+    if expression is not None and (not message or not isinstance(message, str)):
         raise RuleError("expression: give message=, the reason of a refusal")
     return None if expression is None else compile_cel("expression", expression)

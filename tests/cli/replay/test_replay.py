@@ -296,3 +296,42 @@ def test_a_terminal_shows_the_progress_and_standard_output_only_the_result(tmp_p
     assert done.stdout == b"100 reviews: 100 with the same outcome, 0 changed\n"
     assert b"Replaying: 0 reviews, 0 changed" in shown
     assert b"Replaying: 64 reviews, 0 changed" in shown
+
+
+RULE = """
+from fleethook.admission import Denied, validate
+
+@validate("apps/v1", "Deployment")
+def needs_owner(request):
+    if "owner" not in request.labels:
+        raise Denied("label `owner` is missing")
+"""
+RULE_ROUTE = "/hooks/validate/needs-owner"
+
+
+def replay_rules(tmp_path: Path, text: str, *arguments: str) -> Result:
+    (tmp_path / "rules.py").write_text(text)
+    recorded = line(review(pool="beijing"), answer(), route=RULE_ROUTE, path=RULE_ROUTE)
+    file = write(tmp_path / "a.jsonl", CHANGED, recorded)
+    return invoke(["replay", str(file), "--hooks", str(tmp_path / "rules.py"), *arguments])
+
+
+def test_an_edited_rule_decides_the_recorded_reviews_of_rules_without_objects(tmp_path: Path) -> None:
+    done = replay_rules(tmp_path, RULE)
+    assert done.exit_code == 1, done.output
+    assert "verdict, code, message: " in done.stdout
+    assert "      + label `owner` is missing" in done.stdout
+    assert done.stdout.endswith("1 review: 0 with the same outcome, 1 changed\n")
+    same = replay_rules(tmp_path, RULE.replace("not in", "in"))
+    assert (same.exit_code, same.stdout) == (0, "1 review: 1 with the same outcome, 0 changed\n")
+
+
+def test_a_removed_rule_is_reported(tmp_path: Path) -> None:
+    done = replay_rules(tmp_path, RULE.replace("needs_owner", "other"))
+    assert done.exit_code == 1, done.output
+    assert "+ fleethook has no such rule, yet or any more; it admits the object" in done.stdout
+
+
+def test_an_invalid_rule_exits_with_2_and_its_line(tmp_path: Path) -> None:
+    done = replay_rules(tmp_path, RULE.replace('"Deployment"', '"Deployment", on="MOVE"'))
+    assert (done.exit_code, "rules.py:4: needs_owner: on: 'MOVE' is unknown" in done.stderr) == (2, True)

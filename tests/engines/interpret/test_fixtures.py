@@ -5,12 +5,8 @@ from typing import Any
 import pytest
 
 from fleethook.engines.interpret.fixtures import (
-    EXCLUDE,
-    Difference,
-    FixtureError,
     compare_answer,
     find_operation,
-    is_fixture,
     make_question,
     name_results,
     read_fixture,
@@ -18,6 +14,7 @@ from fleethook.engines.interpret.fixtures import (
 )
 from fleethook.interpret.interpreter import Answer
 from fleethook.model.karmada import Operation
+from fleethook.patch.fixture_tests import EXCLUDE, Difference, FixtureError, is_fixture
 
 FOO = {"apiVersion": "example.org/v1", "kind": "Foo", "spec": {"replicas": 1}}
 BAR = {**FOO, "kind": "Bar"}

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
+from fleethook.admission.policy import SUFFIX
 from fleethook.cluster.registration.match_conditions import find_conditions
-from fleethook.cluster.registration.rule_webhooks import SUFFIX, read_webhook
+from fleethook.cluster.registration.rule_webhooks import read_webhook
 from fleethook.cluster.registration.webhooks import MUTATING, Webhook, list_webhooks
 from fleethook.engines.dispatch.hooks.hooks import Hook, Phase, compile_hooks
 from fleethook.engines.dispatch.match.rules import RuleAttributes, matches_rule

@@ -15,9 +15,9 @@ import msgspec
 
 from fleethook.app import Fleethook, find_followed
 from fleethook.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail, raise_at_interrupt
-from fleethook.cli.inputs.sources import ClusterOptions, read_source
+from fleethook.cli.inputs.sources import ClusterOptions, Source, read_source
 from fleethook.cli.load_settings import load_settings
-from fleethook.cli.options import FilenameOption, InputOptions
+from fleethook.cli.options import FilenameOption, HooksOption, InputOptions
 from fleethook.cli.output.ci_output import report_input_errors
 from fleethook.cli.output.terminal import show_files
 from fleethook.cli.parameters import Argument, Option
@@ -31,6 +31,7 @@ from fleethook.cluster.registration.paths import (
     VALIDATE_MUTATING,
     VALIDATE_VALIDATING,
 )
+from fleethook.engine import EngineStartError
 from fleethook.interpret.interpreter import LoadError
 from fleethook.lifetime import settle_garbage_collector
 from fleethook.model.json import as_object
@@ -108,6 +109,8 @@ def _check(key: object, place: str) -> str:
     return key
 
 
+_RULES: Final = "/hooks/"
+"""The beginning of the routes of rules in Python."""
 _REVIEWS_AT_ONCE: Final = 64
 _BYTES_AT_ONCE: Final = 8 * 1024 * 1024
 
@@ -131,30 +134,38 @@ def replay(
     expect: Annotated[
         Path | None, Option(help="Expected changes: JSON output of a former replay, or a list of keys.")
     ] = None,
+    hooks: HooksOption = None,
     config: Annotated[Path | None, Option(help="YAML file of the server's settings; FLEETHOOK_* overrides it.")] = None,
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
     """Ask recorded reviews again, and report which are decided differently.
 
     The command decides with this build, the objects of -f or of a cluster, and --change and --without.
+    With --hooks, it decides only the reviews of rules in Python, by the rules of these files.
     It compares verdict, code, message, warnings, and the object after the patch. Webhooks answer as recorded. A review
     that needs an answer which was not recorded is undecidable, and counts as changed.
 
     Exit codes: 0 no changes, or exactly those of --expect; 1 changes; 2 invalid arguments, or nothing to
     replay; 130 interrupted, with the results so far.
     """
-    options = live.beside(filename, reading=reading)
     recordings = list_recordings(files)
     report = Report(() if expect is None else _read_expected(expect))
-    settings = load_settings(OFFLINE, config)
+    settings = load_settings(OFFLINE | ({} if hooks is None else {"hooks": hooks}), config)
     app = _build_app(settings, call=call)
     routes = _check_routes(route or (), app)
+    # Files of rules are given to judge these rules: other reviews and their objects are not in question.
+    prefix = _RULES if hooks and not route else ""
+    deciding = [one for one in app.reviews if one.startswith(prefix)] if prefix else routes
+    resources = list_resources(app, deciding, kcp=live.kcp)
     with report_input_errors(output):
-        source = read_source(options, list_resources(app, routes, kcp=live.kcp))
+        if resources or filename or live != ClusterOptions():
+            source = read_source(live.beside(filename, reading=reading), resources)
+        else:
+            source = Source([], [], frozenset())
     for document in source.documents:
         app.store.put(document.object)
     settle_garbage_collector()
-    selection = Selection(routes, find_since(since, recordings))
+    selection = Selection(routes, find_since(since, recordings), prefix)
     printer = make_printer(output)
     raise_at_interrupt()
     try:
@@ -186,7 +197,7 @@ def _build_app(settings: Settings, *, call: bool) -> Fleethook:
     """Return the server's app without a source, whose webhooks answer as recorded unless they are to be called."""
     try:
         return Fleethook(settings, log=None, replay=Replay.CALLING if call else Replay.RECORDED)
-    except LoadError as error:
+    except (LoadError, EngineStartError) as error:
         fail(str(error))
 
 

@@ -48,15 +48,17 @@ class Selection(NamedTuple):
     Attributes:
         routes: Templates of routes; all routes if it is empty.
         since: The earliest time.
+        prefix: The beginning of the templates.
     """
 
     routes: frozenset[str] = frozenset()
     since: datetime = _OLDEST
+    prefix: str = ""
 
     def selects(self, entry: Entry) -> bool:
         """Return whether a record is to be replayed."""
         record = entry.record
-        if self.routes and record.route not in self.routes:
+        if (self.routes and record.route not in self.routes) or not record.route.startswith(self.prefix):
             return False
         return self.since is _OLDEST or (parse_time(record.time) or _OLDEST) >= self.since
 

@@ -6,7 +6,7 @@ Rules have configurations of their own, because they change while a server runs.
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from fleethook.admission.declaration import Declaration
+from fleethook.admission.policy import SUFFIX, name_resource
 from fleethook.admission.rule import Hook
 from fleethook.cluster.registration.paths import build_rule_path
 from fleethook.cluster.registration.webhooks import (
@@ -20,8 +20,6 @@ from fleethook.cluster.registration.webhooks import (
 )
 from fleethook.model.json import JSONObject, as_object
 
-SUFFIX: Final = ".hooks.fleethook.io"
-"""The end of the name of each webhook: kube-apiserver wants at least three labels."""
 SERVER_ANNOTATION: Final = "fleethook.io/registered-by"
 """The namespace of the servers that maintain a configuration."""
 
@@ -35,7 +33,7 @@ def make_webhook(rule: Hook) -> Webhook:
         path=build_rule_path(rule.name, mutates=one.mutates),
         group=one.group,
         version=one.version,
-        resources=(_name_resource(one),),
+        resources=(name_resource(one),),
         object_selector=one.object_selector,
         conditions=tuple({"name": name, "expression": each.expression} for name, each in one.conditions.items()),
         scope=one.scope,
@@ -46,10 +44,6 @@ def make_webhook(rule: Hook) -> Webhook:
         namespace_selector=one.namespace_selector,
         timeout=one.timeout,
     )
-
-
-def _name_resource(one: Declaration) -> str:
-    return f"{one.resource}/{one.subresource}" if one.subresource else one.resource
 
 
 def build_rule_configurations(

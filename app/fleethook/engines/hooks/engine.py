@@ -4,7 +4,7 @@
 
 from typing import Final
 
-from fleethook.engine import Engine, Right
+from fleethook.engine import Engine, EngineCommand, Right
 
 _FOLDER: Final = "fleethook.engines.hooks"
 
@@ -14,6 +14,9 @@ ENGINE: Final = Engine(
     server=f"{_FOLDER}.hooks_server:HooksServer",
     resources=f"{_FOLDER}.served_kinds:list_resources",
     settings=f"{_FOLDER}.hooks_settings:HooksSettings",
+    commands={
+        "hooks": EngineCommand(f"{_FOLDER}.commands.hooks:hooks", "Test admission rules in Python."),
+    },
     rights=f"{_FOLDER}.engine:list_rights",
 )
 """All that the engine contributes."""

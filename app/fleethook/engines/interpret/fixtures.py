@@ -3,9 +3,8 @@
 A document has ``name``, ``operation``, ``desiredObj`` and/or ``observedObj``, ``statusItems``, ``inputReplicas`` and
 ``output``. The answer must equal the members of ``output``; ``{{EXCLUDE}}`` matches any value.
 
-In fleethook's format, fixtures share objects: a document has ``objects``, by name, and ``tests``, each as above.
-Instead of an object or a status, a test may give a name, or ``{from: NAME, with: MERGE PATCH}`` (RFC 7386).
-A test with ``each: [NAME, ...]`` runs once for each of these objects, which has the name ``each``.
+In fleethook's format, fixtures share objects (`fleethook.patch.fixture_tests`). A test may give a name
+instead of a status, too.
 
 Source: karmada v1.16 pkg/resourceinterpreter/default/thirdparty/thirdparty_test.go.
 """
@@ -18,9 +17,14 @@ from fleethook.model.formats.quantity import Quantity
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import OPERATIONS, Operation
-from fleethook.patch import diff, merge_patch, resolve_pointer
-
-EXCLUDE: Final = "{{EXCLUDE}}"
+from fleethook.patch.fixture_tests import (
+    Difference,
+    FixtureError,
+    compare_member,
+    find_value,
+    read_tests,
+    resolve_object,
+)
 
 _RESULTS: Final = {
     Operation.RETAIN: ("retained",),
@@ -42,13 +46,6 @@ _BY_LOWER: Final = {
 }
 
 
-class FixtureError(ValueError):
-    """A fixture is malformed; the text names the problem."""
-
-    test = 0
-    """The index of its test in ``tests``."""
-
-
 class Fixture(NamedTuple):
     """A question with its expected answer."""
 
@@ -57,14 +54,6 @@ class Fixture(NamedTuple):
     output: JSONObject
     test: int = 0
     """The index of its test in ``tests``."""
-
-
-class Difference(NamedTuple):
-    """A value that differs from the expected answer."""
-
-    path: str
-    expected: JSON
-    found: JSON
 
 
 def find_operation(name: str) -> Operation:
@@ -76,42 +65,13 @@ def find_operation(name: str) -> Operation:
     return found
 
 
-def is_fixture(document: JSON) -> bool:
-    """Return whether a document has the members of a fixture of either format."""
-    return isinstance(document, dict) and ("tests" in document or "operation" in document or "output" in document)
-
-
 def read_fixtures(document: JSON) -> Iterator[Fixture]:
     """Yield the fixtures of a document of either format; raises FixtureError."""
     if not isinstance(document, dict) or "tests" not in document:
         yield read_fixture(document)
         return
-    tests, objects = document["tests"], document.get("objects") or {}
-    if not isinstance(tests, list) or not isinstance(objects, dict):
-        raise FixtureError("tests must be a list, and objects must be an object")
-    known: JSONObject = {}
-    for name, value in objects.items():
-        known[name] = _resolve_object(value, known)
-    for index, test in enumerate(tests):
-        try:
-            for expanded, named in _repeat_test(test, known):
-                yield read_fixture(_resolve_objects(expanded, named))._replace(test=index)
-        except FixtureError as error:
-            error.test = index
-            raise
-
-
-def _repeat_test(test: JSON, objects: JSONObject) -> Iterator[tuple[JSON, JSONObject]]:
-    """Yield a test for each of the objects that it lists, which has the name ``each`` there; raises FixtureError."""
-    if not isinstance(test, dict) or "each" not in test:
-        yield test, objects
-        return
-    names = test["each"]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise FixtureError("each must be a list of names of objects")
-    for name in names:
-        rest = {member: value for member, value in test.items() if member != "each"}
-        yield rest | {"name": f"{test.get('name')}: {name}"}, objects | {"each": _resolve_object(name, objects)}
+    for index, found in read_tests(document, lambda test, objects: read_fixture(_resolve_objects(test, objects))):
+        yield found._replace(test=index)
 
 
 def _resolve_objects(test: JSON, objects: JSONObject) -> JSON:
@@ -120,11 +80,11 @@ def _resolve_objects(test: JSON, objects: JSONObject) -> JSON:
     found = dict(test)
     for member in ("desiredObj", "observedObj"):
         if member in found:
-            found[member] = _resolve_object(found[member], objects)
+            found[member] = resolve_object(found[member], objects)
     items = found.get("statusItems")
     if isinstance(items, list):
         found["statusItems"] = [
-            {**item, "status": _resolve_object(item["status"], objects)}
+            {**item, "status": resolve_object(item["status"], objects)}
             if isinstance(item, dict) and "status" in item
             else item
             for item in items
@@ -132,20 +92,9 @@ def _resolve_objects(test: JSON, objects: JSONObject) -> JSON:
     output = found.get("output")
     if isinstance(output, dict):
         found["output"] = {
-            name: _resolve_object(value, objects) if name in _OBJECTS else value for name, value in output.items()
+            name: resolve_object(value, objects) if name in _OBJECTS else value for name, value in output.items()
         }
     return found
-
-
-def _resolve_object(value: JSON, objects: JSONObject) -> JSON:
-    """Return the object for a name, or for a name with a merge patch; raises FixtureError."""
-    if isinstance(value, str):
-        if value not in objects:
-            raise FixtureError(f"unknown object {value!r}: objects has {', '.join(objects) or 'none'}")
-        return objects[value]
-    if isinstance(value, dict) and "from" in value and value.keys() <= {"from", "with"}:
-        return merge_patch(_resolve_object(value["from"], objects), value.get("with") or {})
-    return value
 
 
 def read_fixture(document: JSON) -> Fixture:
@@ -234,12 +183,9 @@ def _compare_member(name: str, expected: JSON, found: JSON) -> Iterator[Differen
     if (normalize := _NORMALIZERS.get(name)) is not None:
         # Karmada compares Go types, which omit empty members.
         expected, found = normalize(_drop_empty(expected) or None), normalize(_drop_empty(found) or None)
-    for step in diff({"": expected}, {"": found}):
-        path = step["path"].removeprefix("/")
-        before = _find_value({"": expected}, step["path"]) if step["op"] != "add" else None
-        if _is_excluded({"": expected}, step["path"]) or (name in _STATUSES and _adds_empty_member(expected, step)):
-            continue
-        yield Difference(f"{name}{path}", before, step.get("value"))
+    yield from compare_member(
+        name, expected, found, lambda step: name in _STATUSES and _adds_empty_member(expected, step)
+    )
 
 
 def _drop_empty(value: JSON) -> JSON:
@@ -255,7 +201,7 @@ def _adds_empty_member(expected: JSON, step: JSONObject) -> bool:
 
     Karmada's Lua drops empty members, so its fixtures cannot contain those of a status.
     """
-    parent = _find_value({"": expected}, step["path"].rpartition("/")[0])
+    parent = find_value({"": expected}, step["path"].rpartition("/")[0])
     return step["op"] == "add" and step["value"] in ({}, []) and isinstance(parent, dict)
 
 
@@ -288,19 +234,3 @@ _NORMALIZERS: Final[Mapping[str, Callable[[JSON], JSON]]] = {
     "components": lambda value: [_normalize_quantities(one) for one in _sort_elements(value, "name")],
     "dependencies": lambda value: _sort_elements(value, "apiVersion", "kind", "namespace", "name"),
 }
-
-
-def _find_value(document: JSONObject, pointer: str) -> JSON:
-    try:
-        return resolve_pointer(document, pointer)
-    except LookupError:
-        return None
-
-
-def _is_excluded(document: JSONObject, pointer: str) -> bool:
-    """Return whether the expected answer accepts any value at a place or at one of its parents."""
-    while pointer:
-        if _find_value(document, pointer) == EXCLUDE:
-            return True
-        pointer = pointer.rpartition("/")[0]
-    return False

@@ -105,3 +105,43 @@ def test_policies_that_a_leader_applies_again_are_a_failure(capsys: pytest.Captu
         _print_removal(Removal((), (), (AppliedObject(f"{BASE}/p", "u-1"),)))
     assert caught.value.code == 1
     assert "controller.overriderMode" in capsys.readouterr().err
+
+
+RULES = """
+from fleethook.admission import validate
+
+@validate("v1", "Pod", expression="object.spec.containers.size() == 1", message="one container")
+def single(): ...
+
+@validate("v1", "Pod")
+def other(pod): ...
+"""
+
+
+def test_rules_with_an_expression_compile_without_objects(tmp_path: Path) -> None:
+    file = tmp_path / "rules.py"
+    file.write_text(RULES)
+    done = invoke(["compile", "--hooks", str(file)])
+    assert done.exit_code == 0, done.output
+    policy, binding = yaml.safe_load_all(done.stdout)
+    assert policy["spec"]["validations"][0]["message"] == "one container"
+    assert binding["kind"] == "ValidatingAdmissionPolicyBinding"
+    assert "rules.py:7: the rule other is in Python, so only the webhook decides by it" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (
+            ('expression="object.spec.containers.size() == 1", message="one container"', ""),
+            "nothing to compile: no rule of ",
+        ),
+        ((" == 1", " =="), "rules.py:4: single: expression: "),
+        (("@validate", "@nothing"), "rules.py:4: NameError"),
+    ],
+)
+def test_rules_that_do_not_compile_exit_2(tmp_path: Path, change: tuple[str, str], problem: str) -> None:
+    file = tmp_path / "rules.py"
+    file.write_text(RULES.replace(*change))
+    done = invoke(["compile", "--hooks", str(file)])
+    assert (done.exit_code, problem in done.stderr) == (2, True), done.stderr

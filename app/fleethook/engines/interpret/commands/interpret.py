@@ -1,15 +1,21 @@
 """``fleethook interpret``: run, test, check and register interpreters."""
 
 import asyncio
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-import watchfiles
-
 from fleethook.cli.command_line import Group
-from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail, raise_at_interrupt
+from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.fixtures import (
+    FixtureResult,
+    Output,
+    OutputOption,
+    WatchOption,
+    make_error_result,
+    print_results,
+    run_and_exit,
+)
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.inputs.manifests import InputError, read_manifests, read_objects, read_values, write_input_errors
 from fleethook.cli.inputs.sources import replace_objects
@@ -24,7 +30,7 @@ from fleethook.cli.options import (
     read_addresses,
 )
 from fleethook.cli.output.ci_output import report_input_errors
-from fleethook.cli.output.terminal import flush, write, write_document, write_error, write_json
+from fleethook.cli.output.terminal import write, write_document, write_error, write_json
 from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.manifests.yaml_reader import Document
@@ -39,16 +45,9 @@ from fleethook.engines.interpret.commands.interpret_chain import (
     warn_untested,
 )
 from fleethook.engines.interpret.commands.interpret_convert import convert
-from fleethook.engines.interpret.commands.interpret_fixtures import (
-    FixtureResult,
-    Output,
-    find_fixtures,
-    make_error_result,
-    print_results,
-    run_fixture,
-)
+from fleethook.engines.interpret.commands.interpret_fixtures import find_fixtures, run_fixture
 from fleethook.engines.interpret.commands.interpret_register import register
-from fleethook.engines.interpret.fixtures import FixtureError, find_operation, make_question, name_results
+from fleethook.engines.interpret.fixtures import find_operation, make_question, name_results
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.typed_members import InterpretError
@@ -57,6 +56,7 @@ from fleethook.model.gvk import DEFINITION
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import ConventionsMode
 from fleethook.outbound.client import HookClient
+from fleethook.patch.fixture_tests import FixtureError
 
 _Rules = Annotated[
     list[Path] | None,
@@ -182,8 +182,8 @@ def run_tests(
     manifests: _Rules = None,
     karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
-    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
-    watch: Annotated[bool, Option("--watch", help="Run again whenever a file changes.")] = False,
+    output: OutputOption = Output.TEXT,
+    watch: WatchOption = False,
 ) -> None:
     """Run fixtures through all layers, and print the answers that differ.
 
@@ -199,20 +199,8 @@ def run_tests(
     def run_once() -> list[FixtureResult]:
         return _run_fixtures(paths, subjects, output)
 
-    if not watch:
-        fixture_results = run_once()
-        # Only the result of a document that cannot be read has no operation.
-        if any(not result.operation for result in fixture_results):
-            raise SystemExit(UNREADABLE)
-        if not all(result.passed for result in fixture_results):
-            raise SystemExit(CHECK_FAILED)
-        return
     python = [Path(source) for source in interpreters or [] if source.endswith(".py")]
-    raise_at_interrupt()
-    with contextlib.suppress(KeyboardInterrupt):
-        for _ in _watch([*paths, *(manifests or []), *python]):
-            with contextlib.suppress(SystemExit):
-                run_once()
+    run_and_exit(run_once, watch=[*paths, *(manifests or []), *python] if watch else None)
 
 
 class _Subjects(NamedTuple):
@@ -249,20 +237,15 @@ def _run_fixtures(paths: Sequence[Path], subjects: _Subjects, output: Output) ->
         fixture_results = asyncio.run(run_all())
     except InputError as error:
         if output is not Output.TEXT:
-            print_results([*map(make_error_result, [*errors, *error.errors])], output)
+            _print([*map(make_error_result, [*errors, *error.errors])], output)
         raise
     shown = [] if output is Output.TEXT else map(make_error_result, errors)
-    print_results([*shown, *fixture_results], output)
-    flush()
+    _print([*shown, *fixture_results], output)
     return [*map(make_error_result, errors), *fixture_results]
 
 
-def _watch(paths: Sequence[Path]) -> Iterator[None]:
-    """Yield once, and then after each change of a file, until interrupted."""
-    yield
-    for _ in watchfiles.watch(*paths, raise_interrupt=True):
-        write("")
-        yield
+def _print(results: Sequence[FixtureResult], output: Output) -> None:
+    print_results(results, output, command="fleethook interpret", layer="layer")
 
 
 interpret = Group(

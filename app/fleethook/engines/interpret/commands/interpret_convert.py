@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
+from fleethook.cli.fixtures import FixtureCase, FixtureResult
 from fleethook.cli.inputs.manifests import read_manifests, write_input_errors
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, YamlOutput, YamlOutputOption
 from fleethook.cli.output.findings_output import count_levels
@@ -20,7 +21,7 @@ from fleethook.cluster.store import key_of
 from fleethook.engines.interpret.argocd_checks import HealthCheck, Place, Remark, format_pattern, read_checks
 from fleethook.engines.interpret.argocd_conversion import Converted, HealthTest, convert_checks
 from fleethook.engines.interpret.commands.interpret_chain import build_chain
-from fleethook.engines.interpret.commands.interpret_fixtures import FixtureCase, FixtureResult, run_fixture
+from fleethook.engines.interpret.commands.interpret_fixtures import run_fixture
 from fleethook.engines.interpret.fixtures import read_fixtures
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of, list_served_kinds, parse_api_version

@@ -17,7 +17,7 @@ import yaml
 from fleethook.cluster.manifests.kubectl_values import quote_texts
 from fleethook.console.forms import FieldError, FormFieldError, limit_text, read_documents, read_value
 from fleethook.engines.interpret.chain import Chain, Explained
-from fleethook.engines.interpret.fixtures import FixtureError, find_operation, name_results, read_fixture
+from fleethook.engines.interpret.fixtures import find_operation, name_results, read_fixture
 from fleethook.engines.interpret.lua.customizations import LuaLayer, index_rules
 from fleethook.engines.interpret.lua.rules import FUNCTION_OF, Rule, list_findings, list_unportable, read_customization
 from fleethook.engines.interpret.lua.runner import Call, Runner
@@ -26,6 +26,7 @@ from fleethook.interpret.interpreter import Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import API_VERSION, CUSTOMIZATION, PATCHING, Operation
+from fleethook.patch.fixture_tests import FixtureError
 
 MAX_TEXT: Final = 512 << 10
 """Characters of one field. Objects of a real fleet rarely have more than 100 KiB."""

@@ -4,7 +4,8 @@ The first command compiles overriders to MutatingAdmissionPolicies; the second o
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from fleethook.cli.command_line import Group
@@ -15,6 +16,7 @@ from fleethook.cli.inputs.what_if import parse_name
 from fleethook.cli.options import (
     FilenameOption,
     FilesArgument,
+    HooksOption,
     InputOptions,
     SubjectOption,
     YamlOutput,
@@ -22,7 +24,7 @@ from fleethook.cli.options import (
 )
 from fleethook.cli.output.ci_output import report_input_errors
 from fleethook.cli.output.findings_output import Row, count_levels, has_failures, print_lines
-from fleethook.cli.output.terminal import write, write_document, write_json
+from fleethook.cli.output.terminal import write, write_document, write_error, write_json
 from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
@@ -34,6 +36,7 @@ from fleethook.engines.overrider.policies.documents import FailurePolicy
 from fleethook.engines.overrider.policies.mode import Refusal
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.model.json import JSONObject
 
 
 def compile_command(
@@ -44,10 +47,14 @@ def compile_command(
     failure_policy: Annotated[
         FailurePolicy, Option(help="Admit or refuse a workload if the evaluation of its policy fails.")
     ] = FailurePolicy.IGNORE,
+    hooks: HooksOption = None,
     reading: InputOptions = InputOptions(),
     output: YamlOutputOption = YamlOutput.YAML,
 ) -> None:
     """Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.
+
+    With --hooks, compile admission rules with an expression to ValidatingAdmissionPolicies. Standard error names each
+    rule in Python, which does not compile.
 
     Overriders, their subjects and NodePools are in FILES or in a cluster. Standard output has the policies and their
     bindings. Kubernetes 1.36 and later serve the API.
@@ -57,6 +64,12 @@ def compile_command(
 
     Exit codes: 0 success; 1 an overrider does not compile; 2 invalid arguments, unreadable input or no overrider.
     """
+    policies = list(_compile_rules(hooks or ()))
+    if hooks and not files and not filename and live == ClusterOptions():
+        if not policies:
+            fail(f"nothing to compile: no rule of {', '.join(map(str, hooks))} has an expression")
+        _print(policies, output)
+        return
     name = None if subject is None else parse_name(subject, option="--subject")
     with report_input_errors(output):
         source = read_source(live.beside(files, filename, reading=reading), RESOURCES)
@@ -69,7 +82,7 @@ def compile_command(
         fail(f"nothing to compile: there is no YurtAppOverrider{f' of {subject}' if subject else ''}")
     rows = [make_overrider_row(one) for one in check_documents(source.documents, store)]
     rows += _report_refusals(compiled, source.documents, known=rows)
-    _print(compiled, output)
+    _print([*policies, *(document for one in compiled for document in one.compilation.objects)], output)
     print_lines(rows)
     if has_failures(rows, strict=reading.strict):
         fail(count_levels(rows), code=CHECK_FAILED)
@@ -111,8 +124,26 @@ def _make_row(one: Compiled, refusal: Refusal, place: str) -> Row:
     )
 
 
-def _print(compiled: Sequence[Compiled], output: YamlOutput) -> None:
-    objects = [document for one in compiled for document in one.compilation.objects]
+def _compile_rules(files: Sequence[Path]) -> Iterator[JSONObject]:
+    """Yield the policies and bindings of admission rules. Exits with a message if a file cannot be loaded."""
+    if not files:
+        return
+    from fleethook.admission.declaration import RuleError  # noqa: PLC0415 - only --hooks needs it
+    from fleethook.admission.policy import compile_policy  # noqa: PLC0415 - as above
+    from fleethook.admission.rules_file import load_rules  # noqa: PLC0415 - as above
+
+    try:
+        rules = load_rules(files)
+    except RuleError as error:
+        fail(str(error))
+    for rule in rules:
+        compiled = compile_policy(rule)
+        if not compiled:
+            write_error(f"note: {rule.place}: the rule {rule.name} is in Python, so only the webhook decides by it")
+        yield from compiled
+
+
+def _print(objects: Sequence[JSONObject], output: YamlOutput) -> None:
     if output is YamlOutput.JSON:
         write_json({"apiVersion": "v1", "kind": "List", "items": objects})
         return

@@ -290,11 +290,6 @@ class PolicyKeeper:
             objects = found.result.objects
             answers = await self._client.apply(objects)
             learned = [self._watch.learn(one["kind"], text) for one, text in zip(objects, answers, strict=True)]
-            await self._read_edits()
-            if self._compute_edit_wait(binding):
-                # The replica that announced the edit may have looked for bindings before these existed.
-                await self._client.unbind(uid)
-                return False
             self._applied[binding] = _Applied(uid, found.result.digest, learned)
         if binding in self._covered:
             return True

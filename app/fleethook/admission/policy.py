@@ -1,0 +1,66 @@
+"""Rules with an expression as ValidatingAdmissionPolicies, which kube-apiserver evaluates without calling a webhook."""
+
+from typing import Final
+
+from fleethook.admission.declaration import Declaration
+from fleethook.admission.rule import Hook
+from fleethook.model.json import JSONObject
+
+API_VERSION: Final = "admissionregistration.k8s.io/v1"
+SUFFIX: Final = ".hooks.fleethook.io"
+"""The end of the name of each webhook and policy: kube-apiserver wants at least three labels."""
+
+
+def compile_policy(rule: Hook) -> list[JSONObject]:
+    """Return the policy of a rule and its binding; empty for a rule in Python.
+
+    A policy has the defaults of a webhook configuration, for example ``matchPolicy: Equivalent``.
+    """
+    if rule.expression is None:
+        return []
+    declared, name = rule.declaration, f"{rule.name}{SUFFIX}"
+    spec: JSONObject = {
+        "failurePolicy": declared.failure_policy,
+        "matchConstraints": _build_constraints(declared),
+        "validations": [
+            # A webhook's refusal has this reason and code 403, too. The default of policies is Invalid and 422.
+            {"expression": rule.expression.expression, "message": rule.message, "reason": "Forbidden"}
+        ],
+    }
+    if declared.conditions:
+        spec["matchConditions"] = [
+            {"name": one, "expression": program.expression} for one, program in declared.conditions.items()
+        ]
+    return [
+        {"apiVersion": API_VERSION, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name}, "spec": spec},
+        {
+            "apiVersion": API_VERSION,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
+        },
+    ]
+
+
+def name_resource(declared: Declaration) -> str:
+    """Return the resource, with the subresource, as registrations name it."""
+    return f"{declared.resource}/{declared.subresource}" if declared.subresource else declared.resource
+
+
+def _build_constraints(declared: Declaration) -> JSONObject:
+    constraints: JSONObject = {
+        "resourceRules": [
+            {
+                "apiGroups": [declared.group],
+                "apiVersions": [declared.version],
+                "operations": list(declared.operations),
+                "resources": [name_resource(declared)],
+                "scope": declared.scope,
+            }
+        ]
+    }
+    if declared.namespace_selector:
+        constraints["namespaceSelector"] = declared.namespace_selector
+    if declared.object_selector:
+        constraints["objectSelector"] = declared.object_selector
+    return constraints

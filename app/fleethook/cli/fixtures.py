@@ -1,0 +1,177 @@
+"""Commands that run fixtures: the cases of documents with their lines, the results in text, JSON or JUnit XML."""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+
+from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, raise_at_interrupt
+from fleethook.cli.output.ci_output import Case, print_junit
+from fleethook.cli.output.terminal import flush, styled, write, write_json, write_styled
+from fleethook.cli.parameters import Option
+from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
+from fleethook.model.json import JSON
+from fleethook.patch.fixture_tests import Difference, FixtureError
+
+T = TypeVar("T")
+
+
+class Output(StrEnum):
+    """Output formats of the commands."""
+
+    TEXT = "text"
+    JSON = "json"
+    JUNIT = "junit"
+
+
+OutputOption = Annotated[Output, Option("--output", "-o", help="Output format.")]
+WatchOption = Annotated[bool, Option("--watch", help="Run again whenever a file changes.")]
+
+
+class FixtureCase(NamedTuple, Generic[T]):
+    """A fixture with its file and line."""
+
+    path: Path
+    line: int
+    fixture: T
+
+
+class FixtureResult(NamedTuple):
+    """The result of one fixture.
+
+    Attributes:
+        file: Path of the file with the fixture.
+        line: Line of the fixture, from 1.
+        name: Name of the fixture.
+        operation: Operation that it asks about.
+        layer: Layer or rule that answered or failed, ``""`` if there was none.
+        seconds: Time until the answer.
+        error: Reason for a missing answer, ``""`` if there is an answer.
+        differences: Members of the answer that differ from the fixture.
+    """
+
+    file: str
+    line: int
+    name: str
+    operation: str
+    layer: str
+    seconds: float
+    error: str
+    differences: list[Difference]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the answer equals the fixture."""
+        return not self.error and not self.differences
+
+
+def read_cases(
+    documents: Iterable[Document], read: Callable[[JSON], Iterator[tuple[int, T]]]
+) -> tuple[list[FixtureCase[T]], list[ManifestError]]:
+    """Return the fixtures of documents, and the errors: of each document, the first invalid fixture.
+
+    Args:
+        documents: The documents.
+        read: Yields the index and the fixture of each test of a document; may raise FixtureError.
+    """
+    cases, errors, lines = list[FixtureCase[T]](), list[ManifestError](), FieldLines()
+    for document in documents:
+
+        def find_line(test: int, document: Document = document) -> int:
+            return lines.line(document, f"tests[{test}]") if "tests" in document.object else document.line
+
+        try:
+            for test, fixture in read(document.object):
+                cases.append(FixtureCase(Path(document.source), find_line(test), fixture))
+        except FixtureError as error:
+            errors.append(ManifestError(document.source, find_line(error.test), str(error)))
+    return cases, errors
+
+
+def make_error_result(error: ManifestError) -> FixtureResult:
+    """Return the result of a document that cannot be read."""
+    return FixtureResult(error.source, max(error.line, 1), "unreadable input", "", "", 0.0, error.reason, [])
+
+
+def print_results(results: Sequence[FixtureResult], output: Output, *, command: str, layer: str) -> None:
+    """Write results to standard output.
+
+    Args:
+        results: The results.
+        output: The format.
+        command: The command, for JUnit XML.
+        layer: The name of the member ``layer`` in JSON.
+    """
+    if output is Output.JSON:
+        write_json([_make_row(one, layer) for one in results])
+    elif output is Output.JUNIT:
+        print_junit(command, [_make_case(one) for one in results])
+    else:
+        _print_text(results)
+    flush()
+
+
+def _describe_failure(result: FixtureResult) -> Iterator[tuple[str, str]]:
+    """Yield the lines about a failed fixture, each with its style."""
+    if result.error:
+        yield result.error, ""
+    for one in result.differences:
+        yield f"{one.path}", ""
+        yield f"  expected {json.dumps(one.expected)}", "green"
+        yield f"  found    {json.dumps(one.found)}", "red"
+
+
+def _print_text(results: Sequence[FixtureResult]) -> None:
+    for result in results:
+        word, style = ("ok  ", "green") if result.passed else ("FAIL", "bold red")
+        write_styled(styled(word, style), styled(f"{result.operation:<20} {result.layer:<8} {result.name}"))
+        if not result.passed:
+            write_styled(styled(f"     {result.file}:{result.line}", "cyan"))
+            for line, line_style in _describe_failure(result):
+                write_styled(styled(f"     {line}", line_style))
+    failed = sum(not result.passed for result in results)
+    write_styled(styled(f"{len(results) - failed} passed, {failed} failed"))
+
+
+def _make_row(result: FixtureResult, layer: str) -> dict[str, Any]:
+    named = {layer if name == "layer" else name: value for name, value in result._asdict().items()}
+    return {**named, "passed": result.passed, "differences": [one._asdict() for one in result.differences]}
+
+
+def _make_case(result: FixtureResult) -> Case:
+    failure = [line for line, _ in _describe_failure(result)]
+    return Case(f"{result.file}:{result.line}", result.name, failure, result.seconds)
+
+
+def run_and_exit(run: Callable[[], Sequence[FixtureResult]], *, watch: Sequence[Path] | None) -> None:
+    """Run fixtures, and exit with the code of their results.
+
+    Args:
+        run: Runs the fixtures and prints their results.
+        watch: The files and directories after whose changes the fixtures run again, until Ctrl-C; None to run once.
+    """
+    if watch is None:
+        found = run()
+        # Only the result of a document that cannot be read has no operation.
+        if any(not result.operation for result in found):
+            raise SystemExit(UNREADABLE)
+        if not all(result.passed for result in found):
+            raise SystemExit(CHECK_FAILED)
+        return
+    raise_at_interrupt()
+    with contextlib.suppress(KeyboardInterrupt):
+        for _ in _watch(watch):
+            with contextlib.suppress(SystemExit):
+                run()
+
+
+def _watch(paths: Sequence[Path]) -> Iterator[None]:
+    """Yield once, and then after each change of a file, until interrupted."""
+    import watchfiles  # noqa: PLC0415 - only --watch needs it
+
+    yield
+    for _ in watchfiles.watch(*paths, raise_interrupt=True):
+        write("")
+        yield

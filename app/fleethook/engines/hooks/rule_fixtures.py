@@ -1,0 +1,154 @@
+"""Fixtures of rules: requests with the expected answers of one rule, or of all rules of a server.
+
+A test has ``name``, ``operation``, ``object``, ``oldObject``, ``rule``, further parts of the request, and ``output``.
+The answer must equal the members of ``output``.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, get_args
+
+from fleethook.admission.rule import Hook, Review
+from fleethook.model.admission import Operation
+from fleethook.model.json import JSON, JSONObject
+from fleethook.patch import diff
+from fleethook.patch.fixture_tests import Difference, FixtureError, compare_member, read_tests, resolve_object
+
+_REQUEST: Final[Mapping[str, tuple[str, type, str]]] = {
+    "subresource": ("subresource", str, "a text"),
+    "resource": ("resource", str, "a text"),
+    "user": ("user", dict, "an object"),
+    "dryRun": ("dry_run", bool, "true or false"),
+    "namespaceLabels": ("namespace_labels", dict, "an object"),
+    "settings": ("settings", dict, "an object"),
+}
+"""Members of a test that are arguments of `Rule.review`, with their types."""
+_MEMBERS: Final = ("name", "operation", "object", "oldObject", "store", "rule", *_REQUEST, "output")
+_OUTPUT: Final = ("allowed", "matched", "message", "code", "warnings", "patch", "object")
+
+
+class RuleFixture(NamedTuple):
+    """A request with its expected answer.
+
+    Attributes:
+        name: The name of the test.
+        rule: The rule to ask; ``""`` for all, in the order of kube-apiserver.
+        operation: The operation.
+        document: The object.
+        arguments: Further arguments of `Rule.review`.
+        output: The expected members of the answer.
+    """
+
+    name: str
+    rule: str
+    operation: Operation
+    document: JSONObject
+    arguments: Mapping[str, Any]
+    output: JSONObject
+
+
+def read_rule_fixtures(document: JSON) -> Iterator[tuple[int, RuleFixture]]:
+    """Yield the fixtures of a document with their indexes; raises FixtureError."""
+    if not isinstance(document, dict) or "tests" not in document:
+        raise FixtureError("tests is missing: give a list of tests")
+    return read_tests(document, _read_fixture)
+
+
+def _read_fixture(test: JSON, objects: JSONObject) -> RuleFixture:
+    if not isinstance(test, dict):
+        raise FixtureError("is not an object")
+    name = str(test.get("name") or "(no name)")
+    try:
+        return _read_members(name, test, objects)
+    except FixtureError as error:
+        raise FixtureError(f"{name}: {error}") from None
+
+
+def _read_members(name: str, test: JSONObject, objects: JSONObject) -> RuleFixture:
+    if unknown := sorted(test.keys() - set(_MEMBERS)):
+        raise FixtureError(f"{unknown[0]!r} is unknown: use {', '.join(_MEMBERS)}")
+    operation = test.get("operation", "CREATE")
+    if operation not in get_args(Operation):
+        raise FixtureError(f"operation {operation!r} is unknown: use one of {', '.join(get_args(Operation))}")
+    arguments: dict[str, Any] = {"old": _read_object(test, "oldObject", objects) if "oldObject" in test else None}
+    for member, (argument, type_, noun) in _REQUEST.items():
+        if member in test:
+            if not isinstance(test[member], type_):
+                raise FixtureError(f"{member} is not {noun}")
+            arguments[argument] = test[member]
+    store = test.get("store", [])
+    if not isinstance(store, list):
+        raise FixtureError("store is not a list of objects")
+    arguments["store"] = [_read_object({"store": one}, "store", objects) for one in store]
+    document = _read_object(test, "object", objects)
+    return RuleFixture(name, str(test.get("rule") or ""), operation, document, arguments, _read_output(test, objects))
+
+
+def _read_object(test: JSONObject, member: str, objects: JSONObject) -> JSONObject:
+    found = resolve_object(test.get(member), objects)
+    if not isinstance(found, dict) or not all(isinstance(found.get(name), str) for name in ("apiVersion", "kind")):
+        raise FixtureError(f"{member} is no object with apiVersion and kind")
+    return found
+
+
+def _read_output(test: JSONObject, objects: JSONObject) -> JSONObject:
+    output = test.get("output")
+    if not isinstance(output, dict) or not output:
+        raise FixtureError("output is missing: give the expected answer, for example {allowed: true}")
+    if unknown := sorted(output.keys() - set(_OUTPUT)):
+        raise FixtureError(f"output has no {unknown[0]}: use {', '.join(_OUTPUT)}")
+    return output | ({"object": resolve_object(output["object"], objects)} if "object" in output else {})
+
+
+class RuleFixtureResult(NamedTuple):
+    """The result of a fixture.
+
+    Attributes:
+        rule: The rule that answered; ``""`` for several.
+        error: Why a rule failed, unless the fixture expects its message or warning; otherwise ``""``.
+        differences: The members of the answer that differ.
+    """
+
+    rule: str
+    error: str
+    differences: list[Difference]
+
+
+def run_rule_fixture(rules: Sequence[Hook], fixture: RuleFixture) -> RuleFixtureResult:
+    """Ask the rules; raises FixtureError if they lack the rule of the fixture."""
+    asked = [one for one in rules if fixture.rule in ("", one.name)]
+    if not asked:
+        raise FixtureError(f"there is no rule {fixture.rule!r}: the file has {', '.join(one.name for one in rules)}")
+    name, answer = _ask(asked, fixture)
+    if not fixture.output.keys() & {"message", "warnings"}:
+        # The failure policy decides, so the expected verdict would hide a mistake in the rule.
+        for text in (answer.message, *answer.warnings):
+            if any(text.startswith(rule.failure) for rule in asked):
+                return RuleFixtureResult(name, text, [])
+    found: JSONObject = {
+        "allowed": answer.allowed, "matched": answer.matched, "message": answer.message, "code": answer.code,
+        "warnings": list(answer.warnings), "patch": list(answer.patch), "object": answer.object,
+    }  # fmt: skip
+    expected = fixture.output.items()
+    differences = [one for member, value in expected for one in compare_member(member, value, found[member])]
+    return RuleFixtureResult(name, "", differences)
+
+
+def _ask(rules: Sequence[Hook], fixture: RuleFixture) -> tuple[str, Review]:
+    """Return the answer to a request, and the rule that gave it.
+
+    The first refusal is the answer, and a rule gets the object of the mutating rules before it.
+    """
+    document, warnings, matched = fixture.document, list[str](), list[str]()
+    answer = None
+    for rule in rules:
+        answer = rule.review(document, operation=fixture.operation, **fixture.arguments)
+        if answer.matched:
+            matched.append(rule.name)
+            warnings += answer.warnings
+        if not answer.allowed:
+            return rule.name, answer._replace(warnings=tuple(warnings))
+        document = document if fixture.operation == "DELETE" else answer.object
+    assert answer is not None, "there is at least one rule"
+    patch = () if fixture.operation == "DELETE" else diff(fixture.document, document)
+    whole = answer._replace(matched=bool(matched), warnings=tuple(warnings), patch=patch, object=document)
+    return matched[0] if len(matched) == 1 else fixture.rule, whole

@@ -1,0 +1,217 @@
+"""A rule with an expression decides the same as a webhook of ours and as a policy of a real kube-apiserver."""
+
+import base64
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from fleethook.admission.policy import API_VERSION, compile_policy
+from fleethook.admission.rule import Hook
+from fleethook.admission.rules_file import load_rules
+from tests.e2e.cluster import Api
+from tests.serving import Server, serving
+from tests.waiting import wait_for
+
+RULES: Final = """
+from fleethook.admission import validate
+
+HERE = {"matchLabels": {"rules": "here"}}
+
+
+@validate("v1", "Pod", namespace_selector=HERE, message="use a fixed tag",
+          expression="object.spec.containers.all(c, c.image.contains(':') && !c.image.endsWith(':latest'))")
+def no_latest(): ...
+
+
+@validate("apps/v1", "Deployment", on="UPDATE", namespace_selector=HERE, message="never scale down",
+          expression="object.spec.replicas >= oldObject.spec.replicas",
+          match_conditions={"no-admin": "request.userInfo.username != 'root' && request.name != 'free'"})
+def grows(): ...
+
+
+@validate("v1", "ConfigMap", on="DELETE", namespace_selector=HERE, message="it is kept",
+          object_selector={"matchLabels": {"keep": "yes"}}, expression="object != null || oldObject.data.size() > 5")
+def kept(): ...
+
+
+@validate("v1", "ConfigMap", on="CREATE", namespace_selector=HERE, message="wrong mode",
+          object_selector={"matchLabels": {"fails": "closed"}}, expression="object.data.mode == 'good'")
+def fails_closed(): ...
+
+
+@validate("v1", "ConfigMap", on="CREATE", namespace_selector=HERE, message="wrong mode", failure_policy="Ignore",
+          object_selector={"matchLabels": {"fails": "open"}}, expression="object.data.mode == 'good'")
+def fails_open(): ...
+
+
+@validate("v1", "ConfigMap", on="CREATE", namespace_selector=HERE, message="too many",
+          object_selector={"matchLabels": {"expensive": "yes"}},
+          expression="object.data.all(a, object.data.all(b, object.data.all(c, a + b + c != 'x')))")
+def expensive(): ...
+"""
+_RESOURCES: Final = {
+    "Pod": "/api/v1/{}/pods",
+    "ConfigMap": "/api/v1/{}/configmaps",
+    "Deployment": "/apis/apps/v1/{}/deployments",
+}
+_COLLECTIONS: Final = {
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+    "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+}
+_REGISTRATION: Final = f"/apis/{API_VERSION}"
+
+
+class Case(NamedTuple):
+    """A request, and whether the rules admit it."""
+
+    name: str
+    operation: str
+    document: dict[str, Any]
+    allowed: bool
+
+
+class Verdict(NamedTuple):
+    """The answer of kube-apiserver: the message has neither the webhook nor the policy, and is ``""`` for a failure."""
+
+    allowed: bool
+    code: int
+    message: str
+
+
+def make_pod(image: str, name: str = "web") -> dict[str, Any]:
+    spec = {"containers": [{"name": "web", "image": image}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def make_deployment(name: str, replicas: int) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
+def make_map(name: str, labels: dict[str, str], **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": data}
+
+
+MANY: Final = {f"key-{number:03}": "x" for number in range(130)}
+STORED: Final = (
+    make_deployment("shop", 3), make_deployment("free", 3), make_map("kept", {"keep": "yes"}, a="1"),
+    make_map("large", {"keep": "yes"}, **dict(itertools.islice(MANY.items(), 6))), make_map("other", {}),
+)  # fmt: skip
+CASES: Final = (
+    Case("a tag", "CREATE", make_pod("web:1"), True),
+    Case("the tag latest", "CREATE", make_pod("web:latest"), False),
+    Case("no tag", "CREATE", make_pod("web"), False),
+    Case("more replicas", "UPDATE", make_deployment("shop", 4), True),
+    Case("fewer replicas", "UPDATE", make_deployment("shop", 2), False),
+    Case("fewer replicas where a condition is false", "UPDATE", make_deployment("free", 2), True),
+    Case("a deletion", "DELETE", STORED[2], False),
+    Case("a deletion that the expression admits", "DELETE", STORED[3], True),
+    Case("a deletion that the selector leaves out", "DELETE", STORED[4], True),
+    Case("the right mode", "CREATE", make_map("m", {"fails": "closed"}, mode="good"), True),
+    Case("a wrong mode", "CREATE", make_map("m", {"fails": "closed"}, mode="bad"), False),
+    Case("an error under Fail", "CREATE", make_map("m", {"fails": "closed"}, other="x"), False),
+    Case("an error under Ignore", "CREATE", make_map("m", {"fails": "open"}, other="x"), True),
+    Case("a wrong mode under Ignore", "CREATE", make_map("m", {"fails": "open"}, mode="bad"), False),
+    Case("few keys", "CREATE", make_map("m", {"expensive": "yes"}, a="1", b="2"), True),
+    Case("more than the limit of the cost", "CREATE", make_map("m", {"expensive": "yes"}, **MANY), False),
+)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("rules")
+    (found / "rules.py").write_text(RULES)
+    return found
+
+
+@pytest.fixture(scope="module")
+def rules(directory: Path) -> tuple[Hook, ...]:
+    return load_rules([directory / "rules.py"])
+
+
+@pytest.fixture(scope="module")
+def server(directory: Path) -> Iterator[Server]:
+    with serving(directory, "--hooks", str(directory / "rules.py"), manifests=None) as running:
+        yield running
+
+
+def send(api: Api, namespace: str, case: Case) -> Verdict:
+    """Send a request as a dry run."""
+    document = case.document
+    path = _RESOURCES[document["kind"]].format(f"namespaces/{namespace}")
+    named = f"{path}/{document['metadata']['name']}"
+    method, path = {"CREATE": ("POST", path), "UPDATE": ("PUT", named), "DELETE": ("DELETE", named)}[case.operation]
+    status, body, _ = api.call(method, path, None if case.operation == "DELETE" else document, dryRun="All")
+    if status < 300:
+        return Verdict(True, 0, "")
+    _, denied, message = (
+        body["message"].replace("denied the request: ", "denied request: ").partition("denied request: ")
+    )
+    assert denied, body
+    # Only the message of a failure quotes the expression or the rule.
+    is_failure = "resulted in error" in message or "failurePolicy" in message
+    return Verdict(False, 0 if is_failure else body["code"], "" if is_failure else message)
+
+
+def decide_all(api: Api, namespace: str, registered: list[dict[str, Any]]) -> dict[str, Verdict]:
+    """Return the verdict of each case while the objects exist that decide."""
+    paths = [f"{_REGISTRATION}/{_COLLECTIONS[one['kind']]}" for one in registered]
+    created = []
+    try:
+        for path, one in zip(paths, registered, strict=True):
+            api.create(path, one)
+            created.append(f"{path}/{one['metadata']['name']}")
+        for case in CASES:
+            # kube-apiserver learns of its configuration with a delay; admissions before that prove nothing.
+            if not case.allowed:
+                wait_for(lambda case=case: not send(api, namespace, case).allowed, what=f"{case.name} is refused")
+        return {case.name: send(api, namespace, case) for case in CASES}
+    finally:
+        for one in created:
+            api.delete(one)
+        for case in CASES:
+            wait_for(lambda case=case: send(api, namespace, case).allowed, what=f"{case.name} is admitted again")
+
+
+def build_webhooks(rules: tuple[Hook, ...], server: Server) -> dict[str, Any]:
+    """Return the registration of the rules, from the constraints of their policies."""
+    webhooks = []
+    for rule in rules:
+        spec = compile_policy(rule)[0]["spec"]
+        constraints = spec["matchConstraints"]
+        webhooks.append(
+            {
+                "name": f"{rule.name}.hooks.fleethook.io",
+                "rules": constraints["resourceRules"],
+                "namespaceSelector": constraints["namespaceSelector"],
+                "objectSelector": constraints.get("objectSelector", {}),
+                "matchConditions": spec.get("matchConditions", []),
+                "failurePolicy": spec["failurePolicy"],
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": {
+                    "url": f"https://localhost:{server.port}/hooks/validate/{rule.name}",
+                    "caBundle": base64.b64encode(server.authority.read_bytes()).decode(),
+                },
+            }
+        )
+    kind = "ValidatingWebhookConfiguration"
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": "rules-e2e"}, "webhooks": webhooks}
+
+
+def test_policies_and_webhooks_give_the_same_verdicts_and_messages(
+    admin: Api, namespace: str, rules: tuple[Hook, ...], server: Server
+) -> None:
+    admin.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"rules": "here"}}})
+    for document in STORED:
+        admin.create(_RESOURCES[document["kind"]].format(f"namespaces/{namespace}"), document)
+    by_policy = decide_all(admin, namespace, [one for rule in rules for one in compile_policy(rule)])
+    by_webhook = decide_all(admin, namespace, [build_webhooks(rules, server)])
+    assert by_policy == by_webhook
+    assert {name: one.allowed for name, one in by_policy.items()} == {case.name: case.allowed for case in CASES}
+    assert by_webhook["the tag latest"] == Verdict(False, 403, "use a fixed tag")
