@@ -36,7 +36,7 @@ from fleethook.console.sections import MUTATING, VALIDATING
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget
 from fleethook.console.users.access import User
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from fleethook.outbound.tls.ca_bundle import Validity
+from fleethook.outbound.tls.trust import Validity
 from tests.builders import entry, overrider, patch, yurt_app_daemon, yurt_app_set
 from tests.console.metrics_server import serving_metrics
 from tests.console.pages.reading import HOSTILE, Page, get

@@ -22,7 +22,7 @@ from fleethook.engines.overrider.controller.openyurt_conflicts import (
 from fleethook.model.formats.labels import compile_selector
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSONObject, as_object
-from fleethook.outbound.tls.ca_bundle import MIN_REMAINING, BundleError, find_end, read_bundle
+from fleethook.outbound.tls.trust import MIN_REMAINING, BundleError, find_end, read_bundle
 
 Level = Literal["ok", "note", "warning", "error"]
 

@@ -30,7 +30,7 @@ from fleethook.console.users.access import LOCAL_USER
 from fleethook.console.users.permissions import select_permitted, select_permitted_reviews
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
-from fleethook.outbound.tls.ca_bundle import MIN_REMAINING, BundleError, Validity, find_end, read_bundle
+from fleethook.outbound.tls.trust import MIN_REMAINING, BundleError, Validity, find_end, read_bundle
 
 CONFIGURATIONS: Final = (MUTATING, VALIDATING)
 """The kinds that have authorities."""

@@ -31,7 +31,7 @@ from fleethook.model.formats.field_errors import (
 )
 from fleethook.model.json import JSON, JSONObject, as_object, count_values
 from fleethook.model.kcp import cluster_of
-from fleethook.outbound.tls.ca_bundle import bundle_problems, list_skipped
+from fleethook.outbound.tls.trust import bundle_problems, list_skipped
 from fleethook.work.pausing import Pauses
 from fleethook.work.turns import Executor, Turns
 

@@ -42,7 +42,7 @@ from fleethook.model.operator import (
     CRDTarball,
     SecretReference,
 )
-from fleethook.outbound.tls.ca_bundle import bundle_problems
+from fleethook.outbound.tls.trust import bundle_problems
 
 _SCHEMES: Final = ("http", "https")
 _PROXY_SCHEMES: Final = ("http", "https", "socks5", "socks5h")

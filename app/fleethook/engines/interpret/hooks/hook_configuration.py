@@ -34,7 +34,7 @@ from fleethook.model.karmada import (
     operation_named,
 )
 from fleethook.outbound.endpoint import Endpoint
-from fleethook.outbound.tls.ca_bundle import bundle_problems
+from fleethook.outbound.tls.trust import bundle_problems
 
 EVERY: Final = "*"
 DEFAULT_TIMEOUT_SECONDS: Final = 10
