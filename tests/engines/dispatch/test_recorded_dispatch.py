@@ -12,7 +12,7 @@ from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.call_trace import ACCESS_REVIEW, encode_failure, name_question
 from fleethook.engines.dispatch.dispatch_errors import StatusError, too_many_requests
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies
-from fleethook.engines.dispatch.recorded_dispatch import answer_from_records
+from fleethook.engines.dispatch.factory import answer_from_records
 from fleethook.recordings.format import Call
 from fleethook.recordings.replay.recorded_calls import CallName, ReviewCalls, current_calls, find_current
 
