@@ -1,6 +1,8 @@
-"""Builds dispatchers, with the questions that they ask an apiserver while a request waits.
+"""Builds dispatchers: with questions to an apiserver while a request waits, or with answers from records.
 
-The questions are SubjectAccessReviews, and namespaces that the store lacks.
+The questions are SubjectAccessReviews, and namespaces that the store lacks. For a replay, each answer is that of the
+record, with the same error if it failed. A call without a recorded answer fails like a call of an unreachable webhook.
+The review then counts as undecidable, and its answer is ignored.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""Trusted certificates and TLS contexts for calls to webhooks and API servers."""
+"""Trusted certificates and TLS contexts for calls to webhooks and API servers, and the problems of a ``caBundle``.
+
+kube-apiserver stores a ``caBundle`` without checking it, and parses it at the first call.
+"""
 
 import base64
 import contextlib
