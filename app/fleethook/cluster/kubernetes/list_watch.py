@@ -7,11 +7,10 @@ has, and copies it to a ConfigMap of each shard
 (pkg/reconciler/apis/identitycache/api_export_identity_controller.go).
 """
 
-import asyncio
 import heapq
 import itertools
 from collections.abc import Awaitable, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -19,6 +18,9 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.resources import BUILT_IN, KCP, WatchedResource, api_path
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import API_EXPORT
+
+if TYPE_CHECKING:
+    from asyncio import Future
 
 EVERY_CLUSTER: Final = "/clusters/*"
 """The prefix of the paths that read all logical clusters of a kcp."""
@@ -204,14 +206,16 @@ class Progress:
         self.place = ""
         self.seen = 0
         self.changed = 0
-        self._waiting: Final[list[tuple[int, int, asyncio.Future[None]]]] = []
+        self._waiting: Final[list[tuple[int, int, Future[None]]]] = []
         self._tickets: Final = itertools.count()
 
     async def wait_for(self, resource_version: int) -> None:
         """Return as soon as all changes up to ``resource_version`` have been seen."""
         if self.seen >= resource_version:
             return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        from asyncio import get_running_loop  # noqa: PLC0415 - commands that read manifests run no event loop
+
+        future: Future[None] = get_running_loop().create_future()
         heapq.heappush(self._waiting, (resource_version, next(self._tickets), future))
         await future
 
