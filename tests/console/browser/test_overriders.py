@@ -120,6 +120,19 @@ def test_40_subjects_in_30_pools_fit_a_screen(
     assert last["y"] + last["height"] <= 900
 
 
+def test_states_and_findings_arrive_without_a_reload(
+    start_console: Callable[..., str], tmp_path: Path, open_page: Any
+) -> None:
+    mistake = overrider(entry("pool-03", items=[image("nothing", "nginx:2.0")]))
+    (tmp_path / "now.yaml").write_text(yaml.safe_dump_all([SET, mistake], sort_keys=False))
+    page = open_page(start_console(tmp_path) + "/overriders")
+    page.evaluate("window.kept = true")
+    page.get_by_text("All states are known.").wait_for()
+    page.get_by_role("link", name="Findings of lint: 1").wait_for()
+    page.locator("a.cell.marked-warning").wait_for()
+    assert page.evaluate("window.kept")
+
+
 def test_a_narrow_screen_shows_a_unified_difference(overriders_console: str, open_page: Any) -> None:
     page = open_page(overriders_console + POOL, viewport={"width": 390, "height": 844})
     row = page.locator("tr.changed").first
