@@ -39,9 +39,7 @@ def generated() -> dict[str, str]:
     for name, schema in json_schemas().items():
         files[f"schemas/json/{name}.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
     files["schemas/openapi.json"] = json.dumps(openapi_components(), indent=2, sort_keys=True) + "\n"
-    files["app/fleethook/engines/overrider/schema/openapi.json"] = _compact(
-        ROOT / "schemas" / "kubernetes" / "apps-v1.json"
-    )
+    files["app/fleethook/workload_schema/openapi.json"] = _compact(ROOT / "schemas" / "kubernetes" / "apps-v1.json")
     files["docs/bundle.md"] = _render_bundle_page()
     files |= render_reference()
     files["charts/fleethook/generated/webhooks.yaml"] = _dump_yaml({"configurations": webhook_templates()})

@@ -4,10 +4,10 @@
 
 - ``schemas/kubernetes/apps-v1.json``: the OpenAPI v3 schemas of the two kinds and of all referenced types, as
   kube-apiserver publishes them, without descriptions;
-- ``app/fleethook/engines/overrider/schema/fields.json``: the encoding of the Go types, printed by
+- ``app/fleethook/workload_schema/fields.json``: the encoding of the Go types, printed by
   tests/e2e/controlplane/workloads, and the keys by which server-side apply identifies the elements of each list.
 
-``make schemas`` copies the first file to ``app/fleethook/engines/overrider/schema/openapi.json``, where the program
+``make schemas`` copies the first file to ``app/fleethook/workload_schema/openapi.json``, where the program
 reads it.
 """
 

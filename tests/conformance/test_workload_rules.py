@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.schema import check_workload
-from fleethook.engines.overrider.schema.go_structs import load_structs
-from fleethook.engines.overrider.schema.json_schema import LIMITS, MAPS, REQUIRED, TEXTS
+from fleethook.workload_schema import check_workload
+from fleethook.workload_schema.go_structs import load_structs
+from fleethook.workload_schema.json_schema import LIMITS, MAPS, REQUIRED, TEXTS
 from tests.workload_rules import load_rows, make_workload, place
 
 

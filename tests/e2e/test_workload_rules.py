@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.schema import check_workload, normalize_workload
-from fleethook.engines.overrider.schema.go_structs import load_structs, root_name
-from fleethook.engines.overrider.schema.json_schema import json_schema, load_openapi
+from fleethook.workload_schema import check_workload, normalize_workload
+from fleethook.workload_schema.go_structs import load_structs, root_name
+from fleethook.workload_schema.json_schema import json_schema, load_openapi
 from schemas import builtins, quantities
 from schemas.workloads import (
     FIELDS_FILE,

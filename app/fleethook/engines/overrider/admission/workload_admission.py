@@ -27,7 +27,6 @@ from fleethook.engines.overrider.render.render import (
     select_plan_in_slices,
 )
 from fleethook.engines.overrider.render.undo import RESERVED_PREFIX, Memory, remembered
-from fleethook.engines.overrider.schema.normalize import find_default
 from fleethook.engines.overrider.subject.binding import Owner, find_owner
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model import admission
@@ -36,6 +35,7 @@ from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import POOL_PATCH_ANNOTATION, RENDERED_ANNOTATION, REVISION_LABEL
 from fleethook.patch import apply, format_pointer
 from fleethook.work.pausing import Slice, Work, do_at_once
+from fleethook.workload_schema.normalize import find_default
 
 _ABSENT: Final = msgspec.Raw(b"")
 

@@ -17,13 +17,13 @@ from fleethook.engines.overrider.render.member_differences import (
 )
 from fleethook.engines.overrider.render.overlay import matches, overlay
 from fleethook.engines.overrider.render.undo import remembered, without_overridden
-from fleethook.engines.overrider.schema import check_workload
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import GROUP, NODE_POOL, NUDGED_ANNOTATION, YURT_APP_DAEMON
 from fleethook.patch import apply, diff
+from fleethook.workload_schema import check_workload
 
 _NODE_POOLS: Final = f"nodepools.{GROUP}"
 # OpenYurt 1.7 added this version of NodePools and removed the controller of YurtAppDaemons (CHANGELOG.md, pull requests

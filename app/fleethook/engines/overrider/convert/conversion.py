@@ -28,7 +28,6 @@ from fleethook.engines.overrider.convert.subject_conversion import (
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.rules.overrider_rules import check_overrider
 from fleethook.engines.overrider.rules.subject_rules import check_subject
-from fleethook.engines.overrider.schema.go_structs import Kind
 from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
 from fleethook.engines.overrider.subject.subject_parts import (
     TEMPLATES,
@@ -44,6 +43,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.patch import identical, parse_pointer
+from fleethook.workload_schema.go_structs import Kind
 
 
 def move_removed_keys(

@@ -11,11 +11,11 @@ from fleethook.engines.overrider.convert.subject_conversion import Trial, find_r
 from fleethook.engines.overrider.convert.workload_diff import MISSING, Loss, find_losses
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, PoolSelector
 from fleethook.engines.overrider.rules.pool_rules import knows_node_pools
-from fleethook.engines.overrider.schema.go_structs import Kind
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import NODE_LABEL_NODEPOOL, NODE_POOL, NODEPOOL_TOKEN, YURT_APP_DAEMON
 from fleethook.patch import format_pointer
+from fleethook.workload_schema.go_structs import Kind
 
 Level = Literal["error", "warning", "note"]
 

@@ -15,7 +15,6 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError, Step, c
 from fleethook.engines.overrider.entries.value_marks import POOL_MARK
 from fleethook.engines.overrider.plan.plan import patch_pool, place_template
 from fleethook.engines.overrider.render.member_differences import merge_repeated
-from fleethook.engines.overrider.schema.go_structs import Kind
 from fleethook.engines.overrider.template.pool_template import PoolSettings
 from fleethook.engines.overrider.template.template import REQUIRED, build_template
 from fleethook.model.gvk import GroupKind
@@ -29,6 +28,7 @@ from fleethook.model.openyurt import (
     REF_NODEPOOL_ANNOTATION,
     YURT_APP_SET,
 )
+from fleethook.workload_schema.go_structs import Kind
 
 
 def as_v1beta1(workload: JSONObject, base: JSONObject, *, pool: str, shown: str = "") -> JSONObject:

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.convert.workload_diff import without_zeros
 from fleethook.engines.overrider.entries.items import CONTAINER_LISTS
-from fleethook.engines.overrider.schema.go_structs import Kind
 from fleethook.engines.overrider.subject.subject_parts import TEMPLATES, templates_of
 from fleethook.engines.overrider.template.app_set_v1beta1 import apply_tweaks
 from fleethook.engines.overrider.template.pool_template import PoolTemplate, SubjectError, members_of
@@ -18,6 +17,7 @@ from fleethook.engines.overrider.template.template import REQUIRED, place
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import API_VERSION_V1BETA1, YURT_APP_SET
+from fleethook.workload_schema.go_structs import Kind
 
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 

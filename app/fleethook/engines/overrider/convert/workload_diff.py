@@ -4,7 +4,7 @@ Tweaks support add, remove and replace. The name of a node pool is a mark while 
 OpenYurt's token.
 
 OpenYurt's controller decodes a patched workload into the struct that it encoded, so members that a patch removed stay
-(`fleethook.engines.overrider.schema.go_structs`). An explicit null or zero value in the patch unsets most of them, but
+(`fleethook.workload_schema.go_structs`). An explicit null or zero value in the patch unsets most of them, but
 not the keys of maps, such as labels and node selectors. A patch cannot address a member with a zero value that Go
 omitted, so conversions use documents without zero values.
 """
@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 from fleethook.engines.overrider.entries.patch_paths import PathError, find_target, missing_parent, pointer_of
 from fleethook.engines.overrider.entries.value_marks import POOL_MARK
 from fleethook.engines.overrider.render.overlay import value_of
-from fleethook.engines.overrider.schema.go_structs import ZEROS, Kind, find_field, load_structs, root_name
 from fleethook.model.formats.labels import label_value_problem
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import TWEAK_POOL_TOKEN
 from fleethook.patch import PatchError, apply, diff, format_pointer, identical, parse_pointer, resolve_pointer
+from fleethook.workload_schema.go_structs import ZEROS, Kind, find_field, load_structs, root_name
 
 Operation = JSONObject
 """``op``, ``path`` and, except in remove, ``value``."""

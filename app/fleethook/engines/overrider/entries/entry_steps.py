@@ -19,11 +19,11 @@ from fleethook.engines.overrider.entries.patch_paths import (
 )
 from fleethook.engines.overrider.render.delta import Token, delta_of, leaves, schema_at, value_at
 from fleethook.engines.overrider.render.member_differences import merge_repeated
-from fleethook.engines.overrider.schema.normalize import explain_missing
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import GROUP, NODEPOOL_TOKEN
 from fleethook.patch import PatchError, apply, identical, parse_pointer, resolve_pointer
+from fleethook.workload_schema.normalize import explain_missing
 
 _OPERATIONS: Final = ("add", "remove", "replace")
 REPLICAS: Final = "/spec/replicas"

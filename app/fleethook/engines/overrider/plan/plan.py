@@ -35,8 +35,6 @@ from fleethook.engines.overrider.render.delta import (
 from fleethook.engines.overrider.render.fast_path import CreatedMembers, PrecompiledPatch, compile_fast_path
 from fleethook.engines.overrider.render.overlay import overlay
 from fleethook.engines.overrider.render.undo import as_annotation, hash_text, undo_of
-from fleethook.engines.overrider.schema import DecodedParts, Finding, check_decoded, check_workload, decode_workload
-from fleethook.engines.overrider.schema.go_structs import Kind
 from fleethook.engines.overrider.subject.subject_parts import is_v1beta1
 from fleethook.engines.overrider.template.app_set_v1beta1 import without_owner_marks
 from fleethook.engines.overrider.template.pool_template import (
@@ -55,6 +53,8 @@ from fleethook.model.json import JSONObject
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.patch import StrategicMergeError, identical
 from fleethook.work.pausing import Work, do_at_once
+from fleethook.workload_schema import DecodedParts, Finding, check_decoded, check_workload, decode_workload
+from fleethook.workload_schema.go_structs import Kind
 
 # Part of every hash, so that a change of the rendering rules changes the hashes, too.
 _RULES_VERSION: Final = 2

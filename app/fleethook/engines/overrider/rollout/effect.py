@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.engines.overrider.render.member_differences import ABSENT, Difference, find_differences, fingerprint
-from fleethook.engines.overrider.schema.normalize import find_default, parse_place
 from fleethook.engines.overrider.subject.subject_parts import TEMPLATES, is_v1beta1
 from fleethook.engines.overrider.template.template import tolerate
 from fleethook.model.gvk import GroupKind
@@ -25,6 +24,7 @@ from fleethook.model.openyurt import (
     REVISION_LABEL,
     YURT_APP_DAEMON,
 )
+from fleethook.workload_schema.normalize import find_default, parse_place
 
 EffectName = Literal["rolls", "scales", "spec", "metadata", "unchanged", "created", "deleted", "error"]
 """The effect on a workload, the strongest first: ``rolls`` replaces pods, ``scales`` changes replicas only, ``spec``

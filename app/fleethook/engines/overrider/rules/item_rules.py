@@ -21,10 +21,10 @@ from fleethook.engines.overrider.rules.value_shapes import (
     replicas_problem,
     text,
 )
-from fleethook.engines.overrider.schema.check import load_choices
 from fleethook.model.formats.labels import label_key_problem, label_value_problem
 from fleethook.model.json import JSON, as_object
 from fleethook.model.openyurt import NODEPOOL_TOKEN
+from fleethook.workload_schema.check import load_choices
 
 # github.com/distribution/reference v0.6: regexp.go and normalize.go. kubelet reports InvalidImageName for others.
 _DOMAIN_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"

@@ -31,13 +31,13 @@ from fleethook.engines.overrider.rules.value_shapes import (
     quote_advice,
     type_name,
 )
-from fleethook.engines.overrider.schema.go_structs import load_structs
 from fleethook.model.formats.labels import validate_selector
 from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, count_values
 from fleethook.model.openyurt import GROUP, SUBJECT_KINDS, SUBJECT_VERSIONS, VERSION, VERSION_V1BETA1
 from fleethook.patch import parse_pointer
+from fleethook.workload_schema.go_structs import load_structs
 
 OPERATIONS: Final = ("add", "remove", "replace")
 # Operations of other tools, with their equivalent here.

@@ -18,9 +18,6 @@ from fleethook.engines.overrider.rules.value_shapes import (
     replicas_problem,
     type_name,
 )
-from fleethook.engines.overrider.schema import Finding as WorkloadFinding
-from fleethook.engines.overrider.schema import check_decoded, check_workload, normalize_workload
-from fleethook.engines.overrider.schema.go_structs import Kind
 from fleethook.engines.overrider.subject.subject_parts import (
     TEMPLATES,
     is_v1beta1,
@@ -35,6 +32,9 @@ from fleethook.model.formats.labels import validate_selector
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values, enumerate_objects
 from fleethook.model.openyurt import TWEAK_POOL_TOKEN, YURT_APP_SET
+from fleethook.workload_schema import Finding as WorkloadFinding
+from fleethook.workload_schema import check_decoded, check_workload, normalize_workload
+from fleethook.workload_schema.go_structs import Kind
 
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _APP_SET: Final = ("selector", "workloadTemplate", "topology", "revisionHistoryLimit")

@@ -12,8 +12,6 @@ import msgspec
 
 from fleethook.engines.overrider.entries.patch_paths import LIMITS
 from fleethook.engines.overrider.render.overlay import overlay
-from fleethook.engines.overrider.schema import normalize_workload
-from fleethook.engines.overrider.schema.go_structs import DecodeError, Kind, decode_into, print_workload
 from fleethook.engines.overrider.subject.subject_parts import tweaks_of
 from fleethook.engines.overrider.template.pool_template import (
     PoolTemplate,
@@ -36,6 +34,8 @@ from fleethook.model.openyurt import (
     YURT_APP_SET,
 )
 from fleethook.patch import PatchError, apply
+from fleethook.workload_schema import normalize_workload
+from fleethook.workload_schema.go_structs import DecodeError, Kind, decode_into, print_workload
 
 _TWEAKS: Final = "spec.workload.workloadTweaks"
 

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import msgspec
 
-from fleethook.engines.overrider.schema.go_structs import Kind
 from fleethook.model.formats.labels import (
     is_dns1123_label,
     is_dns1123_subdomain,
@@ -27,6 +26,7 @@ from fleethook.model.formats.labels import (
 )
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject
+from fleethook.workload_schema.go_structs import Kind
 
 _Check = Callable[[str], str | None]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.schema.json_schema import FORMATS, TEXTS, json_schema, load_openapi, short_name
+from fleethook.workload_schema.json_schema import FORMATS, TEXTS, json_schema, load_openapi, short_name
 
 VALID = {
     "driver-name": ["csi.example.com", "CSI.Example"],

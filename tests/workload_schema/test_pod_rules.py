@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleethook.engines.overrider.schema import check_workload
+from fleethook.workload_schema import check_workload
 from tests.workload_rules import make_workload
 
 

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from fleethook.engines.overrider.schema.go_structs import load_structs, struct_name
 from fleethook.model.formats.text import nearest
 from fleethook.model.json import JSON
+from fleethook.workload_schema.go_structs import load_structs, struct_name
 
 Problem = Literal["unknown", "type", "missing", "value", "duplicate"]
 

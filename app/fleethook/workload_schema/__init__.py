@@ -3,9 +3,9 @@
 The package data is generated from a running kube-apiserver and from the Go types (schemas/workloads.py).
 """
 
-from fleethook.engines.overrider.schema.check import check_decoded, check_workload
-from fleethook.engines.overrider.schema.findings import Finding
-from fleethook.engines.overrider.schema.normalize import DecodedParts, decode_workload, normalize_workload
+from fleethook.workload_schema.check import check_decoded, check_workload
+from fleethook.workload_schema.findings import Finding
+from fleethook.workload_schema.normalize import DecodedParts, decode_workload, normalize_workload
 
 __all__ = [
     "DecodedParts",

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.schema import normalize_workload
-from fleethook.engines.overrider.schema.normalize import explain_missing, find_default
+from fleethook.workload_schema import normalize_workload
+from fleethook.workload_schema.normalize import explain_missing, find_default
 from tests.workload_samples import full_deployment, full_stateful_set
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.schema.go_structs import (
+from fleethook.workload_schema.go_structs import (
     DecodeError,
     decode_into,
     find_field,

@@ -16,7 +16,10 @@ import msgspec
 from jsonschema_rs import Draft4Validator, ValidationError
 
 from fleethook.engines.overrider.entries.value_marks import as_sample
-from fleethook.engines.overrider.schema.findings import (
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
+from fleethook.patch import format_pointer
+from fleethook.workload_schema.findings import (
     Finding,
     Violation,
     describe_enum,
@@ -24,14 +27,11 @@ from fleethook.engines.overrider.schema.findings import (
     describe_unknown,
     shown_value,
 )
-from fleethook.engines.overrider.schema.go_structs import Kind, load_structs, root_name, struct_name
-from fleethook.engines.overrider.schema.json_schema import FORMATS, MAX_MODE, json_schema, load_openapi
-from fleethook.engines.overrider.schema.normalize import decode_workload
-from fleethook.engines.overrider.schema.pod_rules import POD_RULES
-from fleethook.engines.overrider.schema.struct_rules import STRUCT_RULES, Rule
-from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
-from fleethook.patch import format_pointer
+from fleethook.workload_schema.go_structs import Kind, load_structs, root_name, struct_name
+from fleethook.workload_schema.json_schema import FORMATS, MAX_MODE, json_schema, load_openapi
+from fleethook.workload_schema.normalize import decode_workload
+from fleethook.workload_schema.pod_rules import POD_RULES
+from fleethook.workload_schema.struct_rules import STRUCT_RULES, Rule
 
 
 class Choice(NamedTuple):
@@ -178,7 +178,7 @@ def find_violations(workload: JSONObject, kind: Kind) -> Iterator[Finding]:
     """Yield the violations in a workload, outer structs first.
 
     Args:
-        workload: A result of `fleethook.engines.overrider.schema.normalize.decode_workload` without values of a wrong
+        workload: A result of `fleethook.workload_schema.normalize.decode_workload` without values of a wrong
             type.
         kind: Its kind.
     """

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fleethook.engines.overrider.schema import Finding, check_workload
-from fleethook.engines.overrider.schema.check import (
+from fleethook.workload_schema import Finding, check_workload
+from fleethook.workload_schema.check import (
     DISCRIMINATED,
     MAX_FINDINGS,
     MAX_LISTED_BYTES,
@@ -18,8 +18,8 @@ from fleethook.engines.overrider.schema.check import (
     find_violations,
     load_choices,
 )
-from fleethook.engines.overrider.schema.findings import Violation
-from fleethook.engines.overrider.schema.go_structs import load_structs
+from fleethook.workload_schema.findings import Violation
+from fleethook.workload_schema.go_structs import load_structs
 from tests.builders import container, pod_template, workload
 from tests.workload_samples import full_deployment, full_stateful_set
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.schema.findings import (
+from fleethook.workload_schema.findings import (
     Finding,
     describe_enum,
     describe_type,

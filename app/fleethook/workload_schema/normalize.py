@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.schema.go_structs import ZEROS, Field, Kind, load_structs, root_name
 from fleethook.model.formats.quantity import stored_quantity, stored_resource
 from fleethook.model.json import JSON, JSONObject
+from fleethook.workload_schema.go_structs import ZEROS, Field, Kind, load_structs, root_name
 
 
 def normalize_workload(document: JSONObject, kind: Kind) -> JSONObject:
