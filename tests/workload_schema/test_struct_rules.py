@@ -2,9 +2,9 @@
 
 import pytest
 
-from fleethook.engines.overrider.entries.value_marks import POOL_MARK
 from fleethook.workload_schema import check_workload
 from fleethook.workload_schema.struct_rules import read_quantity
+from fleethook.workload_schema.value_marks import POOL_MARK
 from tests.workload_rules import make_workload
 
 

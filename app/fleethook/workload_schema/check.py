@@ -15,7 +15,6 @@ from typing import Final, NamedTuple, get_args
 import msgspec
 from jsonschema_rs import Draft4Validator, ValidationError
 
-from fleethook.engines.overrider.entries.value_marks import as_sample
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.patch import format_pointer
@@ -32,6 +31,7 @@ from fleethook.workload_schema.json_schema import FORMATS, MAX_MODE, json_schema
 from fleethook.workload_schema.normalize import decode_workload
 from fleethook.workload_schema.pod_rules import POD_RULES
 from fleethook.workload_schema.struct_rules import STRUCT_RULES, Rule
+from fleethook.workload_schema.value_marks import as_sample
 
 
 class Choice(NamedTuple):

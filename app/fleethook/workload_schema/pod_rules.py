@@ -8,13 +8,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from fleethook.engines.overrider.entries.value_marks import as_sample
 from fleethook.model.formats.labels import compile_selector
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.workload_schema.findings import Violation, shown_value
 from fleethook.workload_schema.json_schema import FORMATS
 from fleethook.workload_schema.normalize import find_default
 from fleethook.workload_schema.struct_rules import Rule
+from fleethook.workload_schema.value_marks import as_sample
 
 _LISTS: Final = ("initContainers", "containers")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")

@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from fleethook.engines.overrider.entries.value_marks import as_sample
 from fleethook.model.formats.labels import label_key_problem, label_value_problem
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.workload_schema.findings import Violation, shown_value
+from fleethook.workload_schema.value_marks import as_sample
 
 Rule = Callable[[JSONObject], Iterator[Violation]]
 

@@ -15,7 +15,7 @@ from fleethook.engines.overrider.convert.states import (
 )
 from fleethook.engines.overrider.convert.workload_diff import WrittenPatch
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.entries.value_marks import POOL_MARK
+from fleethook.workload_schema.value_marks import POOL_MARK
 from tests.builders import entry, image, images, owner, patch, pod_spec, workload
 from tests.engines.overrider.convert.sources import LABEL, placed, source_of
 

@@ -22,8 +22,8 @@ from fleethook.engines.overrider.convert.workload_diff import (
     with_tokens,
     without_zeros,
 )
-from fleethook.engines.overrider.entries.value_marks import POOL_MARK
 from fleethook.patch import apply
+from fleethook.workload_schema.value_marks import POOL_MARK
 from tests.builders import container, pod_template, workload
 
 SPEC = "/spec/template/spec"

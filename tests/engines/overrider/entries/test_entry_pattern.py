@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.entries.entry_pattern import Applied, EntryPatterns, map_values
-from fleethook.engines.overrider.entries.value_marks import REPLICAS_MARK, PoolValues
+from fleethook.workload_schema.value_marks import REPLICAS_MARK, PoolValues
 from tests.builders import entry, image, patch
 
 SPEC = "/spec/template/spec"

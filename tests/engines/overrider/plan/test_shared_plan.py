@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.entries.value_marks import POOL_MARK, PoolValues
 from fleethook.engines.overrider.plan.plan import compile_plan
 from fleethook.engines.overrider.plan.shared_plan import (
     MAX_FILLED,
@@ -20,6 +19,7 @@ from fleethook.engines.overrider.subject.subject_parts import templates_of
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.work.pausing import do_at_once
+from fleethook.workload_schema.value_marks import POOL_MARK, PoolValues
 from tests.builders import entry, image, overrider, pool, yurt_app_set
 
 LONG = "x" * 1000

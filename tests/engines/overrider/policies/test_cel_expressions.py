@@ -2,7 +2,6 @@
 
 import pytest
 
-from fleethook.engines.overrider.entries.value_marks import POOL_MARK, REPLICAS_MARK, entry_mark, number_mark, text_mark
 from fleethook.engines.overrider.policies.cel_expressions import (
     MAX_LENGTH,
     Node,
@@ -18,6 +17,7 @@ from fleethook.engines.overrider.policies.cel_expressions import (
     quote,
 )
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
+from fleethook.workload_schema.value_marks import POOL_MARK, REPLICAS_MARK, entry_mark, number_mark, text_mark
 
 CONTAINERS = WORKLOAD.fields["spec"].fields["template"].fields["spec"].fields["containers"]
 

@@ -4,12 +4,12 @@ import copy
 from typing import Any
 
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload
-from fleethook.engines.overrider.entries.value_marks import PoolValues
 from fleethook.engines.overrider.plan.plan import compile_plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.undo import Memory, remembered
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply
+from fleethook.workload_schema.value_marks import PoolValues
 from tests.builders import (
     container,
     entry,

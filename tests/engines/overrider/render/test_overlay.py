@@ -9,7 +9,6 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.entries.value_marks import PoolValues
 from fleethook.engines.overrider.plan.plan import Plan, compile_plan
 from fleethook.engines.overrider.render.overlay import covers, matches, overlay, settle
 from fleethook.engines.overrider.render.render import render_with
@@ -17,6 +16,7 @@ from fleethook.engines.overrider.render.undo import Memory, remembered
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply, diff
+from fleethook.workload_schema.value_marks import PoolValues
 from tests.builders import container, entry, image, overrider, pool, rendered, review, workload, yurt_app_set
 from tests.hypothesis_profiles import examples
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.entries.value_marks import POOL_MARK, REPLICAS_MARK
 from fleethook.engines.overrider.template.pool_template import (
     encode_settings,
     mark_settings,
@@ -18,6 +17,7 @@ from fleethook.engines.overrider.template.pool_template import (
     workload_prefix,
 )
 from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.workload_schema.value_marks import POOL_MARK, REPLICAS_MARK
 from tests.builders import UID, container, pod_template, workload, yurt_app_set
 from tests.workload_samples import full_deployment, full_stateful_set
 

@@ -7,7 +7,6 @@ from weakref import WeakKeyDictionary
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.entry_steps import REPLICAS, RenderError, Step
 from fleethook.engines.overrider.entries.patch_paths import MAX_SHARED_VALUES, MAX_TEMPLATE_VALUES
-from fleethook.engines.overrider.entries.value_marks import REPLICAS_MARK
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan, SharedPlan
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
@@ -19,6 +18,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values
 from fleethook.model.openyurt import GROUP, YURT_APP_SET
 from fleethook.work.pausing import Pauses, Work
+from fleethook.workload_schema.value_marks import REPLICAS_MARK
 
 
 class DryRun(NamedTuple):

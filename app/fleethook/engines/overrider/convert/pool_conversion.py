@@ -29,13 +29,13 @@ from fleethook.engines.overrider.convert.workload_diff import (
 )
 from fleethook.engines.overrider.entries.entry_selection import PoolSelector
 from fleethook.engines.overrider.entries.items import container_names
-from fleethook.engines.overrider.entries.value_marks import POOL_MARK
 from fleethook.engines.overrider.plan.plan import as_stored, compile_plan
 from fleethook.engines.overrider.render.delta import name_tokens, value_at
 from fleethook.engines.overrider.template.app_set_v1beta1 import apply_tweaks
 from fleethook.engines.overrider.template.pool_template import PoolSettings
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.workload_schema.value_marks import POOL_MARK
 
 
 class Part(NamedTuple):

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 from fleethook.engines.overrider.convert.workload_diff import WrittenPatch, replace_text, without_zeros
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.entries.entry_steps import RenderError, Step, compile_steps
-from fleethook.engines.overrider.entries.value_marks import POOL_MARK
 from fleethook.engines.overrider.plan.plan import patch_pool, place_template
 from fleethook.engines.overrider.render.member_differences import merge_repeated
 from fleethook.engines.overrider.template.pool_template import PoolSettings
@@ -29,6 +28,7 @@ from fleethook.model.openyurt import (
     YURT_APP_SET,
 )
 from fleethook.workload_schema.go_structs import Kind
+from fleethook.workload_schema.value_marks import POOL_MARK
 
 
 def as_v1beta1(workload: JSONObject, base: JSONObject, *, pool: str, shown: str = "") -> JSONObject:

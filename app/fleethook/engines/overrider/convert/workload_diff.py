@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.entries.patch_paths import PathError, find_target, missing_parent, pointer_of
-from fleethook.engines.overrider.entries.value_marks import POOL_MARK
 from fleethook.engines.overrider.render.overlay import value_of
 from fleethook.model.formats.labels import label_value_problem
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import TWEAK_POOL_TOKEN
 from fleethook.patch import PatchError, apply, diff, format_pointer, identical, parse_pointer, resolve_pointer
 from fleethook.workload_schema.go_structs import ZEROS, Kind, find_field, load_structs, root_name
+from fleethook.workload_schema.value_marks import POOL_MARK
 
 Operation = JSONObject
 """``op``, ``path`` and, except in remove, ``value``."""

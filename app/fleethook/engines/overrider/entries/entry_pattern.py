@@ -15,7 +15,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
-from fleethook.engines.overrider.entries.value_marks import (
+from fleethook.model.formats.labels import label_value_problem
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN
+from fleethook.workload_schema.value_marks import (
     MAX_NUMBERS,
     NO_VALUES,
     REPLICAS_MARK,
@@ -25,9 +28,6 @@ from fleethook.engines.overrider.entries.value_marks import (
     number_mark,
     text_mark,
 )
-from fleethook.model.formats.labels import label_value_problem
-from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN
 
 Change = Callable[[str | int], str | int]
 

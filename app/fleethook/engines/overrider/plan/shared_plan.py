@@ -14,14 +14,6 @@ from weakref import ref
 
 import msgspec
 
-from fleethook.engines.overrider.entries.value_marks import (
-    NO_VALUES,
-    POOL_MARK,
-    EntryValues,
-    Filler,
-    PoolValues,
-    has_number_mark,
-)
 from fleethook.engines.overrider.plan.plan import Plan, digest_text
 from fleethook.engines.overrider.render.delta import leaves
 from fleethook.engines.overrider.render.fast_path import PrecompiledPatch
@@ -30,6 +22,14 @@ from fleethook.model.formats.labels import MAX_LABEL, MAX_SUBDOMAIN
 from fleethook.model.json import JSON, as_object
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.work.pausing import Work
+from fleethook.workload_schema.value_marks import (
+    NO_VALUES,
+    POOL_MARK,
+    EntryValues,
+    Filler,
+    PoolValues,
+    has_number_mark,
+)
 
 # Names of members are short, and the decoder and the compiler keep only one copy of each.
 _MAX_NAME_LENGTH: Final = 40

@@ -12,7 +12,6 @@ import msgspec
 
 from fleethook.engines.overrider.entries.entry_pattern import Applied, EntryPatterns
 from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_entries
-from fleethook.engines.overrider.entries.value_marks import POOL_MARK, PoolValues, has_mark, is_safe_name
 from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, compile_steps_in_slices
 from fleethook.engines.overrider.plan.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names, share_plan
 from fleethook.engines.overrider.rules.value_shapes import replicas_problem
@@ -38,6 +37,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
 from fleethook.work.pausing import Work, do_at_once
+from fleethook.workload_schema.value_marks import POOL_MARK, PoolValues, has_mark, is_safe_name
 
 # Measured with tracemalloc: a pool that cannot be rendered, and a subject without pools.
 _ERROR_BYTES: Final = 420

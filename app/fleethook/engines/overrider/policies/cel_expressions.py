@@ -1,6 +1,6 @@
 """CEL expressions of policies: values, members and places of a workload, and the variables of a policy.
 
-The values of node pools are marks in a plan (`fleethook.engines.overrider.entries.value_marks`). An expression has a
+The values of node pools are marks in a plan (`fleethook.workload_schema.value_marks`). An expression has a
 variable in the place of each mark, so pools that share a plan share the expression, too.
 """
 
@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.entries.value_marks import POOL_MARK, REPLICAS_MARK, SMALLEST_MARK, number_mark
 from fleethook.model.json import JSON
 from fleethook.model.merge_keys import MergeSchema
+from fleethook.workload_schema.value_marks import POOL_MARK, REPLICAS_MARK, SMALLEST_MARK, number_mark
 
 ROW: Final = "variables.row"
 """The values of the workload's pool: form, hash, pool, replicas, and the values of the entries."""

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from operator import is_
 from typing import Final, NamedTuple, TypeVar
 
-from fleethook.engines.overrider.entries.value_marks import PoolValues, has_mark
 from fleethook.engines.overrider.render.delta import MISSING, Assign, Change, ListDelta, ObjectDelta
 from fleethook.engines.overrider.render.overlay import EXCLUSIVE, Path, matches, value_of
 from fleethook.engines.overrider.render.undo import (
@@ -23,6 +22,7 @@ from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import RENDERED_ANNOTATION
 from fleethook.model.partial_objects import find_template
 from fleethook.patch import format_pointer
+from fleethook.workload_schema.value_marks import PoolValues, has_mark
 
 T = TypeVar("T")
 

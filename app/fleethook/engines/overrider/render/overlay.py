@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from fleethook.engines.overrider.entries.value_marks import PoolValues
 from fleethook.engines.overrider.render.member_differences import Identity, index_elements, merge_elements
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.workload_schema.check import load_choices
 from fleethook.workload_schema.go_structs import ZEROS, find_field, load_structs
 from fleethook.workload_schema.normalize import find_default
+from fleethook.workload_schema.value_marks import PoolValues
 
 # The retain_keys of their schema cover volumes, resource claims and strategies.
 _BY_NAME: Final = (

@@ -10,14 +10,6 @@ from typing import Final, NamedTuple
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
-from fleethook.engines.overrider.entries.value_marks import (
-    MAX_NUMBERS,
-    POOL_MARK,
-    REPLICAS_MARK,
-    EntryValues,
-    PoolValues,
-    has_mark,
-)
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan, SharedPlan
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
 from fleethook.engines.overrider.render.member_differences import ABSENT, Difference
@@ -28,6 +20,14 @@ from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, Subj
 from fleethook.model.json import JSON, JSONObject, count_values
 from fleethook.patch import parse_pointer
 from fleethook.work.pausing import Pauses, Work
+from fleethook.workload_schema.value_marks import (
+    MAX_NUMBERS,
+    POOL_MARK,
+    REPLICAS_MARK,
+    EntryValues,
+    PoolValues,
+    has_mark,
+)
 
 # Units of work between two pauses. Comparing two known plans takes one, some 0.1 ms; compiling one takes `_PLAN_UNITS`.
 _SLICE: Final = 40

@@ -5,13 +5,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.entries.value_marks import POOL_MARK, REPLICAS_MARK, mark_name
 from fleethook.engines.overrider.render.undo import RESERVED_PREFIX
 from fleethook.model.formats.labels import is_dns1123_subdomain
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
 from fleethook.model.openyurt import POOL_NAME_LABEL
+from fleethook.workload_schema.value_marks import POOL_MARK, REPLICAS_MARK, mark_name
 
 # kube-apiserver refuses updates of these fields (ValidateDeploymentUpdate, ValidateStatefulSetUpdate in
 # pkg/apis/apps/validation), except replicas. Users and autoscalers set the replicas of an existing workload, unless an
