@@ -8,12 +8,8 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from fleethook.model.gvk import GroupKind
-    from fleethook.model.json import JSONObject
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 GROUP: Final = "fleethook.engines"
 """The group of entry points that name the records of engines."""
@@ -109,8 +105,6 @@ class Engine(NamedTuple):
             `fleethook.cli.inputs.sources.SourceOptions`, None if it must not ask a cluster. It returns findings as
             `fleethook.cli.output.findings_output.Row`.
         page: A `fleethook.console.sections.ConsolePage`.
-        workload_check: A function of an object and its kind that returns, in texts with JSON pointers, the parts that
-            kube-apiserver refuses or drops; nothing for kinds that it does not know. All engines may use it.
     """
 
     name: str
@@ -125,14 +119,6 @@ class Engine(NamedTuple):
     probe: str = ""
     lint: str = ""
     page: str = ""
-    workload_check: str = ""
-
-
-def load_workload_check() -> "Callable[[JSONObject, GroupKind], list[str]] | None":
-    """Return the function that checks workloads as kube-apiserver does, None if no installed engine has one."""
-    reference = next((one.workload_check for one in installed_engines().values() if one.workload_check), "")
-    check: Callable[[JSONObject, GroupKind], list[str]] | None = load_reference(reference) if reference else None
-    return check
 
 
 def list_linting() -> list[Engine]:

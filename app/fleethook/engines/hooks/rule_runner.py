@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from fleethook.admission.objects import Lookup
 from fleethook.admission.rule import Hook
-from fleethook.engine import load_workload_check
 from fleethook.engines.hooks.hooks_settings import HooksSettings
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import as_object
 from fleethook.patch import apply
 from fleethook.work.worker import Worker
+from fleethook.workload_schema.check import describe_faults
 
 MAX_WAITING: Final = 200
 """Maximum calls of one rule that run or wait. More would only wait until kube-apiserver has given up."""
@@ -28,7 +28,6 @@ class RuleRunner:
         threads = settings.hook_threads
         self._worker: Final = Worker(threads, share=max(1, threads // 2), name="rules")
         self._settings: Final = settings.hook_settings
-        self._check_workload: Final = load_workload_check()
         self._loops: Final[dict[str, asyncio.AbstractEventLoop]] = {}
         self._running: Final[dict[str, int]] = {}
         self._tasks: Final[set[asyncio.Task[Response]]] = set()
@@ -67,12 +66,12 @@ class RuleRunner:
 
     def _check(self, rule: Hook, request: AdmissionRequest, answer: Response) -> Response:
         """Return the answer, or that of a failed rule if kube-apiserver would refuse or drop a part of the changes."""
-        if not answer.patch or self._check_workload is None or request.sub_resource:
+        if not answer.patch or request.sub_resource:
             return answer
         kind, before = GroupKind(request.kind.group, request.kind.kind), request.object
-        faults = self._check_workload(dict(as_object(apply(before, answer.patch))), kind)
+        faults = describe_faults(dict(as_object(apply(before, answer.patch))), kind)
         # The author of the object may have made mistakes, too.
-        present = set(self._check_workload(dict(as_object(before)), kind)) if faults else set()
+        present = set(describe_faults(dict(as_object(before)), kind)) if faults else set()
         added = [one for one in faults if one not in present]
         return rule.fail(f"{rule.place}: its changes are invalid: {'; '.join(added)}") if added else answer
 

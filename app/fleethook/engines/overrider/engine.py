@@ -52,7 +52,6 @@ ENGINE: Final = Engine(
     probe=f"{_FOLDER}.engine:make_probe",
     lint=f"{_FOLDER}.commands.overrider_findings:lint_overriders",
     page=f"{_FOLDER}.pages.overriders:PAGE",
-    workload_check=f"{_FOLDER}.schema.check:describe_faults",
 )
 """All that the engine contributes."""
 
