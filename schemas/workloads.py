@@ -24,7 +24,7 @@ from tests.e2e.controlplane import build
 
 ROOT: Final = Path(__file__).parent.parent
 OPENAPI_FILE: Final = ROOT / "schemas" / "kubernetes" / "apps-v1.json"
-FIELDS_FILE: Final = ROOT / "app" / "fleethook" / "engines" / "overrider" / "schema" / "fields.json"
+FIELDS_FILE: Final = ROOT / "app" / "fleethook" / "workload_schema" / "fields.json"
 OPENAPI_PATH: Final = "/openapi/v3/apis/apps/v1"
 KINDS: Final = ("Deployment", "StatefulSet")
 
