@@ -33,7 +33,7 @@ from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import exit_on_error
 from fleethook.engines.crds.controller.fetcher import FetchMetrics, Options
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
-from fleethook.engines.crds.controller.origins import Reach
+from fleethook.engines.crds.controller.tarball_sources import Reach
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.karmada_instance import parse_release
 from fleethook.lifetime import run_in_background

@@ -26,7 +26,7 @@ _DEFAULTS: Final = Source("")._field_defaults
 
 
 class SecretReferences(NamedTuple):
-    """Names of Secrets in the namespace of the instance, for `fleethook.engines.crds.controller.origins`.
+    """Names of Secrets in the namespace of the instance, for `fleethook.engines.crds.controller.tarball_sources`.
 
     ``""`` for none.
     """

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.controller.origins import Namespace, Reach, apply_secrets, build_downloader
+from fleethook.engines.crds.controller.tarball_sources import Namespace, Reach, apply_secrets, build_downloader
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.retries import Cancellation
 from fleethook.engines.crds.fetch import Fetched, fetch
