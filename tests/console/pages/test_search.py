@@ -4,7 +4,7 @@ import pytest
 
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.pages.search import MAX_HITS, find_hits
-from fleethook.console.users.remote_access import ApiserverAuthorizer
+from fleethook.console.users.apiserver_access import ApiserverAuthorizer
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER, YURT_APP_SET
 from tests.builders import NEW_IMAGE, node_pool, workload, yurt_app_set
 from tests.console.pages.reading import HOSTILE, get, read

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.console.users.access import AccessError, User
-from fleethook.console.users.remote_access import (
+from fleethook.console.users.apiserver_access import (
     CACHE_SECONDS,
     EXTENSION,
     REFUSED_SECONDS,
