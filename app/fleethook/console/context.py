@@ -10,7 +10,7 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import PartState, Store
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler
-from fleethook.console.users.access import Authorizer, OpenAuthorizer
+from fleethook.console.users.local_access import Authorizer, OpenAuthorizer
 from fleethook.interpret.interpreter import Interpreter
 from fleethook.model.karmada import ConventionsMode
 from fleethook.settings import Settings

@@ -36,8 +36,8 @@ from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.sections import engine_pages
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget
-from fleethook.console.users.access import AccessError, Authorizer, OneTimeTokenAuthorizer, OpenAuthorizer
 from fleethook.console.users.apiserver_access import ApiserverAuthorizer, CertificateProtocol
+from fleethook.console.users.local_access import AccessError, Authorizer, OneTimeTokenAuthorizer, OpenAuthorizer
 from fleethook.console.users.permissions import check_access
 from fleethook.console.users.security import RequestGuard, loopback_names
 from fleethook.engines.interpret.interpret_settings import InterpretSettings

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import UnreachableError
-from fleethook.console.users.access import OneTimeTokenAuthorizer
 from fleethook.console.users.apiserver_access import ApiserverAuthorizer
+from fleethook.console.users.local_access import OneTimeTokenAuthorizer
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import yurt_app_set
 from tests.console.reviews_of_access import TOKEN, Apiserver

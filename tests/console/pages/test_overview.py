@@ -34,7 +34,7 @@ from fleethook.console.review_rates import Rates
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.sections import MUTATING, VALIDATING
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget
-from fleethook.console.users.access import User
+from fleethook.console.users.local_access import User
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from fleethook.outbound.tls.trust import Validity
 from tests.builders import entry, overrider, patch, yurt_app_daemon, yurt_app_set

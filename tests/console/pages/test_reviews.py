@@ -15,7 +15,7 @@ from fleethook.console.process import create_console
 from fleethook.console.reviews import replay_jobs
 from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.users.access import AccessError, User
+from fleethook.console.users.local_access import AccessError, User
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.replay.decision_changes import Difference, Place, make_change
 from fleethook.recordings.replay.recorded_calls import CallName

@@ -6,7 +6,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.console.users.access import AccessError, User
 from fleethook.console.users.apiserver_access import (
     CACHE_SECONDS,
     EXTENSION,
@@ -15,6 +14,7 @@ from fleethook.console.users.apiserver_access import (
     find_certificate_user,
     read_certificate_user,
 )
+from fleethook.console.users.local_access import AccessError, User
 from fleethook.console.users.sessions import COOKIE
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET

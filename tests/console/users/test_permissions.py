@@ -3,7 +3,7 @@ from typing import Any
 
 from fleethook.console.reviews.review_index import Indexed
 from fleethook.console.sections import find_section
-from fleethook.console.users.access import AccessError, User
+from fleethook.console.users.local_access import AccessError, User
 from fleethook.console.users.permissions import select_permitted_reviews
 from fleethook.engines.interpret.pages.interpreters import CONFIGURATIONS, INTERPRETED
 from fleethook.model.gvk import GroupKind

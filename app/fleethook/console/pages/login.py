@@ -8,7 +8,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from fleethook.console.forms import FormFields
 from fleethook.console.rendering import find_context, render
-from fleethook.console.users.access import AccessError, SignInAuthorizer
+from fleethook.console.users.local_access import AccessError, SignInAuthorizer
 
 router: Final = APIRouter()
 

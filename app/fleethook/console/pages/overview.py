@@ -26,7 +26,7 @@ from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.review_rates import DEFAULT_WINDOW, WINDOWS, Rates, rate_increases, rate_recordings
 from fleethook.console.sections import MUTATING, VALIDATING, engine_pages
 from fleethook.console.shared_value import KeptValue, Memo
-from fleethook.console.users.access import LOCAL_USER
+from fleethook.console.users.local_access import LOCAL_USER
 from fleethook.console.users.permissions import select_permitted, select_permitted_reviews
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object

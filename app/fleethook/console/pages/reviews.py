@@ -27,7 +27,7 @@ from fleethook.console.reviews.search import (
 )
 from fleethook.console.reviews.summary import VERDICTS, ReviewSummary
 from fleethook.console.shared_value import KeptValue
-from fleethook.console.users.access import AccessError
+from fleethook.console.users.local_access import AccessError
 from fleethook.console.users.permissions import require_kind, select_permitted, select_permitted_reviews
 from fleethook.recordings.replay.decision_changes import UNDECIDABLE
 from fleethook.recordings.replay.replay import Replayed

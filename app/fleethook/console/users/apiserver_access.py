@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fleethook.cel.evaluation import AccessQuestion
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.console.users.access import AccessError, User
+from fleethook.console.users.local_access import AccessError, User
 from fleethook.console.users.sessions import Sessions
 from fleethook.fairness.cache import ExpiringCache
 from fleethook.model.gvk import GroupKind

@@ -9,7 +9,7 @@ from fleethook.console.reviews.review_index import Indexed
 from fleethook.console.reviews.search import Query, find_reviews
 from fleethook.console.reviews.summary import ReviewSummary
 from fleethook.console.sections import find_section
-from fleethook.console.users.access import LOCAL_USER, AccessError, Authorizer, User
+from fleethook.console.users.local_access import LOCAL_USER, AccessError, Authorizer, User
 from fleethook.model.gvk import GroupKind
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 
 from fleethook.cluster.store import key_of
 from fleethook.console.attention import AttentionLine
-from fleethook.console.users.access import AccessError, User
+from fleethook.console.users.local_access import AccessError, User
 from fleethook.engines.crds.cache.cache_entry import RECORD, Listed, Record, State
 from fleethook.engines.crds.http_source import Source
 from fleethook.engines.crds.pages import crd_entries, crds

@@ -5,7 +5,7 @@ import pytest
 
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.store import Store
-from fleethook.console.users.access import LOCAL_USER
+from fleethook.console.users.local_access import LOCAL_USER
 from fleethook.engines.dispatch.pages.dispatch import (
     LINTED,
     PAGE_ROWS,

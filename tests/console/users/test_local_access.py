@@ -4,7 +4,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fleethook.console.users.access import LOCAL_USER, AccessError, OneTimeTokenAuthorizer, OpenAuthorizer
+from fleethook.console.users.local_access import LOCAL_USER, AccessError, OneTimeTokenAuthorizer, OpenAuthorizer
 from fleethook.model.openyurt import NODE_POOL
 
 
