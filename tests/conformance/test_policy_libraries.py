@@ -1,0 +1,60 @@
+"""The rules of examples/policies decide as kopf and Kyverno did with the same rules (policy_libraries.yaml)."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from fleethook.admission.rules_file import load_rules
+from fleethook.engines.hooks.rule_fixtures import read_rule_fixtures
+from fleethook.patch import apply
+from tests.conformance.policy_libraries import PodCase, load_cases
+from tests.serving import EXAMPLES
+
+CASES = load_cases()
+POLICIES = EXAMPLES / "policies"
+RULES = load_rules([POLICIES / "rules.py"])
+
+
+def decide(pod: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer of the rules in the form of the file."""
+    # The member exists when kube-apiserver calls webhooks: a Pod gets its defaults before.
+    pod = {**pod, "spec": {"securityContext": {}, **pod["spec"]}}
+    patch: list[Any] = []
+    for rule in RULES:
+        review = rule.review(pod)
+        if not review.allowed:
+            return {"code": review.code, "webhook": f"{rule.name}.hooks.fleethook.io", "message": review.message}
+        patch += review.patch
+        pod = apply(pod, review.patch)
+    return {"code": 201, "patch": patch}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_rules_decide_as_on_the_apiserver(case: PodCase) -> None:
+    assert decide(case.pod) == case.answers["fleethook"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("tool", ["kopf", "kyverno"])
+def test_another_tool_has_the_same_verdict_and_patch(case: PodCase, tool: str) -> None:
+    found, expected = decide(case.pod), case.answers[tool]
+    assert (found["code"] == 201, found.get("patch")) == (expected["code"] == 201, expected.get("patch"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_same_rule_refuses_in_another_tool(case: PodCase) -> None:
+    found = decide(case.pod)
+    if found["code"] != 201:
+        kopf, kyverno = case.answers["kopf"], case.answers["kyverno"]
+        rule = found["webhook"].partition(".")[0]
+        assert (kopf["webhook"].partition(".")[0], kopf["message"]) == (rule, found["message"])
+        assert kyverno["message"].startswith(f"Policy {rule} failed: ")
+
+
+def test_the_objects_of_the_fixtures_are_among_the_recorded_pods() -> None:
+    document = yaml.safe_load((POLICIES / "testdata" / "rules_test.yaml").read_text())
+    pods = [fixture.document for _, fixture in read_rule_fixtures(document)]
+    known = [{**case.pod, "metadata": {**case.pod["metadata"], "namespace": "shop"}} for case in CASES]
+    assert len(pods) == 8
+    assert [pod for pod in pods if pod not in known] == []
