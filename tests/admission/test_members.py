@@ -1,3 +1,5 @@
+import json
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -5,7 +7,7 @@ import msgspec
 import pydantic
 import pytest
 
-from fleethook.admission.members import Members, carry_over, find_codec, wrap
+from fleethook.admission.members import PLAIN, Members, carry_over, find_codec, to_plain, view, wrap
 from fleethook.patch import diff
 
 
@@ -44,6 +46,102 @@ def test_wrapping_copies_plain_objects() -> None:
     plain = {"spec": {"replicas": 1}}
     wrap(plain).spec.replicas = 2
     assert plain == {"spec": {"replicas": 1}}
+
+
+STORED: dict[str, Any] = {
+    "metadata": {"labels": {"a": "b"}},
+    "spec": {"containers": [{"name": "a", "ports": [1]}, {"name": "b"}]},
+}
+
+
+def test_changes_of_a_view_do_not_reach_the_object() -> None:
+    before = deepcopy(STORED)
+    pod: Any = view(before)
+    pod.spec.containers[0].ports.append(2)
+    pod.spec.containers[1].image = "nginx"
+    pod.spec.containers.append({"name": "c"})
+    pod.metadata.labels.pop("a")
+    assert before == STORED
+    assert pod.spec.containers is pod.spec.containers
+    assert pod.spec.containers[0].ports == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda pod: pod.spec,
+        lambda pod: pod["spec"],
+        lambda pod: pod.get("spec"),
+        lambda pod: pod.pop("spec"),
+        lambda pod: pod.popitem()[1],
+        lambda pod: pod.setdefault("spec", {}),
+        lambda pod: dict(pod)["spec"],
+        lambda pod: {**pod}["spec"],
+        lambda pod: pod.copy()["spec"],
+        lambda pod: (pod | {"status": {}})["spec"],
+        lambda pod: ({"status": {}} | pod)["spec"],
+        lambda pod: dict(pod.items())["spec"],
+        lambda pod: list(pod.values())[-1],
+        lambda pod: deepcopy(pod)["spec"],
+    ],
+)
+def test_every_way_to_read_a_member_returns_members(read: Any) -> None:
+    assert read(view(deepcopy(STORED))).containers[0].name == "a"
+
+
+def test_a_missing_member_can_have_a_default() -> None:
+    pod: Any = view(STORED)
+    assert pod.get("status") is None
+    assert pod.get("status", 1) == pod.pop("status", 1) == 1
+    with pytest.raises(KeyError):
+        pod.pop("status")
+
+
+def test_unchanged_parts_stay_those_of_the_origin() -> None:
+    pod: Any = view(STORED)
+    assert to_plain(pod, STORED) is STORED
+    assert pod.spec.containers[0].ports[0] == 1
+    assert to_plain(pod, STORED) is STORED
+    pod.spec.containers[1].image = "nginx"
+    made: Any = to_plain(pod, STORED)
+    assert made["metadata"] is STORED["metadata"]
+    assert made["spec"]["containers"][0] is STORED["spec"]["containers"][0]
+    assert diff(STORED, made) == [{"op": "add", "path": "/spec/containers/1/image", "value": "nginx"}]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda pod: pod.spec.containers.insert(0, {"name": "c"}), [{"name": "c"}, *STORED["spec"]["containers"]]),
+        (lambda pod: pod.spec.containers.reverse(), STORED["spec"]["containers"][::-1]),
+        (lambda pod: pod.spec.containers.pop(), STORED["spec"]["containers"][:1]),
+        (lambda pod: pod.spec.update(containers=("a", 1)), ["a", 1]),
+        (lambda pod: pod.spec.update(containers={1: {"a": None}}), {"1": {"a": None}}),
+    ],
+)
+def test_changed_lists_and_other_values_become_json(change: Any, expected: Any) -> None:
+    pod: Any = view(STORED)
+    change(pod)
+    assert to_plain(pod, STORED) == {**STORED, "spec": {"containers": expected}}
+
+
+def test_a_name_that_is_no_text_becomes_text() -> None:
+    pod: Any = view(STORED)
+    pod.metadata.labels[1] = "c"
+    assert to_plain(pod, STORED) == {**STORED, "metadata": {"labels": {"a": "b", "1": "c"}}}
+
+
+def test_a_value_that_json_does_not_have_is_an_error() -> None:
+    pod: Any = view(STORED)
+    pod.spec.replicas = object()
+    with pytest.raises(TypeError):
+        to_plain(pod, STORED)
+
+
+def test_a_read_object_can_be_encoded() -> None:
+    pod: Any = PLAIN.decode(msgspec.json.encode(STORED))
+    assert pod.spec.containers[0].name == "a"
+    assert PLAIN.encode(pod) == json.loads(json.dumps(pod)) == STORED
 
 
 class Spec(msgspec.Struct):

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from fleethook.admission.declaration import RuleError
-from fleethook.admission.members import PLAIN, Codec, carry_over, find_codec, wrap
+from fleethook.admission.members import PLAIN, Codec, carry_over, find_codec, to_plain, view
 from fleethook.admission.objects import Objects
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched
 from fleethook.model.gvk import GroupVersionKind
@@ -80,7 +80,7 @@ class Request:
     @cached_property
     def object(self) -> Any:
         """The object; for a DELETE, the object that is deleted."""
-        return PLAIN.decode(select_object(self._review))
+        return view(self._review.old_object if self._review.operation == "DELETE" else self._review.object)
 
     @cached_property
     def old(self) -> Any:
@@ -100,12 +100,12 @@ class Request:
     @cached_property
     def user(self) -> Any:
         """The user: ``username``, ``uid``, ``groups`` and ``extra``."""
-        return wrap(self._review.user or {})
+        return view(self._review.user or {})
 
     @cached_property
     def options(self) -> Any:
         """The options of the operation."""
-        return wrap(self._review.decoded_options or {})
+        return view(self._review.decoded_options or {})
 
     def _read_texts(self, member: str) -> Mapping[str, str]:
         found = as_object(as_object(as_object(self.object).get("metadata")).get(member))
@@ -246,8 +246,8 @@ class Invocation:
             changed = self.arguments[self._signature.object_name] if result is None else result
             return before if changed is None else carry_over(self._before, codec.encode(changed), before)
         if result is not None:
-            return codec.encode(result)
-        return codec.encode(self._request.object) if self._request.was_read else before
+            return to_plain(result, before)
+        return to_plain(self._request.object, before) if self._request.was_read else before
 
 
 def _check_identity(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> None:

@@ -1,7 +1,7 @@
 """Objects with attribute access or of an author's type, and the changes that a rule made to them."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -9,13 +9,15 @@ import msgspec
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch.diff import align, identical
 
+_MISSING: Final[Any] = object()
 _METHODS: Final = frozenset(name for name in dir(dict) if not name.startswith("_"))
 
 
 class Members(dict[str, Any]):
     """A JSON object whose members are attributes, too: ``pod.spec.replicas`` is ``pod["spec"]["replicas"]``.
 
-    The names of methods of ``dict``, for example ``items``, need brackets.
+    The names of methods of ``dict``, for example ``items``, need brackets. Objects and lists become `Members` and
+    `Elements` when they are read first. These are copies, so changes never reach the JSON value below.
     """
 
     __slots__ = ()
@@ -38,8 +40,58 @@ class Members(dict[str, Any]):
             raise AttributeError(f"the object has no member {name!r}")
         del self[name]
 
+    def __getitem__(self, name: str) -> Any:
+        value = super().__getitem__(name)
+        if type(value) in _PLAIN_TYPES:
+            value = view(value)
+            super().__setitem__(name, value)
+        return value
+
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(name, wrap(value))
+
+    # With an own method, ``dict(…)``, ``{**…}`` and ``|`` read members by ``__getitem__``.
+    def __iter__(self) -> Iterator[str]:
+        return super().__iter__()
+
+    def __or__(self, other: Any) -> Any:
+        return self.copy() | other
+
+    def _view_all(self) -> None:
+        for name in self:
+            _ = self[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a member, ``default`` if it is missing."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def items(self) -> Any:
+        """Return the names and values of all members."""
+        self._view_all()
+        return super().items()
+
+    def values(self) -> Any:
+        """Return the values of all members."""
+        self._view_all()
+        return super().values()
+
+    def copy(self) -> dict[str, Any]:
+        """Return the members as a plain ``dict``."""
+        self._view_all()
+        return super().copy()
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """Remove a member and return it, ``default`` if it is missing."""
+        self.get(name)
+        return super().pop(name, *default)
+
+    def popitem(self) -> tuple[str, Any]:
+        """Remove the last member and return its name and value."""
+        self._view_all()
+        return super().popitem()
 
     def setdefault(self, name: str, default: Any = None) -> Any:
         """Return a member; set it to ``default`` first if it is missing."""
@@ -53,6 +105,22 @@ class Members(dict[str, Any]):
             self[name] = value
 
 
+class Elements(list[Any]):
+    """A JSON array of `Members`: its objects are `Members`, too."""
+
+    __slots__ = ()
+
+
+_PLAIN_TYPES: Final = (dict, list)
+
+
+def view(value: JSON) -> JSON:
+    """Return an object as `Members` and a list as `Elements`; copies one level only. Other values stay themselves."""
+    if type(value) is dict:
+        return Members(value)
+    return Elements(map(view, value)) if type(value) is list else value
+
+
 def wrap(value: JSON) -> JSON:
     """Return a copy of a JSON value whose objects are `Members`; a value that is one stays itself."""
     if isinstance(value, Members):
@@ -60,9 +128,42 @@ def wrap(value: JSON) -> JSON:
     if isinstance(value, dict):
         made = Members()
         for name, member in value.items():
-            dict.__setitem__(made, name, wrap(member))
+            made[name] = member
         return made
-    return [wrap(element) for element in value] if isinstance(value, list) else value
+    return Elements(map(wrap, value)) if isinstance(value, list) else value
+
+
+def to_plain(value: Any, origin: JSON) -> JSON:
+    """Return plain JSON of a value; its unchanged objects and lists are those of ``origin``, so that `diff` skips them.
+
+    Args:
+        value: The value, often `view(origin)` with changes.
+        origin: The JSON value that is or was at the same place.
+
+    Raises:
+        TypeError: JSON has no such value.
+    """
+    if value is origin:
+        return origin
+    if isinstance(value, dict) and isinstance(origin, dict) and all(type(name) is str for name in value):
+        return _to_plain_object(value, origin)
+    if isinstance(value, list) and isinstance(origin, list) and len(value) == len(origin):
+        elements = [to_plain(one, former) for one, former in zip(value, origin, strict=True)]
+        is_same = all(one is former for one, former in zip(elements, origin, strict=True))
+        return origin if is_same else elements
+    return _encode(value)
+
+
+def _to_plain_object(value: JSONObject, origin: JSONObject) -> JSONObject:
+    made: JSONObject = {}
+    is_same = len(value) == len(origin)
+    # The method of dict, because that of `Members` would copy all members.
+    for name, member in dict.items(value):
+        former = origin.get(name, _MISSING)
+        plain = former if member is former else to_plain(member, former)
+        made[name] = plain
+        is_same = is_same and plain is former
+    return origin if is_same else made
 
 
 class Codec(NamedTuple):
@@ -80,7 +181,7 @@ class Codec(NamedTuple):
 
 
 def _decode_members(text: bytes) -> Any:
-    return wrap(msgspec.json.decode(text))
+    return view(msgspec.json.decode(text))
 
 
 def _encode(value: Any) -> JSON:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from fleethook.admission.members import wrap
+from fleethook.admission.members import view
 from fleethook.model.gvk import GroupKind, gvk_of, parse_api_version
 from fleethook.model.json import JSONObject
 
@@ -22,12 +22,12 @@ class Objects:
     def each(self, api_version: str, kind: str, *, namespace: str | None = None) -> Iterator[Any]:
         """Yield copies of the objects of a kind, of all namespaces if ``namespace`` is None; raises LookupError."""
         for document in self._list(api_version, kind, namespace):
-            yield wrap(dict(document))
+            yield view(dict(document))
 
     def get(self, api_version: str, kind: str, name: str, *, namespace: str = "") -> Any:
         """Return a copy of an object, None if it does not exist; raises LookupError."""
         found = self._list(api_version, kind, namespace)
-        return next((wrap(dict(one)) for one in found if one["metadata"]["name"] == name), None)
+        return next((view(dict(one)) for one in found if one["metadata"]["name"] == name), None)
 
     def _list(self, api_version: str, kind: str, namespace: str | None) -> Iterator[Mapping[str, Any]]:
         group_kind = GroupKind(parse_api_version(api_version)[0], kind)
