@@ -134,3 +134,17 @@ def test_the_switch_interval_is_only_shortened() -> None:
             assert sys.getswitchinterval() == pytest.approx(expected, rel=0.05)
     finally:
         sys.setswitchinterval(before)
+
+
+async def test_a_started_function_keeps_its_turn_until_it_returns() -> None:
+    worker, go = Worker(threads=2, share=1), threading.Event()
+    started = worker.start("ws1", go.wait, 60)
+    assert started is not None
+    started.cancel()
+    assert worker.start("ws1", int) is None
+    assert worker.count("ws1") == 1
+    other = worker.start("ws2", int)
+    assert other is not None
+    assert await other == 0
+    go.set()
+    assert await worker.run("ws1", int) == 0

@@ -116,15 +116,7 @@ class Worker:
         turn = self._slots.join(lane)
         if turn is not None:
             await self._slots.wait(turn, lane)
-        call = _Call[_T](asyncio.get_running_loop(), self._slots, lane)
-        try:
-            work = self._ensure_executor().submit(contextvars.copy_context().run, function, *arguments)
-        except BaseException:
-            self._slots.release(lane)
-            raise
-        work.add_done_callback(call.end)
-        # The exception, its traceback and this frame form a cycle that would keep the arguments alive.
-        del work
+        call = self._begin(lane, function, arguments)
         try:
             return await call.result
         except asyncio.CancelledError:
@@ -132,6 +124,29 @@ class Worker:
             raise
         finally:
             del call
+
+    def start(self, lane: str, function: Callable[..., _T], *arguments: Any) -> "asyncio.Future[_T] | None":
+        """Run a function in a thread now, if its lane may; arguments as in `run`.
+
+        Returns:
+            The future of its result, None if it has to wait for its turn, as `run` does. The function keeps its turn
+            until it returns, also if the future is done before.
+        """
+        if not self._slots.allows(lane):
+            return None
+        self._slots.take(lane)
+        return self._begin(lane, function, arguments).result
+
+    def _begin(self, lane: str, function: Callable[..., _T], arguments: tuple[Any, ...]) -> _Call[_T]:
+        """Run a function in a thread; its lane holds a slot already."""
+        call = _Call[_T](asyncio.get_running_loop(), self._slots, lane)
+        try:
+            work = self._ensure_executor().submit(contextvars.copy_context().run, function, *arguments)
+        except BaseException:
+            self._slots.release(lane)
+            raise
+        work.add_done_callback(call.end)
+        return call
 
     def close(self) -> None:
         """Stop the threads; running functions end by themselves."""

@@ -34,8 +34,12 @@ class RuleRunner:
 
     async def answer(self, rule: Hook, request: AdmissionRequest, lookup: Lookup) -> Response:
         """Return the answer of a rule; after its timeout, the answer of a failed one."""
-        if self._running.get(rule.name, 0) >= MAX_WAITING:
+        if max(self._running.get(rule.name, 0), self._worker.count(rule.name)) >= MAX_WAITING:
             return rule.fail(f"{rule.place}: {MAX_WAITING} calls of the rule run or wait already")
+        if not rule.is_async:
+            call = self._worker.start(rule.name, self._call, rule, request, lookup)
+            if call is not None:
+                return await _wait(call, rule)
         self._running[rule.name] = self._running.get(rule.name, 0) + 1
         task = asyncio.create_task(self._run(rule, request, lookup))
         self._tasks.add(task)
@@ -44,7 +48,7 @@ class RuleRunner:
         if not done:
             # A coroutine ends, and a call that waits is dropped. Nothing ends a function that runs.
             task.cancel()
-            return rule.fail(f"{rule.place}: no answer after {rule.declaration.timeout} s")
+            return _time_out(rule)
         return task.result()
 
     async def _run(self, rule: Hook, request: AdmissionRequest, lookup: Lookup) -> Response:
@@ -90,6 +94,24 @@ class RuleRunner:
         for loop in self._loops.values():
             loop.call_soon_threadsafe(loop.stop)
         self._worker.close()
+
+
+async def _wait(call: asyncio.Future[Response], rule: Hook) -> Response:
+    """Return the answer of a call that runs, as the usual call does: without a task of its own."""
+    timer = asyncio.get_running_loop().call_later(rule.declaration.timeout, _give_up, call, rule)
+    try:
+        return await call
+    finally:
+        timer.cancel()
+
+
+def _give_up(call: asyncio.Future[Response], rule: Hook) -> None:
+    if not call.done():
+        call.set_result(_time_out(rule))
+
+
+def _time_out(rule: Hook) -> Response:
+    return rule.fail(f"{rule.place}: no answer after {rule.declaration.timeout} s")
 
 
 def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
