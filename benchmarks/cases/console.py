@@ -9,7 +9,7 @@ from benchmarks.harness.rounds import Spread, spread
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 
-MEASURED = ("app/fleethook/console", "app/fleethook/engines/overrider", "app/fleethook/cluster/store")
+MEASURED = ("app/fleethook/console", "app/fleethook/engines/overrider", "app/fleethook/cluster/store.py")
 
 
 SHAPE, SMALL_SHAPE = (20, 5_000), (4, 50)

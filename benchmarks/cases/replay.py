@@ -29,7 +29,7 @@ MEASURED = (
     "app/fleethook/engines/overrider",
     "app/fleethook/recordings",
     "app/fleethook/model",
-    "app/fleethook/cluster/store",
+    "app/fleethook/cluster/store.py",
 )
 
 

@@ -18,7 +18,7 @@ MEASURED = (
     "app/fleethook/work",
     "app/fleethook/engines/overrider",
     "app/fleethook/model",
-    "app/fleethook/cluster/store",
+    "app/fleethook/cluster/store.py",
 )
 
 

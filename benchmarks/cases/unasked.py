@@ -23,7 +23,7 @@ MEASURED = (
     "app/fleethook/engines/dispatch",
     "app/fleethook/fairness",
     "app/fleethook/model",
-    "app/fleethook/cluster/store",
+    "app/fleethook/cluster/store.py",
 )
 
 TENANTS = f"""Two tenants of the server with {HOOKS[-1]:,} webhooks. One sends {QUIET_RATE} reviews a second over one connection; its cluster has one webhook. The
