@@ -22,7 +22,7 @@ from benchmarks.harness.tables import table
 
 PARTS = (
     "webhook", "cold", "record", "tracing", "replay", "one_connection", "unasked", "handshakes", "overriders", "objects", "workers", "stages",
-    "lua", "dispatch", "scale", "console", "cli", "admission", "policies", "interpret", "worst", "soak",
+    "lua", "dispatch", "hooks", "scale", "console", "cli", "admission", "policies", "interpret", "worst", "soak",
 )  # fmt: skip
 """Modules of ``benchmarks/cases``, in the order of the page."""
 

@@ -43,8 +43,8 @@ def go(context: Context, program: str, *options: str, path: str = "") -> Server:
     return Server((context.binaries / program, "--log=/dev/null", *options), asked)
 
 
-def kopf(context: Context) -> Server:
-    return Server((context.python, BENCHMARKS / "peers" / "kopf_server.py", "--log=/dev/null"))
+def kopf(context: Context, *options: str) -> Server:
+    return Server((context.python, BENCHMARKS / "peers" / "kopf_server.py", "--log=/dev/null", *options))
 
 
 class ServerGroup(NamedTuple):

@@ -1,4 +1,4 @@
-"""The same webhook as a handler of kopf's admission server: `kopf_server.py --cert-dir DIR [--port N] [--log FILE]`.
+"""The same webhook as a handler of kopf's admission server: `kopf_server.py --cert-dir DIR [--port N] [--log FILE] [--rules]`.
 
 It uses kopf's own WebhookServer and all of its code between a request and a handler, but not the operator around it,
 which needs a cluster to watch. kopf has no metrics. The handler states its changes as kopf requires, by a merge patch
@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import copy
 import functools
+import importlib
 import logging
 from pathlib import Path
 
@@ -39,12 +40,12 @@ async def mutate(spec, patch, **_):
     patch.spec["replicas"] = 5
 
 
-async def serve(port: int, directory: Path) -> None:
+async def serve(port: int, directory: Path, resource: Resource, registry: kopf.OperatorRegistry) -> None:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False  # its log lines would be written to the cluster as Events
     memories = ResourceMemories()
     insights = Insights()
-    insights.webhook_resources.add(DEPLOYMENTS)
+    insights.webhook_resources.add(resource)
     answer = functools.partial(
         serve_admission_request, settings=settings, memories=memories, memobase=kopf.Memo(), registry=registry,
         insights=insights, indices=OperatorIndexers().indices,
@@ -61,8 +62,13 @@ def main() -> None:
     parser.add_argument("--cert-dir", type=Path, required=True)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--log", default="/dev/stderr", help="file for one line per review")
+    parser.add_argument("--rules", action="store_true", help="serve the rules of kopf_rules.py")
     parser.add_argument("--procs", type=int, help="ignored; accepted for the command line of the Go servers")
     given = parser.parse_args()
+    resource, handlers = DEPLOYMENTS, registry
+    if given.rules:
+        rules = importlib.import_module("kopf_rules")
+        resource, handlers = rules.RESOURCE, rules.registry
     # The set-up of `kopf run --log-format json`, without aiohttp's access log: one line for each review is enough.
     kopf.configure(log_format=kopf.LogFormat.JSON)
     root = logging.getLogger()
@@ -73,7 +79,7 @@ def main() -> None:
     logging.getLogger("kopf").setLevel(logging.WARNING)  # kopf's messages about itself
     logging.getLogger("kopf.objects").setLevel(logging.INFO)  # kopf's line about each call of a handler
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(given.port, given.cert_dir))
+        runner.run(serve(given.port, given.cert_dir, resource, handlers))
 
 
 if __name__ == "__main__":

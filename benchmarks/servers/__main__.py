@@ -4,7 +4,14 @@ import argparse
 from importlib import import_module
 from pathlib import Path
 
-MODULES = {"fleethook": "ours", "floor": "ours", "echo": "ours", "bare": "bare", "ordinary": "ordinary"}
+MODULES = {
+    "fleethook": "ours",
+    "floor": "ours",
+    "echo": "ours",
+    "bare": "bare",
+    "ordinary": "ordinary",
+    "rules": "fastapi_rules",
+}
 """Only one is imported, because memory is compared, too."""
 
 

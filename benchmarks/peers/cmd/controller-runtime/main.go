@@ -99,6 +99,7 @@ func main() {
 		TLSOpts: []func(*tls.Config){func(config *tls.Config) { config.NextProtos = []string{"http/1.1"} }},
 	})
 	server.Register(peer.Path, &webhook.Admission{Handler: &mutator{admission.NewDecoder(scheme.Scheme)}})
+	registerRules(server)
 	server.Register("/noop", &webhook.Admission{Handler: admission.HandlerFunc(allow)})
 	server.WebhookMux().Handle("/metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{}))
 

@@ -175,7 +175,7 @@ func (w *worker) verify(number, status int, body []byte) error {
 
 func main() {
 	port := flag.Int("port", 0, "port on 127.0.0.1")
-	path := flag.String("path", peer.Path, "path to post to")
+	path := flag.String("path", peer.Path, "path to post to; several, separated by commas, for the lines of the body in turn")
 	body := flag.String("body", "", "file with a body in each line; connections send them in turn, each starts with another one")
 	rate := flag.Float64("rate", 0, "requests per second over all connections; 0 to send the next one after each answer")
 	authority := flag.String("ca", "", "file with the CA of the server's certificate")
@@ -208,8 +208,9 @@ func main() {
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 	}
 	var requests [][]byte
-	for _, one := range bytes.Split(peer.Of(os.ReadFile(*body)), []byte("\n")) {
-		requests = append(requests, request(*path, one, *fresh))
+	paths := strings.Split(*path, ",")
+	for number, one := range bytes.Split(peer.Of(os.ReadFile(*body)), []byte("\n")) {
+		requests = append(requests, request(paths[number%len(paths)], one, *fresh))
 	}
 	given := &options{
 		address: fmt.Sprintf("127.0.0.1:%d", *port), requests: requests, verified: make([]atomic.Pointer[[]byte], len(requests)),
