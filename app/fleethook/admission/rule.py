@@ -24,6 +24,7 @@ from fleethook.admission.declaration import (
 from fleethook.admission.invocation import Denied, Invocation, read_signature, respond_to_denial
 from fleethook.admission.objects import Lookup, Objects, find_among
 from fleethook.cel import EvaluationError, PendingChecksError, Program
+from fleethook.cel.program import INLINE_LIMITS, LIMITS, EvaluationLimits
 from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resource, Response, StatusCause, allowed
 from fleethook.model.gvk import guess_plural, gvk_of
 from fleethook.model.json import JSONObject, as_object
@@ -188,8 +189,21 @@ class Hook(Rule):
             return invocation.respond_to_mutation(result)
         return invocation.respond_to_validation(result)
 
-    def _evaluate(self, request: AdmissionRequest, expression: Program) -> Response:
-        if expression.evaluate(bind_variables(request)):
+    def answer_inline(self, request: AdmissionRequest) -> Response | None:
+        """Answer a review by the expression within `INLINE_LIMITS`.
+
+        Returns:
+            The answer; None for a rule in Python, and for an expression that fails or needs more: ask `answer`.
+        """
+        if self.expression is None:
+            return None
+        try:
+            return self._evaluate(request, self.expression, INLINE_LIMITS)
+        except Exception:  # noqa: BLE001 - `answer` describes the failure
+            return None
+
+    def _evaluate(self, request: AdmissionRequest, expression: Program, limits: EvaluationLimits = LIMITS) -> Response:
+        if expression.measure(bind_variables(request), limits).value:
             return allowed()
         return respond_to_denial(Denied(self.message))
 

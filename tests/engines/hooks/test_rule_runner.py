@@ -1,6 +1,6 @@
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import pytest
@@ -116,3 +116,39 @@ async def test_an_invalid_result_is_a_failure_with_pointers(runner: RuleRunner, 
     assert "/spec/template/spec/containers/0/imagePulPolicy: " in answer.message
     # This mistake is not that of the rule.
     assert "Sometimes" not in answer.message
+
+
+def take_first_step(work: Coroutine[Any, Any, Response]) -> Response | None:
+    """Return the answer of a call that waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        answer: Response = end.value
+        return answer
+    work.close()
+    return None
+
+
+@pytest.mark.parametrize(
+    ("expression", "size", "inline"),
+    [
+        ("object.kind == 'Pod'", 1, True),
+        ("object.kind == 'Deployment'", 1, True),
+        ("object.kind == 'Pod'", 40_000, False),
+        ("object.metadata.annotations.all(a, object.metadata.annotations.all(b, a != '' && b != ''))", 60, False),
+        ("object.spec.missing == 1", 1, False),
+    ],
+)
+async def test_an_expression_of_low_cost_needs_no_thread(
+    runner: RuleRunner, expression: str, size: int, *, inline: bool
+) -> None:
+    @validate("v1", "Pod", expression=expression, message="refused")
+    def decides() -> None:
+        pass
+
+    rule: Any = decides
+    annotations = {f"a{number}": "b" for number in range(size)}
+    pod = POD | {"metadata": {"name": "a", "namespace": "n", "annotations": annotations}}
+    request = build_request(pod, None, operation="CREATE")
+    assert (take_first_step(runner.answer(rule, request, NOTHING)) is not None) == inline
+    assert await runner.answer(rule, request, NOTHING) == rule.answer(request)

@@ -1,4 +1,7 @@
-"""Runs rules beside the event loop: plain functions in threads, coroutines in an event loop of their rule."""
+"""Runs rules beside the event loop: plain functions in threads, coroutines in an event loop of their rule.
+
+Expressions have a limited cost, so those with a low one need no thread.
+"""
 
 import asyncio
 import contextlib
@@ -13,6 +16,7 @@ from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import as_object
 from fleethook.patch import apply
+from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.work.worker import Worker
 from fleethook.workload_schema.check import describe_faults
 
@@ -34,6 +38,9 @@ class RuleRunner:
 
     async def answer(self, rule: Hook, request: AdmissionRequest, lookup: Lookup) -> Response:
         """Return the answer of a rule; after its timeout, the answer of a failed one."""
+        size = len(request.object_raw) + len(request.old_object_raw)
+        if size <= MAX_ON_LOOP and (answer := rule.answer_inline(request)) is not None:
+            return answer
         if max(self._running.get(rule.name, 0), self._worker.count(rule.name)) >= MAX_WAITING:
             return rule.fail(f"{rule.place}: {MAX_WAITING} calls of the rule run or wait already")
         if not rule.is_async:

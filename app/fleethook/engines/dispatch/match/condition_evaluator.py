@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fleethook.cel import Activation, ExpressionError, Program
-from fleethook.cel.program import EvaluationLimits
+from fleethook.cel.program import INLINE_LIMITS, EvaluationLimits
 from fleethook.cluster.store import GCFreezer
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.hooks.hooks import Hook
@@ -33,8 +33,6 @@ from fleethook.work.worker import Worker
 # The code of a node takes about 500 bytes, so this is 50 MiB: ten thousand conditions of ten nodes.
 MAX_NODES: Final = 100_000
 
-# About 1 ms: a unit of cost takes about 0.5 us here. Only loops over large objects cost more.
-_INLINE: Final = EvaluationLimits(cost=2_000, work=4_000)
 # Units of cost after which other requests get a turn: about 3 ms.
 _SLICE: Final = 6_000
 # Compiling a condition takes as long as this many units of cost, plus the units for each character.
@@ -112,7 +110,7 @@ class ConditionEvaluator:
         def get_program(_expression: str) -> Program:
             return program
 
-        inline = EvaluationLimits(min(limits.cost, _INLINE.cost), min(limits.work, _INLINE.work))
+        inline = EvaluationLimits(min(limits.cost, INLINE_LIMITS.cost), min(limits.work, INLINE_LIMITS.work))
         result = evaluate_condition(condition, scope, inline, get_program)
         work = compiling + _EVALUATING + result.used
         if inline == limits or not result.exhausted:
