@@ -53,7 +53,10 @@ def test_types_of_the_file_are_found(tmp_path: Path) -> None:
         ("raise SystemExit(3)\n", r"rules\.py:1: SystemExit: 3"),
         ("import missing_module\n", r"rules\.py:1: ModuleNotFoundError: No module named 'missing_module'"),
         (HEAD + rule("a", options=", scope='x'"), r"rules\.py:2: a: scope: 'x' is unknown"),
-        (HEAD + rule("a") + rule("a"), r"two rules have the name 'a', at rules\.py:2 and rules\.py:5"),
+        (
+            HEAD + rule("a") + rule("a"),
+            r"rules\.py:5: two rules have the name 'a', and the other one is at \S*rules\.py:2: rename",
+        ),
         (HEAD + rule("a_b") + rule("b", options=", name='a-b'"), "two rules have the name 'a-b'"),
     ],
 )

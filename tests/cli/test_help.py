@@ -139,10 +139,11 @@ LACKING = {
     "serve": {"FILES...", "-f...", "--filename...", "--verbose", "--strict"},
     # A page shows the documents that are skipped.
     "console": {"--verbose", "--strict"},
-    # Their positional arguments are recordings and fixtures.
+    # Their positional arguments are recordings, fixtures and rules.
     "replay": {"FILES..."},
     "interpret test": {"FILES...", "-n", "--namespace"},
     "hooks test": {"FILES...", "-f...", "--filename...", "-n", "--namespace"},
+    "hooks check": {"FILES...", "-n", "--namespace"},
     # The customizations of Karmada belong to no namespace.
     "interpret check": {"-n", "--namespace"},
     "interpret convert": {"-n", "--namespace"},

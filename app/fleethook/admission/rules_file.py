@@ -2,7 +2,7 @@
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -19,16 +19,20 @@ def load_rules(paths: Sequence[Path]) -> tuple[Hook, ...]:
     Raises:
         RuleError: A file cannot be read or run, has no rule, or two rules have the same name.
     """
-    found: dict[str, Hook] = {}
-    for path in paths:
-        for rule in _load_file(path):
-            if (other := found.get(rule.name)) is not None:
-                raise RuleError(
-                    f"{path}: two rules have the name {rule.name!r}, at {other.place} and {rule.place}: rename a "
-                    "function, or give name="
-                )
-            found[rule.name] = rule
-    return tuple(sorted(found.values(), key=lambda one: (not one.declaration.mutates, one.declaration.order, one.name)))
+    found = [rule for path in paths for rule in _load_file(path)]
+    check_names(found)
+    return tuple(sorted(found, key=lambda one: (not one.declaration.mutates, one.declaration.order, one.name)))
+
+
+def check_names(rules: Iterable[Hook]) -> None:
+    """Raise RuleError if two rules have the same name."""
+    known: dict[str, Hook] = {}
+    for rule in rules:
+        if (other := known.setdefault(rule.name, rule)) is not rule:
+            raise RuleError(
+                f"{rule.file}:{rule.line}: two rules have the name {rule.name!r}, and the other one is at "
+                f"{other.file}:{other.line}: rename a function, or give name="
+            )
 
 
 def _load_file(path: Path) -> list[Hook]:

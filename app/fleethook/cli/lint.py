@@ -65,9 +65,9 @@ def lint(
         options, [*RESOURCES, *select_dispatching(kcp=live.kcp or live.kcp_export is not None)], partial=True
     )
     write_input_errors(source.errors)
-    rows = _check(options, source.documents)
+    rows = lint_documents(source.documents, options)
     if new and rows:
-        rows = select_new(rows, _check(options, source.before))
+        rows = select_new(rows, lint_documents(source.before, options))
     if output is Output.JSON:
         write_json([*map(make_input_row, source.errors), *rows])
     elif output is Output.TEXT:
@@ -81,8 +81,8 @@ def lint(
         raise SystemExit(CHECK_FAILED)
 
 
-def _check(options: SourceOptions, documents: Sequence[Document]) -> list[Row]:
-    """Return the findings about all objects."""
+def lint_documents(documents: Sequence[Document], options: SourceOptions | None) -> list[Row]:
+    """Return the findings of all engines about objects; without options, nothing asks a cluster."""
     engines = list_linting()
     store = fill_store(documents, [index for one in engines for index in load_reference(one.indexes)])
     return [row for one in engines for row in load_reference(one.lint)(documents, store, options)]

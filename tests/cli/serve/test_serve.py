@@ -353,7 +353,7 @@ TWICE = '@validate("v1", "Pod")\ndef a(): pass\n'
     [
         ("import missing_module\n", "rules.py:1: ModuleNotFoundError: No module named 'missing_module'"),
         ("raise SystemExit\n", "rules.py:1: SystemExit"),
-        (HEAD + TWICE + TWICE, "rules.py: two rules have the name 'a', at rules.py:2 and rules.py:4"),
+        (HEAD + TWICE + TWICE, "rules.py:4: two rules have the name 'a', and the other one is at "),
         (
             HEAD + '@validate("v1", "Pod", object_selector={"a": "b"})\ndef a(): pass\n',
             "rules.py:2: a: object_selector:",

@@ -1,8 +1,8 @@
 """Reading the YAML files and directories that commands take. Unreadable input ends the command with a message."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from fleethook.cli.exit_codes import UNREADABLE
 from fleethook.cli.options import InputOptions
@@ -19,6 +19,10 @@ from fleethook.cluster.manifests.manifest_reader import (
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, Value
 from fleethook.cluster.manifests.yaml_reader import read_values as parse_values
 from fleethook.model.json import JSON
+
+if TYPE_CHECKING:
+    from fleethook.admission.declaration import RuleError
+    from fleethook.admission.rule import Hook
 
 
 class InputError(SystemExit):
@@ -95,16 +99,25 @@ def _read_rules(path: Path) -> Manifest:
     """Return the webhook configurations of the admission rules in a file, each with the place of its rule."""
     from fleethook.admission.declaration import RuleError  # noqa: PLC0415 - only files of rules need CEL
     from fleethook.admission.rules_file import load_rules  # noqa: PLC0415 - as above
-    from fleethook.cluster.registration.rule_webhooks import describe_rule  # noqa: PLC0415 - as above
 
     try:
-        rules = load_rules([path])
+        return Manifest(describe_rules(load_rules([path])), [], [], [])
     except RuleError as error:
-        place, _, reason = str(error).partition(": ")
-        file, _, line = place.rpartition(":")
-        found = ManifestError(file, int(line), reason) if line.isdigit() else ManifestError(place, 0, reason)
-        return Manifest([], [], [found], [])
-    return Manifest([Document(describe_rule(one), one.file, one.line) for one in rules], [], [], [])
+        return Manifest([], [], [make_rule_error(error)], [])
+
+
+def describe_rules(rules: "Iterable[Hook]") -> list[Document]:
+    """Return the webhook configurations of admission rules, each with the place of its rule."""
+    from fleethook.cluster.registration.rule_webhooks import describe_rule  # noqa: PLC0415 - as above
+
+    return [Document(describe_rule(one), one.file, one.line) for one in rules]
+
+
+def make_rule_error(error: "RuleError") -> ManifestError:
+    """Return the error of a file of admission rules that cannot be used."""
+    place, _, reason = str(error).partition(": ")
+    file, _, line = place.rpartition(":")
+    return ManifestError(file, int(line), reason) if line.isdigit() else ManifestError(place, 0, reason)
 
 
 def read_values(path: Path) -> list[Value]:

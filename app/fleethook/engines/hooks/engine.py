@@ -15,7 +15,7 @@ ENGINE: Final = Engine(
     resources=f"{_FOLDER}.served_kinds:list_resources",
     settings=f"{_FOLDER}.hooks_settings:HooksSettings",
     commands={
-        "hooks": EngineCommand(f"{_FOLDER}.commands.hooks:hooks", "Test admission rules in Python."),
+        "hooks": EngineCommand(f"{_FOLDER}.commands.hooks:hooks", "Test and check admission rules in Python."),
     },
     rights=f"{_FOLDER}.engine:list_rights",
 )

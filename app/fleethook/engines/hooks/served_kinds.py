@@ -1,6 +1,6 @@
 """The kinds of rules in a cluster: those that it serves, and those that rules follow."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from fleethook.admission.declaration import Declaration, RuleError
@@ -56,10 +56,15 @@ def check_followed(rules: Iterable[Hook], followed: "Mapping[GroupKind, WatchedR
 
 
 async def check_served(rules: Iterable[Hook], connection: "Connection") -> None:
-    """Compare rules with the kinds that an apiserver serves.
+    """Raise RuleError for a rule with a kind that an apiserver does not serve; other errors as for `list_unserved`."""
+    async for rule, problem in list_unserved(rules, connection):
+        raise RuleError(f"{rule.place}: the rule {rule.name}: {problem}")
+
+
+async def list_unserved(rules: Iterable[Hook], connection: "Connection") -> AsyncIterator[tuple[Hook, str]]:
+    """Yield the rules with a kind that an apiserver does not serve, or serves by another plural, and the problem.
 
     Raises:
-        RuleError: The cluster serves no kind of a rule, or by another plural.
         APIError: The apiserver refuses the request.
         UnreachableError: The apiserver does not answer.
     """
@@ -72,7 +77,7 @@ async def check_served(rules: Iterable[Hook], connection: "Connection") -> None:
             problem = _find_problem(versions[group, version], kind, resource)
             if problem:
                 api_version = f"{group}/{version}" if group else version
-                raise RuleError(f"{rule.place}: the rule {rule.name}: the cluster {problem} of {api_version}")
+                yield rule, f"the cluster {problem} of {api_version}"
 
 
 def _list_kinds(one: Declaration) -> Iterable[tuple[str, str, str, str]]:

@@ -5,6 +5,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.cli.commands import invoke
+from tests.cli.fake_cluster import serve_cluster
 
 RULES = """
 from fleethook.admission import Denied, validate
@@ -94,3 +95,100 @@ def test_a_file_that_does_not_import_exits_2_with_its_line(tests: Path) -> None:
     code, _, err = run(tests)
     assert code == 2
     assert "rules.py:1: ModuleNotFoundError: No module named 'nothing_of_this_name'" in err
+
+
+BROKEN = """
+from fleethook.admission import validate
+
+@validate("v1", "Pod", match_conditions={"never": "1 == 2"})
+def silent(pod): pass
+
+@validate("apps.example.org/v1", "Widget")
+def widgets(widget): pass
+"""
+WIDGETS = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.apps.example.org}
+spec:
+  group: apps.example.org
+  names: {plural: widgets, kind: Widget}
+  scope: Namespaced
+  versions: [{name: v1, served: true, storage: true}]
+"""
+
+
+def check(*arguments: str | Path) -> tuple[int, str, str]:
+    result = invoke(["hooks", "check", *map(str, arguments)])
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    file = tmp_path / "broken.py"
+    file.write_text(BROKEN)
+    return file
+
+
+def test_usable_rules_are_printed_with_their_requests(tests: Path) -> None:
+    rules = tests.with_name("rules.py")
+    assert check(rules) == (0, f"ok   {rules}:4: named: validate pods of v1 on CREATE, UPDATE\n", "")
+
+
+def test_findings_have_their_lines_in_each_format(broken: Path) -> None:
+    code, out, _ = check(broken)
+    assert code == 1
+    assert out.startswith(
+        f"FAIL {broken}:4: silent: validate pods of v1 on CREATE, UPDATE\n     error [condition-false]: "
+    )
+    assert f"ok   {broken}:7: widgets: " in out
+    assert "     warning [unserved-resource]: " in out
+    rows = json.loads(check(broken, "-o", "json")[1])
+    assert [(row["code"], row["place"]) for row in rows] == [
+        ("condition-false", f"{broken}:4"),
+        ("unserved-resource", f"{broken}:7"),
+    ]
+    suite = ET.fromstring(check(broken, "-o", "junit")[1])
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    results = json.loads(check(broken, "-o", "sarif")[1])["runs"][0]["results"]
+    assert [one["locations"][0]["physicalLocation"]["region"]["startLine"] for one in results] == [4, 7]
+    assert f"::error file={broken},line=4,title=condition-false::" in check(broken, "-o", "github")[1]
+
+
+def test_definitions_of_manifests_are_served(broken: Path, tmp_path: Path) -> None:
+    (tmp_path / "crds.yaml").write_text(WIDGETS)
+    rows = json.loads(check(broken, "-f", tmp_path / "crds.yaml", "-o", "json")[1])
+    assert [row["code"] for row in rows] == ["condition-false"]
+
+
+def test_the_discovery_of_a_cluster_decides_about_kinds(broken: Path, tmp_path: Path) -> None:
+    with serve_cluster(tmp_path) as (held, options):
+        held.resources = {"/api/v1": [{"name": "pods", "kind": "Pod"}]}
+        code, out, _ = check(broken, *options, "-o", "json")
+    rows = json.loads(out)
+    assert [(row["level"], row["code"], row["place"]) for row in rows][1:] == [
+        ("error", "unserved-resource", f"{broken}:7")
+    ]
+    assert rows[1]["text"] == "the cluster does not serve Widget of apps.example.org/v1"
+    assert code == 1
+
+
+def test_unusable_files_exit_2_and_others_are_checked(tests: Path, broken: Path, tmp_path: Path) -> None:
+    unusable = tmp_path / "unusable.py"
+    unusable.write_text('from fleethook.admission import validate\n@validate("v1", "Pod", scope="x")\ndef a(): pass\n')
+    code, out, err = check(unusable, broken, "-o", "json")
+    assert code == 2
+    assert f"fleethook: {unusable}:2: a: scope: 'x' is unknown" in err
+    assert [row["place"] for row in json.loads(out)] == [f"{unusable}:2", f"{broken}:4", f"{broken}:7"]
+    rules = tests.with_name("rules.py")
+    (tmp_path / "copy.py").write_text(RULES)
+    code, _, err = check(rules, tmp_path / "copy.py")
+    assert code == 2
+    assert f"copy.py:4: two rules have the name 'named', and the other one is at {rules}:4: rename" in err
+
+
+def test_strict_makes_warnings_fail(tmp_path: Path) -> None:
+    file = tmp_path / "rules.py"
+    file.write_text('from fleethook.admission import validate\n@validate("a.b/v1", "C")\ndef a(): pass\n')
+    assert check(file)[0] == 0
+    assert check(file, "--strict")[0] == 1

@@ -1,15 +1,18 @@
-"""``fleethook hooks``: test admission rules."""
+"""``fleethook hooks``: test and check admission rules."""
 
+import asyncio
 import time
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from fleethook.admission.declaration import RuleError
+from fleethook.admission.policy import name_resource
 from fleethook.admission.rule import Hook
-from fleethook.admission.rules_file import load_rules
+from fleethook.admission.rules_file import check_names, load_rules
 from fleethook.cli.command_line import Group
-from fleethook.cli.exit_codes import fail
+from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.fixtures import (
     FixtureCase,
     FixtureResult,
@@ -21,12 +24,31 @@ from fleethook.cli.fixtures import (
     read_cases,
     run_and_exit,
 )
-from fleethook.cli.inputs.manifests import read_manifests, write_input_errors
-from fleethook.cli.options import HooksOption, InputOptions
-from fleethook.cli.parameters import Argument
+from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
+from fleethook.cli.inputs.manifests import describe_rules, make_rule_error, read_manifests, write_input_errors
+from fleethook.cli.lint import lint_documents
+from fleethook.cli.options import FilenameOption, HooksOption, InputOptions
+from fleethook.cli.output.ci_output import (
+    AnnotationFormat,
+    Case,
+    annotate_errors,
+    annotate_row,
+    print_junit,
+    write_annotations,
+)
+from fleethook.cli.output.findings_output import Row, has_failures, make_input_row
+from fleethook.cli.output.terminal import write, write_json
+from fleethook.cli.parameters import Argument, Option
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.registration.rule_webhooks import make_webhook
 from fleethook.engines.hooks.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
+from fleethook.engines.hooks.served_kinds import list_unserved
+from fleethook.model.gvk import GroupVersionKind
 from fleethook.patch.fixture_tests import FixtureError, is_fixture
+
+_UNSERVED: Final = "unserved-resource"
+"""The code of `fleethook lint` for a rule with a kind that nothing serves."""
 
 
 def run_tests(
@@ -100,4 +122,138 @@ def _run_case(rules: Sequence[Hook], case: FixtureCase[RuleFixture]) -> FixtureR
     )
 
 
-hooks = Group("Test admission rules in Python.", {"test": run_tests})
+class CheckOutput(StrEnum):
+    """Output formats of ``fleethook hooks check``."""
+
+    TEXT = "text"
+    JSON = "json"
+    JUNIT = "junit"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+def check(
+    files: Annotated[list[Path], Argument(metavar="FILES...", help="Files (*.py) of admission rules.")],
+    filename: FilenameOption = None,
+    cluster: TargetOptions = TargetOptions(),
+    reading: InputOptions = InputOptions(),
+    output: Annotated[CheckOutput, Option("--output", "-o", help="Output format.")] = CheckOutput.TEXT,
+) -> None:
+    """Check files of admission rules as the server does at its start, and print the rules with their findings.
+
+    The command runs the files, and checks the arguments of the decorators, with selectors and CEL expressions. Rules
+    get the findings of `fleethook lint`, for example about a rule that never fires.
+
+    The discovery of a cluster (--kubeconfig, --context, --in-cluster) tells the kinds that exist. Without a cluster,
+    these are the built-in kinds and the CustomResourceDefinitions of -f; other kinds are warnings.
+
+    `--output sarif` for code scanning and `--output github` for pull requests print only the findings.
+
+    Exit codes: 0 success; 1 errors found; 2 invalid arguments, unreadable input or a file that cannot be used.
+    """
+    rules, errors = _load_each(files)
+    read = read_manifests(filename or (), reading)
+    errors += read.errors
+    rows = _lint_rules(rules, read.documents, cluster)
+    write_input_errors(errors)
+    _print_findings(rules, rows, errors, output, strict=reading.strict)
+    if errors:
+        raise SystemExit(UNREADABLE)
+    if has_failures(rows, strict=reading.strict):
+        raise SystemExit(CHECK_FAILED)
+
+
+def _load_each(files: Sequence[Path]) -> tuple[list[Hook], list[ManifestError]]:
+    """Return the rules of all usable files, and an error for each other file."""
+    rules, errors = list[Hook](), list[ManifestError]()
+    for file in files:
+        try:
+            loaded = load_rules([file])
+            check_names([*rules, *loaded])
+        except RuleError as error:
+            errors.append(make_rule_error(error))
+        else:
+            rules += loaded
+    return rules, errors
+
+
+def _lint_rules(rules: Sequence[Hook], documents: Sequence[Document], cluster: TargetOptions) -> list[Row]:
+    described = describe_rules(rules)
+    places = {one.place for one in described}
+    rows = [one for one in lint_documents([*documents, *described], None) if one.place in places]
+    if not cluster.is_given:
+        return rows
+    return [*(one for one in rows if one.code != _UNSERVED), *_find_unserved(rules, cluster.find())]
+
+
+def _find_unserved(rules: Sequence[Hook], cluster: Target) -> list[Row]:
+    """Return the rules with a kind that the cluster does not serve. Exits with a message if it cannot be read."""
+
+    async def read() -> list[Row]:
+        async with cluster.connect() as connection:
+            return [_make_row(rule, problem) async for rule, problem in list_unserved(rules, connection)]
+
+    try:
+        return asyncio.run(read())
+    except (APIError, UnreachableError) as error:
+        fail(f"cannot read the cluster: {error}")
+
+
+def _make_row(rule: Hook, problem: str) -> Row:
+    webhook = make_webhook(rule)
+    return Row(
+        "error",
+        _UNSERVED,
+        "",
+        webhook.configuration,
+        "",
+        rule.name,
+        webhook=webhook.name,
+        field="",
+        text=problem,
+        place=_find_place(rule),
+    )
+
+
+def _find_place(rule: Hook) -> str:
+    return f"{rule.file}:{rule.line}"
+
+
+def _print_findings(
+    rules: Sequence[Hook], rows: Sequence[Row], errors: Sequence[ManifestError], output: CheckOutput, *, strict: bool
+) -> None:
+    if output is CheckOutput.JSON:
+        write_json([*map(make_input_row, errors), *rows])
+    elif output in [*AnnotationFormat]:
+        write_annotations([*annotate_errors(errors), *map(annotate_row, rows)], AnnotationFormat(output))
+    elif output is CheckOutput.JUNIT:
+        unreadable = [Case(one.place, "unreadable input", [one.reason]) for one in errors]
+        print_junit("fleethook hooks check", [*unreadable, *(_make_case(one, rows, strict=strict) for one in rules)])
+    else:
+        for rule in rules:
+            _print_rule(rule, _list_about(rule, rows), strict=strict)
+
+
+def _list_about(rule: Hook, rows: Sequence[Row]) -> list[Row]:
+    return [one for one in rows if (one.place, one.name) == (_find_place(rule), rule.name)]
+
+
+def _make_case(rule: Hook, rows: Sequence[Row], *, strict: bool) -> Case:
+    about = _list_about(rule, rows)
+    return Case(_find_place(rule), rule.name, [*map(_describe, about)] if has_failures(about, strict=strict) else [])
+
+
+def _print_rule(rule: Hook, about: Sequence[Row], *, strict: bool) -> None:
+    declared = rule.declaration
+    word = "FAIL" if has_failures(about, strict=strict) else "ok  "
+    requests = f"{name_resource(declared)} of {GroupVersionKind(declared.group, declared.version, '').api_version}"
+    verb = "change" if declared.mutates else "validate"
+    write(f"{word} {_find_place(rule)}: {rule.name}: {verb} {requests} on {', '.join(declared.operations)}")
+    write(*(f"     {_describe(one)}" for one in about))
+
+
+def _describe(row: Row) -> str:
+    return f"{row.level} [{row.code}]: {row.text}"
+
+
+hooks = Group("Test and check admission rules in Python.", {"test": run_tests, "check": check})
