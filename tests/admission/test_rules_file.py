@@ -65,6 +65,19 @@ def test_an_error_names_file_and_line(tmp_path: Path, text: str, problem: str) -
         load_rules([write(tmp_path, text)])
 
 
+def test_two_rules_of_one_name_in_two_files_are_an_error_with_both_places(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    one, two = write(tmp_path, HEAD + rule("a")), write(tmp_path / "other", HEAD + "\n" + rule("a"))
+    with pytest.raises(RuleError) as caught:
+        load_rules([one, two])
+    assert str(caught.value).startswith(f"{two}:3: two rules have the name 'a', and the other one is at {one}:2: ")
+
+
+def test_a_directory_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RuleError, match="cannot be read: Is a directory; give the files in it"):
+        load_rules([tmp_path])
+
+
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuleError, match=r"rules\.py: cannot be read: No such file or directory"):
         load_rules([tmp_path / "rules.py"])

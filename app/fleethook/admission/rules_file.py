@@ -70,7 +70,8 @@ def _explain(error: BaseException, path: Path) -> RuleError:
     if isinstance(error, RuleError):
         return error
     if isinstance(error, OSError) and error.filename == str(path):
-        return RuleError(f"{path}: cannot be read: {error.strerror}")
+        remedy = "; give the files in it" if isinstance(error, IsADirectoryError) else ""
+        return RuleError(f"{path}: cannot be read: {error.strerror}{remedy}")
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return RuleError(f"{path}:{error.lineno}: {type(error).__name__}: {error.msg}")
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]

@@ -161,6 +161,26 @@ async def test_a_changed_file_is_served_with_its_new_rules(tmp_path: Path) -> No
         assert answer["status"]["message"].endswith("is not there")
 
 
+async def test_several_files_are_served_and_followed(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    one, two = tmp_path / "rules.py", tmp_path / "more" / "rules.py"
+    one.write_text(RULES)
+    text = 'from fleethook.admission import Denied, validate\n\n@validate("v1", "Pod")\ndef second():\n    raise Denied("1")\n'
+    two.write_text(text)
+    app = create_app(Settings(hooks=[one, two]), log=None)
+    async with app.router.lifespan_context(app):
+        server = app.find_engine(HooksServer)
+        assert (await ask(app, "/hooks/validate/second", review("Pod")))["status"]["message"] == "1"
+        assert not (await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps")))["allowed"]
+        two.write_text(text.replace('"1"', '"2"'))
+        await server.reload()
+        assert (await ask(app, "/hooks/validate/second", review("Pod")))["status"]["message"] == "2"
+        two.write_text(text.replace("second", "needs_owner"))
+        await server.reload()
+        places = f"{two}:3: two rules have the name 'needs-owner', and the other one is at {one}:4"
+        assert server.problem.startswith(places)
+
+
 async def test_a_volume_of_a_config_map_is_followed(tmp_path: Path) -> None:
     """The kubelet writes a new directory, and replaces the link to it."""
 
