@@ -306,6 +306,30 @@ async def test_it_makes_a_certificate_and_prints_its_address(
     assert len(stopped) == 1
 
 
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (
+            {"hooks": True},
+            'hooks alone, because of --hooks; to serve others too, set engines: FLEETHOOK_ENGINES=\'["crds"',
+        ),
+        ({"hooks": True, "engines": {"hooks", "crds"}}, "crds, hooks, which the setting engines names\n"),
+        ({"engines": {"crds"}}, "crds, which the setting engines names\n"),
+        ({}, "crds, dispatch, hooks, interpret, overrider\n"),
+    ],
+)
+async def test_the_summary_has_the_engines_and_their_reason(
+    tmp_path: Path, stopped: list[Any], capsys: pytest.CaptureFixture[str], given: dict[str, Any], line: str
+) -> None:
+    if "hooks" in given:
+        (tmp_path / "rules.py").write_text(HEAD + TWICE)
+        given = {**given, "hooks": [tmp_path / "rules.py"], "manifests": None}
+    assert await run_server(settings(tmp_path, **given), LogLines())
+    shown = capsys.readouterr().out
+    assert f"  engines:     {line}" in shown
+    assert ("objects:     only those in reviews" in shown) == ("hooks" in given)
+
+
 async def test_a_second_start_keeps_the_certificate(
     tmp_path: Path, stopped: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
@@ -38,7 +39,7 @@ from fleethook.cluster.certificates.certificate_files import (
 )
 from fleethook.cluster.certificates.tls_context import ReloadingContext
 from fleethook.cluster.registration.webhooks import service_of
-from fleethook.engine import EngineStartError
+from fleethook.engine import EngineStartError, installed_engines
 from fleethook.interpret.interpreter import LoadError
 from fleethook.lifetime import run_in_background
 from fleethook.server.log_lines import LogLines
@@ -294,6 +295,7 @@ def _print_summary(app: Fleethook, files: CertificateFiles, port: int) -> None:
     created = " (just created)" if files.created else ""
     write(
         f"fleethook serves on https://{app.settings.host}:{port}",
+        f"  engines:     {_describe_engines(app.settings)}",
         f"  objects:     {_describe_source(app)}",
         f"  certificate: {files.certificate}{created}",
         f"  CA:          {files.authority_certificate}",
@@ -301,7 +303,20 @@ def _print_summary(app: Fleethook, files: CertificateFiles, port: int) -> None:
     flush()
 
 
+def _describe_engines(settings: Settings) -> str:
+    served = ", ".join(sorted(settings.engines))
+    others = sorted(installed_engines().keys() - settings.engines)
+    if not others:
+        return served
+    if "engines" in settings.model_fields_set:
+        return f"{served}, which the setting engines names"
+    every = json.dumps(sorted(installed_engines()))
+    return f"{served} alone, because of --hooks; to serve others too, set engines: FLEETHOOK_ENGINES='{every}'"
+
+
 def _describe_source(app: Fleethook) -> str:
     if app.cluster is not None:
         return f"from {app.cluster.connection.host}, followed by list and watch; /readyz shows when all are read"
+    if app.settings.manifests is None:
+        return "only those in reviews; for others, give --manifests, --kubeconfig or --in-cluster"
     return f"{sum(app.store.counts().values())} from {app.settings.manifests}, followed while it changes"

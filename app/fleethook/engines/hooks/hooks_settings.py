@@ -58,6 +58,7 @@ class HooksSettings(ServerSettings):
         if self.hooks and "engines" not in self.model_fields_set:
             # A cluster with one small rule needs neither CustomResourceDefinitions nor webhooks of other engines.
             self.engines = frozenset({"hooks"})
+            self.model_fields_set.discard("engines")  # The summary of a start tells defaults from settings.
         if self.hooks and "hooks" not in self.engines:
             raise ValueError("--hooks needs the engine hooks: add it to engines, or remove engines")
         if self.hook_registration and not self.follows_cluster:
