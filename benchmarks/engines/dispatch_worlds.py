@@ -9,9 +9,9 @@ from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.converter import ObjectConverter
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
 from fleethook.engines.dispatch.hooks.hook_index import Configurations, RelevantHook
-from fleethook.engines.dispatch.hooks.hooks import EVERY
 from fleethook.engines.dispatch.match.rules import match_rules
 from fleethook.engines.dispatch.schema_owner import INDEXES
+from fleethook.model.webhook_rules import EVERY
 from fleethook.outbound.client import HookClient
 from fleethook.work.pausing import Work
 from tests.engines.dispatch.builders import (

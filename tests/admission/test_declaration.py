@@ -115,6 +115,15 @@ def test_a_rule_that_is_not_asked_says_why(arguments: Any, options: dict[str, An
     assert (answer.matched, answer.allowed, answer.reason) == (False, True, reason)
 
 
+def test_a_subresource_has_a_kind_of_its_own() -> None:
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a", "namespace": "n"}}
+    one = rule("apps/v1", "Deployment", subresource="scale", on="UPDATE")
+    assert one.review(scale, operation="UPDATE", subresource="scale").matched
+    other = one.review(scale, operation="UPDATE", subresource="scale", resource="statefulsets")
+    assert other.reason == "the resource is statefulsets, not deployments"
+    assert one.review(scale, operation="UPDATE", subresource="status").reason == "the subresource is status, not scale"
+
+
 def test_all_filters_match() -> None:
     one = rule(
         "v1",

@@ -20,10 +20,11 @@ from fleethook.engines.dispatch.dispatch_errors import denial
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.match.attributes import build_attributes
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.rules import Invocation, RuleAttributes, compare_fields, match_rules
+from fleethook.engines.dispatch.match.rules import Invocation, match_rules
 from fleethook.engines.dispatch.match.should_call import NamespaceLabels, match_namespace, match_object
 from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
+from fleethook.model.webhook_rules import RuleAttributes, compare_fields
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
 from tests.engines.dispatch.builders import request_of
 

@@ -7,8 +7,17 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from fleethook.cel import Activation, ExpressionError, Program, compile_condition
 from fleethook.model.admission import AdmissionRequest, Operation
 from fleethook.model.formats.labels import compile_selector, validate_selector
-from fleethook.model.gvk import GroupKind, guess_plural, parse_api_version
+from fleethook.model.gvk import GroupKind, GroupVersionResource, guess_plural, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.webhook_rules import (
+    Rule,
+    RuleAttributes,
+    matches_group,
+    matches_operation,
+    matches_resource,
+    matches_scope,
+    matches_version,
+)
 
 FailurePolicy = Literal["Fail", "Ignore"]
 SideEffects = Literal["None", "NoneOnDryRun"]
@@ -285,20 +294,37 @@ def _is_namespace(request: AdmissionRequest) -> bool:
 
 
 def _list_mismatches(one: Declaration, request: AdmissionRequest) -> Iterator[str]:
-    kind = request.kind
-    if request.operation not in one.operations:
+    # A subresource has a kind of its own, such as Scale of autoscaling/v1, so only the resource tells its object.
+    by_kind = one.kind if not one.subresource else ""
+    group, version = _find_version(request)
+    attributes = RuleAttributes(
+        request.operation,
+        GroupVersionResource(group, version, request.resource.resource),
+        request.sub_resource,
+        namespaced=bool(request.namespace) and not _is_namespace(request),
+    )
+    resource = ("*" if by_kind else one.resource, one.subresource)
+    rule = Rule(frozenset(one.operations), frozenset({one.group}), frozenset({one.version}), (resource,), one.scope)
+    if not matches_operation(rule, attributes):
         yield f"the operation is {request.operation}, not {' or '.join(one.operations)}"
-    if one.group not in ("*", kind.group) or one.version not in ("*", kind.version):
-        yield f"the object is of {kind.group or 'core'}/{kind.version}, not of {one.group or 'core'}/{one.version}"
-    if one.kind and one.kind != kind.kind:
-        yield f"the kind is {kind.kind}, not {one.kind}"
-    if not one.kind and one.resource not in ("*", request.resource.resource):
-        yield f"the resource is {request.resource.resource}, not {one.resource}"
-    if one.subresource not in ("*", request.sub_resource):
-        yield f"the subresource is {request.sub_resource or 'none'}, not {one.subresource or 'none'}"
-    scope = "Namespaced" if request.namespace and not _is_namespace(request) else "Cluster"
-    if one.scope not in ("*", scope):
+    if not (matches_group(rule, attributes) and matches_version(rule, attributes)):
+        yield f"the object is of {group or 'core'}/{version}, not of {one.group or 'core'}/{one.version}"
+    if by_kind and by_kind != request.kind.kind:
+        yield f"the kind is {request.kind.kind}, not {by_kind}"
+    if not matches_resource(rule, attributes):
+        if one.subresource not in ("*", request.sub_resource):
+            yield f"the subresource is {request.sub_resource or 'none'}, not {one.subresource or 'none'}"
+        else:
+            yield f"the resource is {request.resource.resource}, not {one.resource}"
+    if not matches_scope(rule, attributes):
+        scope = "Namespaced" if attributes.namespaced else "Cluster"
         yield f"the object is {scope}, and the scope of the rule is {one.scope}"
+
+
+def _find_version(request: AdmissionRequest) -> tuple[str, str]:
+    """Return group and version of the resource; those of the kind for a review without a resource."""
+    named = request.resource if request.resource.resource else request.kind
+    return named.group, named.version
 
 
 def _list_unselected(one: Declaration, request: AdmissionRequest, namespace_labels: Mapping[str, str]) -> Iterator[str]:

@@ -249,6 +249,10 @@ class Hook(Rule):
             user=user,
             dry_run=dry_run,
         )
+        if subresource and "*" not in (self.declaration.group, self.declaration.version):
+            # The kind of a subresource may have another group, as Scale and Eviction have.
+            named = request.resource.resource
+            request.resource = Resource(self.declaration.group, self.declaration.version, named)
         try:
             mismatch = find_mismatch(self.declaration, request, namespace_labels or {})
         except (EvaluationError, PendingChecksError) as error:

@@ -15,8 +15,8 @@ from fleethook.engines.dispatch.hooks.hook_index import Configurations, Relevant
 from fleethook.engines.dispatch.hooks.hooks import Phase
 from fleethook.engines.dispatch.match.attributes import Attributes
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.rules import RuleAttributes
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
+from fleethook.model.webhook_rules import RuleAttributes
 from fleethook.outbound.client import HookClient
 from tests.engines.dispatch.builders import (
     binding,

@@ -13,7 +13,6 @@ from fleethook.cluster.registration.match_conditions import find_conditions
 from fleethook.cluster.registration.rule_webhooks import read_webhook
 from fleethook.cluster.registration.webhooks import MUTATING, Webhook, list_webhooks
 from fleethook.engines.dispatch.hooks.hooks import Hook, Phase, compile_hooks
-from fleethook.engines.dispatch.match.rules import RuleAttributes, matches_rule
 from fleethook.engines.overrider.controller.openyurt_conflicts import (
     describe_dropped_members,
     find_dropped_members,
@@ -22,6 +21,7 @@ from fleethook.engines.overrider.controller.openyurt_conflicts import (
 from fleethook.model.formats.labels import compile_selector
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSONObject, as_object
+from fleethook.model.webhook_rules import RuleAttributes, matches_rule
 from fleethook.outbound.tls.trust import MIN_REMAINING, BundleError, find_end, read_bundle
 
 Level = Literal["ok", "note", "warning", "error"]

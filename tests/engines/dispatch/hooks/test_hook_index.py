@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.hooks.hook_index import Configurations, HookIndex
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
-from fleethook.engines.dispatch.match.rules import RuleAttributes, match_rules
+from fleethook.engines.dispatch.match.rules import match_rules
+from fleethook.model.webhook_rules import RuleAttributes
 from fleethook.work.pausing import Pauses, do_at_once
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook
 from tests.engines.dispatch.worlds import KIND, World, equivalents, hooks, resource, rule_attributes

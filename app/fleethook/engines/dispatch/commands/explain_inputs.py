@@ -15,7 +15,7 @@ from fleethook.cli.output.terminal import write_error
 from fleethook.cluster.kubernetes.resources import WORKSPACES, WatchedResource, decode_object
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.dispatch.hooks.hooks import EVERY, PHASES
+from fleethook.engines.dispatch.hooks.hooks import PHASES
 from fleethook.engines.dispatch.match.equivalent_resources import (
     DEFINITIONS_BY_RESOURCE,
     find_equivalents,
@@ -35,6 +35,7 @@ from fleethook.model.kcp import (
     cluster_of,
     is_cluster,
 )
+from fleethook.model.webhook_rules import EVERY
 
 # Kinds that configure dispatching. `--all` explains requests for all other kinds.
 _CONFIGURATION_KINDS: Final = {

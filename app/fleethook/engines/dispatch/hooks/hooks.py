@@ -7,6 +7,7 @@ from fleethook.engines.dispatch.match.match_conditions import Condition
 from fleethook.model.formats.labels import Selects, compile_selector, validate_selector
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.webhook_rules import EVERY, Rule
 from fleethook.outbound.endpoint import Endpoint
 
 GROUP: Final = "admissionregistration.k8s.io"
@@ -21,22 +22,10 @@ DISPATCH_ONLY: Final = "fleethook.io/dispatch-only"
 
 An apiserver that stores the configurations of many logical clusters would call each webhook for all of them.
 """
-EVERY: Final = "*"
 # The default and the maximum of timeoutSeconds (k8s.io/api/admissionregistration/v1).
 _DEFAULT_SECONDS: Final = 10.0
 _MAX_SECONDS: Final = 30.0
 _HTTPS: Final = 443
-
-
-class Rule(NamedTuple):
-    """One of ``rules``. A request matches if each list contains its value or ``*``."""
-
-    operations: frozenset[str]
-    groups: frozenset[str]
-    versions: frozenset[str]
-    resources: tuple[tuple[str, str], ...]
-    """Resource and subresource."""
-    scope: str
 
 
 class Selector(NamedTuple):

@@ -7,12 +7,13 @@ from urllib.parse import urlsplit
 
 from fleethook.cluster.store import StoreView, key_of
 from fleethook.engines.dispatch.dispatcher import NAMESPACE
-from fleethook.engines.dispatch.hooks.hooks import EVERY, Hook, Rule
+from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.lint.codes import Issue
 from fleethook.engines.dispatch.lint.rule_checks import read_text
 from fleethook.engines.dispatch.match.should_call import read_labels
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, as_object, decode_bytes
+from fleethook.model.webhook_rules import EVERY, Rule
 
 # The default of timeoutSeconds. With failurePolicy Ignore, a longer one delays every request while the webhook is down
 # (kubernetes/kubernetes#128162).

@@ -11,12 +11,13 @@ from fleethook.cel.parse.parser import parse
 from fleethook.cel.parse.syntax import Call, Comprehension, Ident, ListLiteral, Literal, Node, Select, SourceErrors
 from fleethook.cel.program import Activation, compile_condition
 from fleethook.cluster.store import StoreView
-from fleethook.engines.dispatch.hooks.hooks import EVERY, Hook
+from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.lint.codes import Issue
 from fleethook.engines.dispatch.lint.rule_checks import list_scopes, read_text
 from fleethook.engines.dispatch.match.equivalent_resources import find_equivalents
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, as_object
+from fleethook.model.webhook_rules import EVERY
 
 _MAX_EXPRESSION: Final = 20_000
 _MAX_REQUESTS: Final = 400

@@ -11,7 +11,7 @@ from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.dispatch.configuration_review import configuration_warnings
 from fleethook.engines.dispatch.configuration_validation import configuration_problems
 from fleethook.engines.dispatch.explain import BUDGET_SECONDS
-from fleethook.engines.dispatch.hooks.hooks import EVERY, PHASES, Hook, Phase, Rule, compile_hooks, set_defaults
+from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase, compile_hooks, set_defaults
 from fleethook.engines.dispatch.lint.calls import call_findings
 from fleethook.engines.dispatch.lint.codes import CODES, Issue, WebhookFinding
 from fleethook.engines.dispatch.lint.filters import filter_findings
@@ -25,6 +25,7 @@ from fleethook.engines.dispatch.schema_owner import (
 )
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import API_BINDING, is_system
+from fleethook.model.webhook_rules import EVERY, Rule
 
 _ORDER: Final = re.compile(r"(\d+|z{2,}|a{2,})[-.]")
 _OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")

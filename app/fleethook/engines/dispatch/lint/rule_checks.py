@@ -5,7 +5,7 @@ from typing import Final
 
 from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.converter import EVENT
-from fleethook.engines.dispatch.hooks.hooks import EVERY, GROUP, Hook, Rule
+from fleethook.engines.dispatch.hooks.hooks import GROUP, Hook
 from fleethook.engines.dispatch.lint.codes import Issue
 from fleethook.engines.dispatch.match.equivalent_resources import (
     find_definition,
@@ -18,6 +18,7 @@ from fleethook.engines.dispatch.schema_owner import find_owner
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, as_object
 from fleethook.model.kcp import API_EXPORT, API_RESOURCE_SCHEMA
+from fleethook.model.webhook_rules import EVERY, Rule
 
 # kcp serves its own types in each cluster. Their schemas are not in manifests.
 _KCP: Final = ".kcp.io"

@@ -1,26 +1,25 @@
-"""Matches the rules of a webhook, and explains the nearest miss (upstream: webhook/predicates/rules)."""
+"""Finds the rule of a webhook that matches a request or an equivalent of it, and explains the nearest miss."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.dispatch.hooks.hooks import EVERY, Hook, Rule
+from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
+from fleethook.model.webhook_rules import (
+    EVERY,
+    FieldMatch,
+    Rule,
+    RuleAttributes,
+    compare_fields,
+    matches_group,
+    matches_operation,
+    matches_resource,
+    matches_rule,
+    matches_scope,
+)
 from fleethook.work.pausing import Pauses, Work, do_at_once
-
-# The namespace of a request for a Namespace is that Namespace's own name.
-_NAMESPACES: Final = GroupVersionResource("", "v1", "namespaces")
-
-
-class RuleAttributes(NamedTuple):
-    """The attributes of a request that rules match."""
-
-    operation: str
-    resource: GroupVersionResource
-    subresource: str
-    namespaced: bool
-    """Whether the request has a namespace."""
 
 
 class Invocation(NamedTuple):
@@ -32,67 +31,6 @@ class Invocation(NamedTuple):
     """None if the rule matches an equivalent resource of unknown kind."""
     rule: int
     """The index of the matching rule."""
-
-
-class FieldMatch(NamedTuple):
-    """One field of a rule, and whether the request matches it."""
-
-    name: str
-    ok: bool
-    listed: tuple[str, ...]
-    actual: str
-
-
-def compare_fields(rule: Rule, attributes: RuleAttributes) -> Iterator[FieldMatch]:
-    """Compare a request with each field of a rule."""
-    group, version, resource = attributes.resource
-    path = f"{resource}/{attributes.subresource}" if attributes.subresource else resource
-    scope = "Namespaced" if _is_namespaced(attributes) else "Cluster"
-    yield FieldMatch("scope", _matches_scope(rule, attributes), (rule.scope,), scope)
-    yield FieldMatch(
-        "operations", _matches_operation(rule, attributes), tuple(sorted(rule.operations)), attributes.operation
-    )
-    yield FieldMatch("apiGroups", _matches_group(rule, attributes), tuple(sorted(rule.groups)), group)
-    yield FieldMatch("apiVersions", _matches_version(rule, attributes), tuple(sorted(rule.versions)), version)
-    names = tuple(f"{one}/{subresource}" if subresource else one for one, subresource in rule.resources)
-    yield FieldMatch("resources", _matches_resource(rule, attributes), names, path)
-
-
-def _matches_operation(rule: Rule, attributes: RuleAttributes) -> bool:
-    return attributes.operation in rule.operations or EVERY in rule.operations
-
-
-def _matches_group(rule: Rule, attributes: RuleAttributes) -> bool:
-    return attributes.resource.group in rule.groups or EVERY in rule.groups
-
-
-def _matches_version(rule: Rule, attributes: RuleAttributes) -> bool:
-    return attributes.resource.version in rule.versions or EVERY in rule.versions
-
-
-def _matches_resource(rule: Rule, attributes: RuleAttributes) -> bool:
-    resource, path = attributes.resource.resource, attributes.subresource
-    return any(one in (EVERY, resource) and subresource in (EVERY, path) for one, subresource in rule.resources)
-
-
-def _matches_scope(rule: Rule, attributes: RuleAttributes) -> bool:
-    return rule.scope in (EVERY, "Namespaced" if _is_namespaced(attributes) else "Cluster")
-
-
-def _is_namespaced(attributes: RuleAttributes) -> bool:
-    return attributes.namespaced and attributes.resource != _NAMESPACES
-
-
-def matches_rule(rule: Rule, attributes: RuleAttributes) -> bool:
-    """Return whether a request matches every field of a rule."""
-    # The same as `compare_fields`, without building its results: thousands of broad rules are compared per request.
-    return (
-        _matches_operation(rule, attributes)
-        and _matches_scope(rule, attributes)
-        and _matches_group(rule, attributes)
-        and _matches_version(rule, attributes)
-        and _matches_resource(rule, attributes)
-    )
 
 
 class EquivalentIndex:
@@ -108,7 +46,7 @@ class EquivalentIndex:
 
     def find_first(self, rule: Rule, attributes: RuleAttributes) -> Equivalent | None:
         """Return the first equivalent that a rule matches, except the resource of the request itself."""
-        if not _matches_operation(rule, attributes):
+        if not matches_operation(rule, attributes):
             return None
         positions = [
             position
@@ -122,7 +60,7 @@ class EquivalentIndex:
     ) -> int | None:
         group, resource = named
         one = attributes._replace(resource=GroupVersionResource(group, "", resource))
-        if not (_matches_group(rule, one) and _matches_resource(rule, one)):
+        if not (matches_group(rule, one) and matches_resource(rule, one)):
             return None
         # The versions of a definition are in order of preference, so the first match is the result.
         listed = (
@@ -132,7 +70,7 @@ class EquivalentIndex:
         )
         for position in listed:
             equivalent = self._all[position].resource
-            if equivalent != attributes.resource and _matches_scope(rule, attributes._replace(resource=equivalent)):
+            if equivalent != attributes.resource and matches_scope(rule, attributes._replace(resource=equivalent)):
                 return position
         return None
 
