@@ -1,13 +1,14 @@
 """Reading the YAML files and directories that commands take. Unreadable input ends the command with a message."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from fleethook.cli.exit_codes import UNREADABLE
 from fleethook.cli.options import InputOptions
 from fleethook.cli.output.terminal import write_error
 from fleethook.cluster.manifests.manifest_reader import (
+    RULES,
     Manifest,
     decode_text,
     describe_skipped,
@@ -15,14 +16,11 @@ from fleethook.cluster.manifests.manifest_reader import (
     name_source,
     read_file,
     read_manifest,
+    read_rules,
 )
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, Value
 from fleethook.cluster.manifests.yaml_reader import read_values as parse_values
 from fleethook.model.json import JSON
-
-if TYPE_CHECKING:
-    from fleethook.admission.declaration import RuleError
-    from fleethook.admission.rule import Hook
 
 
 class InputError(SystemExit):
@@ -87,37 +85,12 @@ def read_manifests(
 def _read_manifest(path: Path | ManifestError, select: Callable[[JSON], bool] | None) -> Manifest:
     if isinstance(path, ManifestError):
         return Manifest([], [], [path], [])
-    if path.suffix == ".py":
-        return _read_rules(path)
+    if path.suffix == RULES:
+        return read_rules(path)
     try:
         return read_manifest(read_file(path), source=name_source(path), select=select)
     except ManifestError as error:
         return Manifest([], [], [error], [])
-
-
-def _read_rules(path: Path) -> Manifest:
-    """Return the webhook configurations of the admission rules in a file, each with the place of its rule."""
-    from fleethook.admission.declaration import RuleError  # noqa: PLC0415 - only files of rules need CEL
-    from fleethook.admission.rules_file import load_rules  # noqa: PLC0415 - as above
-
-    try:
-        return Manifest(describe_rules(load_rules([path])), [], [], [])
-    except RuleError as error:
-        return Manifest([], [], [make_rule_error(error)], [])
-
-
-def describe_rules(rules: "Iterable[Hook]") -> list[Document]:
-    """Return the webhook configurations of admission rules, each with the place of its rule."""
-    from fleethook.cluster.registration.rule_webhooks import describe_rule  # noqa: PLC0415 - as above
-
-    return [Document(describe_rule(one), one.file, one.line) for one in rules]
-
-
-def make_rule_error(error: "RuleError") -> ManifestError:
-    """Return the error of a file of admission rules that cannot be used."""
-    place, _, reason = str(error).partition(": ")
-    file, _, line = place.rpartition(":")
-    return ManifestError(file, int(line), reason) if line.isdigit() else ManifestError(place, 0, reason)
 
 
 def read_values(path: Path) -> list[Value]:

@@ -9,20 +9,26 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
-from typing import Final, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, Value, scan_values
 from fleethook.cluster.store import GCFreezer
 from fleethook.model.json import JSON, JSONObject, as_object
+
+if TYPE_CHECKING:
+    from fleethook.admission.declaration import RuleError
+    from fleethook.admission.rule import Hook
 
 STANDARD_INPUT: Final = Path("-")
 """The name of standard input in a list of files."""
 # kubectl reads the same (k8s.io/cli-runtime, pkg/resource: FileExtensions).
 _SUFFIXES: Final = frozenset({".json", ".yaml", ".yml"})
 _TESTDATA: Final = "testdata"
+RULES: Final = ".py"
+"""The suffix of files of admission rules, which are read if the caller names them."""
 
 
 def list_files(
@@ -351,3 +357,28 @@ def _find_metadata_problem(kind: str, metadata: JSON) -> str:
             expected = "text" if types is str else "a mapping"
             return f"metadata.{member} of {kind} {metadata['name']} must be {expected}"
     return ""
+
+
+def read_rules(path: Path) -> Manifest:
+    """Return the webhook configurations of the admission rules in a file, each with the place of its rule."""
+    from fleethook.admission.declaration import RuleError  # noqa: PLC0415 - only files of rules need CEL
+    from fleethook.admission.rules_file import load_rules  # noqa: PLC0415 - as above
+
+    try:
+        return Manifest(describe_rules(load_rules([path])), [], [], [])
+    except RuleError as error:
+        return Manifest([], [], [make_rule_error(error)], [])
+
+
+def describe_rules(rules: "Iterable[Hook]") -> list[Document]:
+    """Return the webhook configurations of admission rules, each with the place of its rule."""
+    from fleethook.cluster.registration.rule_webhooks import describe_rule  # noqa: PLC0415 - as above
+
+    return [Document(describe_rule(one), one.file, one.line) for one in rules]
+
+
+def make_rule_error(error: "RuleError") -> ManifestError:
+    """Return the error of a file of admission rules that cannot be used."""
+    place, _, reason = str(error).partition(": ")
+    file, _, line = place.rpartition(":")
+    return ManifestError(file, int(line), reason) if line.isdigit() else ManifestError(place, 0, reason)

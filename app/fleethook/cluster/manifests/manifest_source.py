@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from watchfiles import awatch
 
 from fleethook.cluster.manifests.manifest_reader import (
+    RULES,
     STANDARD_INPUT,
     Skipped,
     describe_skipped,
@@ -25,6 +26,7 @@ from fleethook.cluster.manifests.manifest_reader import (
     name_source,
     read_file,
     read_manifest,
+    read_rules,
 )
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import GCFreezer, ObjectKey, PartState, Store, key_of
@@ -297,7 +299,8 @@ def _read(path: Path, known: _File | None, freezer: GCFreezer | None) -> _File:
         return _keep(known, make_error(path, error))
     except ManifestError as error:
         return _keep(known, error)
-    read = read_manifest(content, source=name_source(path), freezer=freezer)
+    is_code = path.suffix == RULES
+    read = read_rules(path) if is_code else read_manifest(content, source=name_source(path), freezer=freezer)
     former = {} if known is None else {key_of(one.object): one for one in (*known.kept, *known.documents)}
     for one in read.documents:
         former.pop(key_of(one.object), None)

@@ -3,6 +3,7 @@
 Rules have configurations of their own, because they change while a server runs. Installers know only those of engines.
 """
 
+import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -63,15 +64,21 @@ def build_rule_configurations(
     return [{**one, "metadata": {**one["metadata"], "annotations": {SERVER_ANNOTATION: server}}} for one in found]
 
 
+DESCRIPTION_ANNOTATION: Final = "kubernetes.io/description"
 _EXAMPLE: Final = ServiceReference("fleethook", "fleethook")
 
 
 def describe_rule(rule: Hook) -> JSONObject:
-    """Return a configuration with the webhook of one rule, for commands: the Service is that of the chart."""
+    """Return a configuration with the webhook and the documentation of one rule, for commands and the console.
+
+    The Service is that of the chart.
+    """
     webhook = make_webhook(rule)
-    return build_configuration(
-        rule.name, webhook.configuration, [webhook], _EXAMPLE, exempt=find_exempt_namespaces("fleethook/fleethook")
-    )
+    exempt = find_exempt_namespaces("fleethook/fleethook")
+    found = build_configuration(rule.name, webhook.configuration, [webhook], _EXAMPLE, exempt=exempt)
+    if rule.__doc__:
+        found["metadata"]["annotations"] = {DESCRIPTION_ANNOTATION: inspect.cleandoc(rule.__doc__)}
+    return found
 
 
 def read_webhook(kind: str, found: JSONObject) -> Webhook:

@@ -1,10 +1,14 @@
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
+from fleethook.console.process import create_console
 from fleethook.console.users.local_access import LOCAL_USER
 from fleethook.engines.dispatch.pages.dispatch import (
     LINTED,
@@ -19,7 +23,7 @@ from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.work.worker import Worker
 from tests.cli.commands import invoke
 from tests.console.pages.reading import HOSTILE, get, read, submit
-from tests.console.visits import console_of, make_context, send_form, visit
+from tests.console.visits import HOSTS, console_of, make_context, send_form, visit
 from tests.engines.dispatch.builders import (
     binding,
     configuration,
@@ -278,3 +282,24 @@ def test_a_copy_of_the_linted_kinds_has_the_findings_of_the_store() -> None:
     assert find_all(store.copy(LINTED)) == found
     assert "self-lockout" in {one.code for one in found}
     assert "binding-unknown" not in {one.code for one in found if one.cluster == "d"}
+
+
+async def test_rules_in_python_have_their_place_and_a_link_to_their_reviews(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.py"
+    rules.write_text(
+        "from fleethook.admission import validate\n\n"
+        '@validate("v1", "Pod")\ndef named(pod):\n    """Pods have\n    a name."""\n'
+    )
+    context = make_context()
+    source = ManifestSource([rules], context.store)
+    source.load()
+    app = create_console(replace(context, manifests=source), hosts=HOSTS)
+    choice = "choice=/admissionregistration.k8s.io/ValidatingWebhookConfiguration//named"
+    page = await get(app, "/dispatch/object", choice)
+    assert f"{rules}:3" in page.text
+    assert "Pods have a name." in page.text
+    assert "/reviews?route=%2Fhooks%2Fvalidate%2Fnamed" in page.addresses
+    rules.write_text("broken(")
+    source.load()
+    assert source.errors[str(rules)].startswith(f"{rules}:1: SyntaxError")
+    assert (await get(app, "/dispatch/object", choice)).text

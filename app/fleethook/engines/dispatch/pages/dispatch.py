@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from fastapi import APIRouter
@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from fleethook.cluster.registration.paths import HOOKS
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import Attention, FindingCount, list_object_lines
 from fleethook.console.context import ConsoleContext
@@ -39,7 +40,7 @@ from fleethook.engines.dispatch.pages.dispatch_view import (
 )
 from fleethook.engines.dispatch.review.request_plan import Operation
 from fleethook.model.gvk import DEFINITION, GroupKind
-from fleethook.model.json import JSONObject
+from fleethook.model.json import JSONObject, as_object
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE
 
 LEVELS: Final[tuple[Level, ...]] = ("error", "warning")
@@ -226,14 +227,29 @@ async def _find_object(request: Request, context: ConsoleContext, choice: str) -
 async def show_object(request: Request, context: Context, choice: str = "") -> HTMLResponse:
     """Show an object that a finding concerns."""
     key, document = await _find_object(request, context, choice)
+    read = None if context.manifests is None else context.manifests.find(key)
     return await render(
         request,
         "dispatch/object.html",
+        place="" if read is None else read.place,
+        rules=_list_rules(document),
         command=_make_object_command(context, key),
         key=key,
         text=format_object(document),
         tab="object",
     )
+
+
+def _list_rules(configuration: JSONObject) -> list[tuple[str, str]]:
+    """Return the webhooks of admission rules in Python, each with the address of its recorded reviews."""
+    found = []
+    webhooks = configuration.get("webhooks")
+    for one in map(as_object, webhooks if isinstance(webhooks, list) else ()):
+        called = as_object(one.get("clientConfig"))
+        path = as_object(called.get("service")).get("path") or urlsplit(str(called.get("url") or "")).path
+        if isinstance(path, str) and path.startswith(HOOKS):
+            found.append((str(one.get("name")), f"/reviews?{urlencode({'route': path})}"))
+    return found
 
 
 @router.post("")

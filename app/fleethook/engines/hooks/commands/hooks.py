@@ -25,7 +25,7 @@ from fleethook.cli.fixtures import (
     run_and_exit,
 )
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
-from fleethook.cli.inputs.manifests import describe_rules, make_rule_error, read_manifests, write_input_errors
+from fleethook.cli.inputs.manifests import read_manifests, write_input_errors
 from fleethook.cli.lint import lint_documents
 from fleethook.cli.options import FilenameOption, HooksOption, InputOptions
 from fleethook.cli.output.ci_output import (
@@ -40,6 +40,7 @@ from fleethook.cli.output.findings_output import Row, has_failures, make_input_r
 from fleethook.cli.output.terminal import write, write_json
 from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.manifests.manifest_reader import describe_rules, make_rule_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.registration.rule_webhooks import make_webhook
 from fleethook.engines.hooks.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
