@@ -69,7 +69,8 @@ MEANINGS: Final[dict[str, str]] = {
     "NotReady.",
     "shadowed": "The resource comes from another logical cluster, whose webhooks are called instead.",
     "service-in-logical-cluster": "A logical cluster has no network with the Service of `clientConfig`. Give a URL.",
-    "duplicate-call": "Two webhooks call the same endpoint for the same requests.",
+    "duplicate-call": "Two webhooks call the same endpoint for the same requests, or two admission rules in Python "
+    "decide the same about them.",
     "budget": "The timeouts of the mutating webhooks for one resource add up to more than an apiserver waits.",
     "slow-ignored": "While the webhook is down, each request waits for its timeout and is then admitted without it.",
     "ignored-side-effects": "The webhook has side effects and `failurePolicy: Ignore`. After a timeout, nobody knows "

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Final, NamedTuple, cast
 
 from fleethook.cel import compile_condition
+from fleethook.cluster.registration.rule_webhooks import DECISION_ANNOTATION
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.dispatch.configuration_review import configuration_warnings
 from fleethook.engines.dispatch.configuration_validation import configuration_problems
@@ -15,7 +16,7 @@ from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase, compile_
 from fleethook.engines.dispatch.lint.calls import call_findings
 from fleethook.engines.dispatch.lint.codes import CODES, Issue, WebhookFinding
 from fleethook.engines.dispatch.lint.filters import filter_findings
-from fleethook.engines.dispatch.lint.rule_checks import rule_findings
+from fleethook.engines.dispatch.lint.rule_checks import read_text, rule_findings
 from fleethook.engines.dispatch.schema_owner import (
     BINDINGS_BY_RESOURCE,
     UNBOUND_BINDINGS,
@@ -41,21 +42,25 @@ class LintedHook(NamedTuple):
     """The webhook in its configuration, with defaults."""
     key: ObjectKey
     """The key of its configuration."""
+    decision: str = ""
+    """The same text for admission rules in Python that decide the same, ``""`` for other webhooks."""
 
 
 def duplicate_findings(chain: Sequence[LintedHook]) -> Iterator[tuple[LintedHook, Issue]]:
-    """Yield the webhooks that call an endpoint which an earlier webhook calls for the same requests."""
+    """Yield the webhooks that do the same as an earlier webhook for the same requests."""
     reported = set[str]()
     for first, second in combinations(chain, 2):
         if second.hook.uid not in reported and _calls_twice(first, second):
             reported.add(second.hook.uid)
-            text = f"{first.hook.uid} calls the same endpoint for the same requests: remove one of the two"
+            same = "decides the same about" if second.decision else "calls the same endpoint for"
+            text = f"{first.hook.uid} {same} the same requests: remove one of the two"
             yield second, Issue("duplicate-call", text)
 
 
 def _calls_twice(first: LintedHook, second: LintedHook) -> bool:
     one, other = first.hook, second.hook
-    if one.endpoint is None or one.endpoint != other.endpoint or one.conditions != other.conditions:
+    same = first.decision == second.decision and (bool(first.decision) or one.endpoint == other.endpoint)
+    if one.endpoint is None or not same or one.conditions != other.conditions:
         return False
     if not any(_overlap(rule, another) for rule in one.rules for another in other.rules):
         return False
@@ -271,7 +276,7 @@ def _lint_cluster(store: Store, cluster: str, phase: Phase, *, now: datetime) ->
         yield from ((key, "", one) for one in _lint_configuration(phase, key, configuration))
         chain += _compile(phase, key, configuration)
     for one in chain:
-        hook, webhook, key = one
+        hook, webhook, key, _ = one
         each = (
             rule_findings(hook, store),
             filter_findings(hook, webhook, store),
@@ -286,9 +291,11 @@ def _lint_cluster(store: Store, cluster: str, phase: Phase, *, now: datetime) ->
 
 def _compile(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[LintedHook]:
     webhooks = configuration.get("webhooks")
+    annotations = as_object(as_object(configuration.get("metadata")).get("annotations"))
+    decision = read_text(annotations.get(DECISION_ANNOTATION))
     written = [one for one in webhooks if isinstance(one, dict)] if isinstance(webhooks, list) else []
     for hook, webhook in zip(compile_hooks(phase, key.cluster, configuration), written, strict=True):
-        yield LintedHook(hook, webhook, key)
+        yield LintedHook(hook, webhook, key, decision)
 
 
 def _lint_configuration(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[Issue]:
