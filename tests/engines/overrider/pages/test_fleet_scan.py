@@ -10,7 +10,7 @@ import yaml
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import GCFreezer, ObjectKey, Store, key_of
-from fleethook.engines.overrider.pages.fleet import CellState
+from fleethook.engines.overrider.pages.fleet import CellKey, CellState
 from fleethook.engines.overrider.pages.fleet_scan import (
     CONTAINERS_OF_A_CELL,
     ClusterWorkloads,
@@ -209,6 +209,34 @@ async def test_a_scan_of_a_cluster_reads_only_workloads_whose_hash_differs() -> 
     await scan.scan()
     assert workloads.asked == ["demo-hangzhou-x"]
     assert count_states(scan.states) == {"error": 0, "rolls": 1, "overridden": 1, "unchanged": 0}
+
+
+async def test_plans_of_two_subjects_are_compiled_in_different_turns_of_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    subjects = [yurt_app_set(f"set-{number}") for number in range(8)]
+    _, _, scan = fleet(*subjects)
+    planned: set[str] = set()
+    largest = 0
+    plan = scan.plans.plan
+
+    def note_subject(group_kind: Any, document: JSONObject, *given: Any, **named: Any) -> Any:
+        planned.add(document["metadata"]["name"])
+        return plan(group_kind, document, *given, **named)
+
+    async def watch() -> None:
+        nonlocal largest
+        while True:
+            largest = max(largest, len(planned))
+            planned.clear()
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(scan.plans, "plan", note_subject)
+    rows = await scan.list_rows()
+    watching = asyncio.create_task(watch())
+    found = await scan.compute([CellKey(row.key, row.pools[0], row.kinds[0]) for row in rows], {})
+    watching.cancel()
+    assert (len(found), largest) == (8, 1)
 
 
 async def test_a_scan_compares_few_hashes_between_two_turns_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:

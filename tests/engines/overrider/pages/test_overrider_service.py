@@ -1,3 +1,4 @@
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ from fleethook.cluster.store import ObjectKey
 from fleethook.console.context import ConsoleContext
 from fleethook.engines.overrider.pages.edit_report import MAX_WORKLOADS, EditError, format_overrider
 from fleethook.engines.overrider.pages.fleet import CellKey, CellState, SubjectRow
-from fleethook.engines.overrider.pages.fleet_scan import ClusterWorkloads, ManifestWorkloads
+from fleethook.engines.overrider.pages.fleet_scan import CellStates, ClusterWorkloads, ManifestWorkloads
 from fleethook.engines.overrider.pages.matrix import Column, Query, select
 from fleethook.engines.overrider.pages.overrider_service import (
     OverriderService,
     ShownCell,
     ShownGroup,
+    ShownRow,
     fill_list,
     fill_table,
     make_service,
@@ -101,6 +103,42 @@ async def test_a_page_of_the_matrix_has_the_states_of_its_cells_before_the_scan_
     assert view.is_complete
     assert [(cell.key.pool, cell.state.state if cell.state else "") for cell in view.cells] == [("hangzhou", "rolls")]
     assert view.totals == {"error": 0, "rolls": 1, "overridden": 1, "unchanged": 0}
+
+
+async def test_a_list_by_node_pool_checks_the_inputs_of_each_subject_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = serve(tmp_path, SET, yurt_app_set("other"))
+    await service.show_matrix(Query())
+    await until(lambda: service.scan.is_complete)
+    asked: list[ObjectKey] = []
+    find_current = service.scan.find_current
+
+    def note(key: ObjectKey) -> CellStates:
+        asked.append(key)
+        return find_current(key)
+
+    monkeypatch.setattr(service.scan, "find_current", note)
+    view = await service.show_matrix(Query(layout="list", sort="pool"))
+    assert len(view.cells) > len(asked)
+    assert {one.state.state for one in view.cells if one.state} == {"unchanged"}
+    assert asked == [DEMO, OTHER]
+    await service.close()
+
+
+async def test_folded_groups_are_counted_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def note(*arguments: Any) -> list[ShownRow]:
+        threads.append(threading.current_thread())
+        return fill_table(*arguments)
+
+    monkeypatch.setattr("fleethook.engines.overrider.pages.overrider_service.fill_table", note)
+    service = serve(tmp_path, SET)
+    await service.show_matrix(Query())
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
+    await service.close()
 
 
 async def test_the_query_of_a_view_has_an_existing_page(tmp_path: Path) -> None:
