@@ -6,11 +6,13 @@ import pytest
 from fleethook.cluster.store import PartState
 from fleethook.console.attention import (
     MAX_LINES,
+    MAX_OBJECTS,
     MAX_USERS,
     Attention,
     AttentionLine,
     FindingCount,
     FirstSeen,
+    ObjectFinding,
     join_attention,
     list_object_lines,
     list_review_lines,
@@ -152,10 +154,43 @@ def test_reviews_of_other_kinds_than_the_permitted_ones_have_no_line() -> None:
     assert [one.about for one in list_review_lines(REVIEWS, {GroupKind("apps", "Deployment")})] == ["Reviews of /r"]
 
 
-def test_findings_about_one_object_are_one_line_for_each_level() -> None:
-    findings = [("error", "O a", "one"), ("error", "O a", "two"), ("warning", "O a", "three"), ("error", "O b", "four")]
-    assert list_object_lines(findings, {"O a": "/a", "O b": "/b"}) == [
-        AttentionLine("error", "O a", "one (and 1 more error)", "/a"),
-        AttentionLine("warning", "O a", "three", "/a"),
-        AttentionLine("error", "O b", "four", "/b"),
+def found(level: str, about: str, text: str, code: str = "c") -> ObjectFinding:
+    return ObjectFinding(level, code, "O", about, text)
+
+
+def list_lines(*findings: ObjectFinding) -> list[AttentionLine]:
+    addresses = {one.about: f"/{one.about}" for one in findings}
+    return list_object_lines(findings, addresses, lambda code, kind: f"/{code}/{kind}")
+
+
+def test_findings_about_one_object_are_one_line_with_the_worst_one() -> None:
+    assert list_lines(
+        found("warning", "a", "three"),
+        found("error", "a", "one"),
+        found("error", "a", "two"),
+        found("error", "b", "four"),
+        found("warning", "c", "five"),
+        found("warning", "c", "six"),
+        found("warning", "c", "seven", "d"),
+    ) == [
+        AttentionLine("error", "a", "one (and 1 more error, 1 warning)", "/a"),
+        AttentionLine("error", "b", "four", "/b"),
+        AttentionLine("warning", "c", "five (and 2 more warnings)", "/c"),
     ]
+
+
+def test_a_warning_that_many_objects_have_is_one_line() -> None:
+    names = [str(number) for number in range(MAX_OBJECTS + 1)]
+    repeated = [found("warning", name, f"text {name}") for name in names]
+    other = found("warning", "3", "other")
+    few = found("error", "4", "wrong")
+    assert list_lines(*repeated, other, few) == [
+        AttentionLine("error", "4", "wrong", "/4"),
+        AttentionLine("warning", "3", "other", "/3"),
+        AttentionLine("warning", "6 Os", "text 0 (and 5 more warnings like it)", "/c/O"),
+    ]
+    assert len(list_lines(*repeated[1:])) == MAX_OBJECTS
+
+
+def test_errors_of_many_objects_have_a_line_each() -> None:
+    assert len(list_lines(*(found("error", str(number), "wrong") for number in range(2 * MAX_OBJECTS)))) == 10

@@ -1,6 +1,7 @@
 """The list "Needs attention" of the overview: its lines from the frame and the engines, the worst first."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -15,8 +16,11 @@ SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 """The severities, the worst first."""
 MAX_LINES: Final = 100
 """Lines of the list. A fleet with more mistakes has a common cause, and the pages of findings have all."""
+MAX_OBJECTS: Final = 5
+"""Objects of a kind that have a line each for a warning with the same code."""
 MAX_USERS: Final = 100
 """Users whose lines are remembered."""
+_NUMBER: Final = re.compile(r"\d+")
 FAILED_VERDICTS: Final = ("failed", "refused")
 """The verdicts of reviews that had no decision."""
 
@@ -166,22 +170,66 @@ def _make_review_line(route: str, verdict: str, members: Sequence[ReviewSummary]
     )
 
 
-def list_object_lines(findings: Iterable[tuple[str, str, str]], addresses: Mapping[str, str]) -> list[AttentionLine]:
-    """Return a line for each object and level of findings, with the first finding.
+class ObjectFinding(NamedTuple):
+    """A finding of lint.
+
+    Attributes:
+        level: ``error`` or ``warning``.
+        code: Its code.
+        kind: The kind of its object.
+        about: The object, by kind and name.
+        text: Its text.
+    """
+
+    level: str
+    code: str
+    kind: str
+    about: str
+    text: str
+
+
+def list_object_lines(
+    findings: Iterable[ObjectFinding], addresses: Mapping[str, str], address_of_code: Callable[[str, str], str]
+) -> list[AttentionLine]:
+    """Return a line for each object with findings, with the worst finding.
+
+    A warning that more than `MAX_OBJECTS` objects of a kind have, with other numbers or not, is one line for all of
+    them.
 
     Args:
-        findings: The level, the object and the text of each finding.
+        findings: The findings.
         addresses: The address of the page with the findings, by object.
+        address_of_code: Returns the address of the warnings with a code about objects of a kind.
     """
-    grouped: dict[tuple[str, str], list[str]] = {}
-    for level, about, text in findings:
-        grouped.setdefault((level, about), []).append(text)
-    return [
-        AttentionLine("error" if level == "error" else "warning", about, _sum_up(texts, level), addresses[about])
-        for (level, about), texts in grouped.items()
+    by_object: dict[str, list[ObjectFinding]] = {}
+    repeated: dict[tuple[str, str, str], list[ObjectFinding]] = {}
+    for one in findings:
+        if one.level == "error":
+            by_object.setdefault(one.about, []).append(one)
+        else:
+            repeated.setdefault((one.code, one.kind, _NUMBER.sub("", one.text)), []).append(one)
+    lines: list[AttentionLine] = []
+    for (code, kind, _), found in repeated.items():
+        objects = len({one.about for one in found})
+        if objects > MAX_OBJECTS:
+            reason = f"{found[0].text} (and {len(found) - 1} more warnings like it)"
+            lines.append(AttentionLine("warning", f"{objects} {kind}s", reason, address_of_code(code, kind)))
+            continue
+        for one in found:
+            by_object.setdefault(one.about, []).append(one)
+    return [*(_sum_up(about, found, addresses[about]) for about, found in by_object.items()), *lines]
+
+
+def _sum_up(about: str, found: Sequence[ObjectFinding], address: str) -> AttentionLine:
+    """Return the line of an object; its errors come first in `found`."""
+    errors = sum(one.level == "error" for one in found)
+    rest = [
+        f"{number} {text}{'s' if number > 1 else ''}"
+        for number, text in (
+            (max(0, errors - 1), "more error"),
+            (len(found) - errors if errors else len(found) - 1, "warning" if errors else "more warning"),
+        )
+        if number
     ]
-
-
-def _sum_up(texts: Sequence[str], level: str) -> str:
-    more = len(texts) - 1
-    return f"{texts[0]} (and {more} more {level}{'s' if more > 1 else ''})" if more else texts[0]
+    reason = f"{found[0].text} (and {', '.join(rest)})" if rest else found[0].text
+    return AttentionLine("error" if errors else "warning", about, reason, address)

@@ -17,6 +17,7 @@ from fleethook.engines.overrider.pages.findings import (
     find_all,
     list_cell_lines,
     list_condition_lines,
+    list_finding_lines,
     list_findings,
     prepare_findings,
 )
@@ -218,3 +219,15 @@ def test_a_status_of_another_shape_has_no_line(status: Any) -> None:
 
 def test_the_kinds_of_subjects_are_described() -> None:
     assert describe_key(ObjectKey("", YURT_APP_SET, "n", "s")) == "YurtAppSet n/s"
+
+
+def test_an_overrider_whose_failing_workloads_have_a_line_has_no_other_line_for_the_failure() -> None:
+    def address_of(wanted: FindingFilter) -> str:
+        return f"/{wanted.text}"
+
+    about, address = "YurtAppOverrider default/o", "/YurtAppOverrider default/o:"
+    errors = list_finding_lines(FINDINGS[:2], (), address_of)
+    text = "entries[0].items[0]: wrong (and 1 warning)"
+    assert errors == [AttentionLine("error", about, text, address)]
+    rest = list_finding_lines(FINDINGS[:2], {KEY}, address_of)
+    assert rest == [AttentionLine("warning", about, "entries[1].items[0]: wrong", address)]

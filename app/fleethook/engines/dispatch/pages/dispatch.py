@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse
 
 from fleethook.cluster.registration.paths import HOOKS
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.console.attention import Attention, FindingCount, list_object_lines
+from fleethook.console.attention import Attention, FindingCount, ObjectFinding, list_object_lines
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FieldError, FormFieldError, FormFields
 from fleethook.console.rendering import Context, render, take_page
@@ -166,15 +166,17 @@ async def find_attention(request: Request) -> Attention:
     # The overview has a line for each certificate that is not valid.
     listed = [one for one in shown if one.code != "expired-authority"]
     lines = list_object_lines(
-        (
-            (one.level, _describe(one), f"{f'webhook {one.webhook}: ' if one.webhook else ''}{one.text}")
-            for one in listed
-        ),
+        (ObjectFinding(one.level, one.code, one.kind, _describe(one), _name_webhook(one)) for one in listed),
         {_describe(one): _findings_url(cluster=one.cluster, about=one.configuration) for one in listed},
+        lambda code, _kind: _findings_url(level="warning", code=code),
     )
     counts = Counter((one.level, one.code, one.kind) for one in shown)
     rows = [FindingCount(*key, total, _findings_url(level=key[0], code=key[1])) for key, total in counts.items()]
     return Attention(lines, rows, found.is_current, (found.problem,) if found.problem else ())
+
+
+def _name_webhook(finding: WebhookFinding) -> str:
+    return f"{f'webhook {finding.webhook}: ' if finding.webhook else ''}{finding.text}"
 
 
 def _describe(finding: WebhookFinding) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, StoreView, key_of
-from fleethook.console.attention import AttentionLine, read_since
+from fleethook.console.attention import AttentionLine, ObjectFinding, list_object_lines, read_since
 from fleethook.console.context import ConsoleContext
 from fleethook.console.rendering import Paging, take_page
 from fleethook.engines.overrider.entries.entry_selection import PoolSelector
@@ -162,6 +162,29 @@ def describe_key(key: ObjectKey) -> str:
     """Return the kind, namespace and name of an object, as findings begin."""
     name = f"{key.namespace}/{key.name}" if key.namespace else key.name
     return f"{key.group_kind.kind} {name}{f' of {key.cluster}' if key.cluster else ''}"
+
+
+def list_finding_lines(
+    found: Iterable[ManifestFinding],
+    failing: Collection[ObjectKey | None],
+    address_of: Callable[[FindingFilter], str],
+) -> list[AttentionLine]:
+    """Return the lines about findings.
+
+    Args:
+        found: The findings.
+        failing: The overriders of subjects whose failing workloads have a line, so that this failure needs no other.
+        address_of: Returns the address of a list of findings.
+    """
+    shown = [one for one in found if one.finding.code != "does-not-fit" or one.key not in failing]
+    return list_object_lines(
+        (
+            ObjectFinding(one.level, one.finding.code, one.key.group_kind.kind, describe_key(one.key), one.finding.text)
+            for one in shown
+        ),
+        {describe_key(one.key): address_of(FindingFilter(text=f"{describe_key(one.key)}:")) for one in shown},
+        lambda code, kind: address_of(FindingFilter("warning", code, kind)),
+    )
 
 
 def list_cell_lines(

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.kubernetes.resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey, PartialObject, Store
-from fleethook.console.attention import Attention, FindingCount, list_object_lines
+from fleethook.console.attention import Attention, AttentionLine, FindingCount
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
 from fleethook.console.pages.reviews import review_url
@@ -41,6 +41,7 @@ from fleethook.engines.overrider.pages.findings import (
     describe_key,
     list_cell_lines,
     list_condition_lines,
+    list_finding_lines,
     list_findings,
     prepare_findings,
 )
@@ -171,18 +172,19 @@ async def find_attention(request: Request) -> Attention:
     context, found = find_context(request), FINDINGS.find(request).find()
     kinds = await select_permitted(request, {*_SHOWN, *(one.key.group_kind for one in found.value or ())})
     shown = [one for one in found.value or () if one.key.group_kind in kinds]
-    addresses = {describe_key(one.key): findings_url(FindingFilter(text=f"{describe_key(one.key)}:")) for one in shown}
-    lines = list_object_lines(((one.level, describe_key(one.key), one.finding.text) for one in shown), addresses)
     counts = Counter((one.level, one.finding.code, one.key.group_kind.kind) for one in shown)
     listed = [
         FindingCount(level, code, kind, total, findings_url(FindingFilter(level, code, kind)))
         for (level, code, kind), total in counts.items()
     ]
-    is_current = found.is_current
+    is_current, lines, failing = found.is_current, list[AttentionLine](), set[ObjectKey | None]()
     if kinds.issuperset(_SHOWN):
         view = await _SERVICE.find(request).list_states()
         lines += await context.worker.run("", list_cell_lines, view.rows, view.states, _address_state)
+        titles = {one.about for one in lines if one.severity == "failing"}
+        failing = {row.overrider_key for row in view.rows if row.title in titles}
         is_current = is_current and view.is_complete
+    lines += list_finding_lines(shown, failing, findings_url)
     if YURT_APP_OVERRIDER in kinds:
         overriders = [(key, context.store.get(*key)) for key in context.store.keys(YURT_APP_OVERRIDER)]
         stored = [(key, one) for key, one in overriders if isinstance(one, dict)]
