@@ -109,6 +109,11 @@ def test_resources_without_a_binding_are_local() -> None:
     assert (found.status, found.cluster, found.problem) == (OwnerStatus.LOCAL, "ws3", "")
 
 
+def test_a_plain_cluster_is_not_named() -> None:
+    found = find_owner(store_of(), cluster="", group="example.io", resource="widgets", vouched=True)
+    assert found.trace == ("no APIBinding lists widgets.example.io: it is local",)
+
+
 def test_bound_resources_are_owned_by_the_cluster_of_the_export() -> None:
     found = find(binding("ws3", "ws1", WIDGETS), export("ws1", WIDGETS))
     assert (found.status, found.cluster, found.problem) == (OwnerStatus.BOUND, "ws1", "")

@@ -231,9 +231,11 @@ def _refuse_unless(as_kcp: bool, found: Ownership, status: OwnerStatus, problem:
 
 def _find_local_owner(store: StoreView, *, cluster: str, group: str, resource: str, as_kcp: bool) -> Ownership:
     named = f"{resource}.{group}" if group else resource
-    local = Ownership(OwnerStatus.LOCAL, cluster, (f"no APIBinding of {cluster} lists {named}: it is local",))
+    local = Ownership(
+        OwnerStatus.LOCAL, cluster, (f"no APIBinding{f' of {cluster}' if cluster else ''} lists {named}: it is local",)
+    )
     if store.find(DEFINITIONS_BY_RESOURCE, cluster, (group, resource)):
-        return local._replace(trace=(*local.trace, f"{cluster} has a CustomResourceDefinition for it"))
+        return local._replace(trace=(*local.trace, f"{cluster or 'the cluster'} has a CustomResourceDefinition for it"))
     unbound = store.find(UNBOUND_BINDINGS, cluster, None)
     if len(unbound) > MAX_UNBOUND:
         problem = (
