@@ -162,3 +162,16 @@ def test_hostile_texts_run_nothing(
     page.get_by_role("button", name="Run").click()
     page.locator("#error-code").wait_for()
     page.locator("#error-code").filter(has_text=HOSTILE[1]).wait_for()
+
+
+def test_a_narrow_window_shows_all_operations_of_a_kind(open_page: Callable[..., Any], console: str) -> None:
+    page = open_page(f"{console}/interpreters", viewport={"width": 390, "height": 844})
+    cells = page.locator("table.operations tbody tr").first.locator("td").all()
+    assert len(cells) > 1
+    for cell in cells:
+        box = cell.bounding_box()
+        assert 0 <= box["x"] < box["x"] + box["width"] <= 390
+    assert "InterpretReplica" in page.evaluate(
+        "getComputedStyle(document.querySelector('table.operations td'), '::before').content"
+    )
+    assert not has_sideways_scroll(page)
