@@ -109,9 +109,17 @@ def test_resources_without_a_binding_are_local() -> None:
     assert (found.status, found.cluster, found.problem) == (OwnerStatus.LOCAL, "ws3", "")
 
 
-def test_a_plain_cluster_is_not_named() -> None:
-    found = find_owner(store_of(), cluster="", group="example.io", resource="widgets", vouched=True)
-    assert found.trace == ("no APIBinding lists widgets.example.io: it is local",)
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (["default"], "no APIBinding lists widgets.example.io: it is local"),
+        ([], "the store has no objects of the cluster, so no webhooks"),
+    ],
+)
+def test_a_plain_cluster_has_no_name(names: list[str], reason: str) -> None:
+    store = store_of(*({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names))
+    found = find_owner(store, cluster="", group="example.io", resource="widgets", vouched=True)
+    assert found.trace == (reason,)
 
 
 def test_bound_resources_are_owned_by_the_cluster_of_the_export() -> None:

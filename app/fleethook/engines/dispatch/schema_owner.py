@@ -174,7 +174,8 @@ def find_owner(
     named = f"{resource}.{group}" if group else resource
     if not as_kcp and not store.knows(cluster):
         if vouched and not store.has(LOGICAL_CLUSTER):
-            return Ownership(OwnerStatus.LOCAL, cluster, (f"the store has no objects of {cluster}, so no webhooks",))
+            trace = f"the store has no objects of {cluster or 'the cluster'}, so no webhooks"
+            return Ownership(OwnerStatus.LOCAL, cluster, (trace,))
         unknown = f"logical cluster {cluster or '(none)'} is unknown{hint_at_shards(store)}"
         reason = resolve(store, cluster).problem or unknown
         problem = f"{reason}, so the owner of the schema is unknown"
