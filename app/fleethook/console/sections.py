@@ -1,7 +1,7 @@
 """The sections of the console: their addresses, titles and the kinds that they show."""
 
 import functools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -16,6 +16,24 @@ from fleethook.model.gvk import GroupKind
 
 FindAddress = Callable[[Store, ObjectKey], str]
 """Returns the address of the page that shows an object."""
+
+
+class Hit(NamedTuple):
+    """A name that the search finds.
+
+    Attributes:
+        title: The namespace and name.
+        cluster: Its logical cluster, ``""`` for a plain cluster.
+        address: The page that shows it.
+    """
+
+    title: str
+    cluster: str
+    address: str
+
+
+ListNames = Callable[[Request], Awaitable[Iterable[Hit]]]
+"""Returns names that are no objects, and that the user of a request may see."""
 
 
 class Section(NamedTuple):
@@ -47,6 +65,7 @@ class ConsolePage(NamedTuple):
         attention: Returns its lines of the overview's list for the user of a request, None without any. It must not
             wait for work that takes long.
         addresses: The kinds that the search finds, each with the function that returns the page of an object.
+        names: The names of parts of objects that the search finds, by their title.
     """
 
     section: Section
@@ -57,6 +76,7 @@ class ConsolePage(NamedTuple):
     replayed: tuple[GroupKind, ...] = ()
     attention: Callable[[Request], Awaitable[Attention]] | None = None
     addresses: Mapping[GroupKind, FindAddress] = MappingProxyType({})
+    names: Mapping[str, ListNames] = MappingProxyType({})
 
 
 MUTATING: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")

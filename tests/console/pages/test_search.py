@@ -6,7 +6,7 @@ from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.pages.search import MAX_HITS, find_hits
 from fleethook.console.users.apiserver_access import ApiserverAuthorizer
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER, YURT_APP_SET
-from tests.builders import NEW_IMAGE, node_pool, workload, yurt_app_set
+from tests.builders import NEW_IMAGE, entry, node_pool, overrider, workload, yurt_app_set
 from tests.console.pages.reading import HOSTILE, get, read
 from tests.console.reviews_of_access import TOKEN, Apiserver
 from tests.console.visits import console_of, visit
@@ -27,6 +27,12 @@ def find_name(_store: Store, key: ObjectKey) -> str:
             "checks",
             "/dispatch/object?choice=%2Fadmissionregistration.k8s.io%2FValidatingWebhookConfiguration%2F%2Fchecks",
         ),
+        (
+            "second.example",
+            "/dispatch/object?choice=%2Fadmissionregistration.k8s.io%2FValidatingWebhookConfiguration%2F%2Fchecks#webhook-2",
+        ),
+        ("beijing", "/overriders?pool=beijing"),
+        ("nowhere", "/overriders/edit?namespace=default&name=lost"),
         ("script", "/interpreters?q=Widget"),
         ("mirror", "/crds"),
     ],
@@ -42,15 +48,36 @@ async def test_a_name_leads_to_the_page_of_its_object(text: str, address: str) -
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": "checks"},
+        "webhooks": [{"name": "first.example.org"}, {"name": "second.example.org"}],
     }
+    lost = overrider(entry("nowhere", "-hangzhou", "*"), name="lost")
     karmada = {
         "apiVersion": "operator.karmada.io/v1alpha1",
         "kind": "Karmada",
         "metadata": {"name": "mirror", "namespace": "a"},
     }
-    objects = [yurt_app_set(), NEW_IMAGE, workload(), node_pool("hangzhou-east"), script, webhooks, karmada]
+    objects = [yurt_app_set(), NEW_IMAGE, workload(), node_pool("hangzhou-east"), script, webhooks, karmada, lost]
     page = await get(console_of(*objects), "/search", f"q={text}")
     assert address in page.addresses
+
+
+async def test_a_webhook_has_its_place_on_the_page_of_its_configuration() -> None:
+    webhooks = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "checks"},
+        "webhooks": [{"name": "first.example.org"}, None, {"name": "second.example.org"}],
+    }
+    app = console_of(webhooks)
+    (address,) = [one for one in (await get(app, "/search", "q=second")).addresses if "#webhook" in one]
+    path, _, query = address.partition("#")[0].partition("?")
+    assert f'id="{address.partition("#")[2]}"><bdi>second.example.org' in (await get(app, path, query)).source
+
+
+async def test_a_node_pool_with_a_nodepool_is_found_once() -> None:
+    page = await get(console_of(yurt_app_set(), node_pool("beijing")), "/search", "q=beijing")
+    assert page.addresses.count("/overriders?pool=beijing") == 1
+    assert "without a NodePool" not in page.text
 
 
 async def test_a_page_without_hits_says_so() -> None:

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.rendering import Context, render
 from fleethook.console.reviews.search import MAX_TEXT, Query, find_reviews
-from fleethook.console.sections import FindAddress, engine_pages
+from fleethook.console.sections import FindAddress, Hit, engine_pages
 from fleethook.console.users.permissions import select_permitted, select_permitted_reviews
 from fleethook.model.gvk import GroupKind
 
@@ -24,25 +24,11 @@ _NAMES_IN_A_SLICE: Final = 2_000
 router: Final = APIRouter()
 
 
-class Hit(NamedTuple):
-    """An object that was found.
-
-    Attributes:
-        title: Its namespace and name.
-        cluster: Its logical cluster, ``""`` for a plain cluster.
-        address: The page that shows it.
-    """
-
-    title: str
-    cluster: str
-    address: str
-
-
 class Hits(NamedTuple):
-    """The objects of one kind.
+    """The objects of one kind, or names with one title.
 
     Attributes:
-        kind: The kind.
+        kind: The kind or title.
         hits: The first of them.
         total: The number of all that match.
     """
@@ -64,6 +50,9 @@ async def show_hits(request: Request, context: Context, q: str = "") -> HTMLResp
         for kind, find_address in addresses.items():
             if kind in permitted and (hits := await find_hits(context.store, kind, text, find_address)).total:
                 found.append(hits)
+        for title, list_names in [one for page in engine_pages() for one in page.names.items()]:
+            if (of_title := await find_names(title, await list_names(request), text)).total:
+                found.append(of_title)
         if context.reviews is not None:
             of_user = await select_permitted_reviews(request, await context.reviews.find())
             reviews = len(await context.worker.run("", find_reviews, of_user, Query(text=text), None))
@@ -93,6 +82,18 @@ async def find_hits(store: Store, kind: GroupKind, text: str, find_address: Find
         matching += [one for one in keys[start : start + _NAMES_IN_A_SLICE] if wanted in _make_title(one).casefold()]
         await asyncio.sleep(0)
     return Hits(kind.kind, list(_describe(store, sorted(matching, key=_rank)[:MAX_HITS], find_address)), len(matching))
+
+
+async def find_names(kind: str, names: Iterable[Hit], text: str) -> Hits:
+    """Return the names that contain a text, in any case, short ones first. Other requests are answered meanwhile."""
+    wanted = text.casefold()
+    matching: list[Hit] = []
+    for number, one in enumerate(names, 1):
+        if wanted in one.title.casefold():
+            matching.append(one)
+        if number % _NAMES_IN_A_SLICE == 0:
+            await asyncio.sleep(0)
+    return Hits(kind, sorted(matching, key=lambda one: (len(one.title), one))[:MAX_HITS], len(matching))
 
 
 def _rank(key: ObjectKey) -> tuple[int, str, str, str]:

@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -19,8 +19,8 @@ from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import Attention, FindingCount, ObjectFinding, list_object_lines
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FieldError, FormFieldError, FormFields
-from fleethook.console.rendering import Context, render, take_page
-from fleethook.console.sections import MUTATING, VALIDATING, ConsolePage, Section
+from fleethook.console.rendering import Context, find_context, render, take_page
+from fleethook.console.sections import MUTATING, VALIDATING, ConsolePage, Hit, Section
 from fleethook.console.shared_value import KeptValue, Memo, Watch
 from fleethook.console.users.permissions import require_kind, require_read_kinds, select_permitted
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dispatcher
@@ -188,6 +188,24 @@ def _findings_url(**parameters: str) -> str:
     return f"/dispatch/findings?{urlencode({name: value for name, value in parameters.items() if value})}"
 
 
+async def list_webhooks(request: Request) -> Iterator[Hit]:
+    """Return the webhooks of the configurations that the user may get, each with its place on their page."""
+    store = find_context(request).store
+    kinds = await select_permitted(request, (MUTATING, VALIDATING))
+    keys = [key for kind in (MUTATING, VALIDATING) if kind in kinds for key in store.keys(kind)]
+    return (
+        Hit(f"{name} of {key.name}", key.cluster, f"{object_url(key)}#webhook-{number}")
+        for key in keys
+        for number, name in enumerate(_list_names(store.get(*key)), 1)
+    )
+
+
+def _list_names(configuration: Any) -> list[str]:
+    """Return the names of the webhooks of a configuration in order, none for another object."""
+    webhooks = as_object(configuration).get("webhooks")
+    return [str(as_object(one).get("name")) for one in webhooks] if isinstance(webhooks, list) else []
+
+
 router: Final = APIRouter(prefix="/dispatch")
 
 PAGE: Final = ConsolePage(
@@ -198,6 +216,7 @@ PAGE: Final = ConsolePage(
     replayed=(API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE, DEFINITION, NAMESPACE),
     attention=find_attention,
     addresses=dict.fromkeys((MUTATING, VALIDATING), lambda _store, key: object_url(key)),
+    names={"Webhook": list_webhooks},
 )
 
 _OPERATIONS: Final = tuple(one.value for one in Operation)
@@ -238,6 +257,8 @@ async def show_object(request: Request, context: Context, choice: str = "") -> H
         command=_make_object_command(context, key),
         key=key,
         text=format_object(document),
+        webhooks=_list_names(document),
+        findings_address=_findings_url(cluster=key.cluster, about=key.name),
         tab="object",
     )
 

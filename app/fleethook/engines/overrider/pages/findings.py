@@ -11,7 +11,7 @@ from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, StoreView, 
 from fleethook.console.attention import AttentionLine, ObjectFinding, list_object_lines, read_since
 from fleethook.console.context import ConsoleContext
 from fleethook.console.rendering import Paging, take_page
-from fleethook.engines.overrider.entries.entry_selection import PoolSelector
+from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, PoolSelector
 from fleethook.engines.overrider.pages.fleet import CellKey, CellState, SubjectRow, find_overrider
 from fleethook.engines.overrider.pages.matrix import States
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding, check_documents
@@ -156,6 +156,13 @@ class Concerned:
             entries = stored if isinstance(stored, list) else []
             self._selectors[key, number] = PoolSelector(entries[number]) if number < len(entries) else None
         return self._selectors[key, number]
+
+
+def list_named_pools(overrider: Any) -> set[str]:
+    """Return the node pools that the entries of an overrider select by name."""
+    entries = as_object(overrider).get("entries")
+    named = {name for one in (entries if isinstance(entries, list) else ()) for name in PoolSelector(one).named}
+    return {name for name in named if name != EVERY_POOL and not name.startswith(EXCLUDE)}
 
 
 def describe_key(key: ObjectKey) -> str:

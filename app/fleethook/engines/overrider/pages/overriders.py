@@ -2,8 +2,9 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any, Final, get_args
 from urllib.parse import urlencode
 
@@ -21,7 +22,7 @@ from fleethook.console.forms import FormFields
 from fleethook.console.pages.reviews import review_url
 from fleethook.console.rendering import SAME, Context, Paging, find_context, render
 from fleethook.console.reviews.summary import ReviewSummary
-from fleethook.console.sections import ConsolePage, Section
+from fleethook.console.sections import ConsolePage, Hit, Section
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.console.users.permissions import select_permitted, select_permitted_reviews
 from fleethook.console.yaml_paths import format_value
@@ -43,6 +44,7 @@ from fleethook.engines.overrider.pages.findings import (
     list_condition_lines,
     list_finding_lines,
     list_findings,
+    list_named_pools,
     prepare_findings,
 )
 from fleethook.engines.overrider.pages.fleet import LABELS, CellKey, State, SubjectRow
@@ -197,6 +199,26 @@ def _address_state(row: SubjectRow, state: str) -> str:
     return matrix_url(Query(f"{row.key.namespace or 'default'}/{row.key.name}", state=found, layout="list"))
 
 
+async def list_pools(request: Request) -> Iterable[Hit]:
+    """Return the node pools without a NodePool that subjects or overriders name, if the user may see the section."""
+    store = find_context(request).store
+    if not (await select_permitted(request, _SHOWN)).issuperset(_SHOWN):
+        return ()
+    view = await _SERVICE.find(request).list_states()
+    return _find_pools(store, view.rows)
+
+
+def _find_pools(store: Store, rows: Iterable[SubjectRow]) -> Iterator[Hit]:
+    seen = set[tuple[str, str]]()
+    of_subjects = ((row.key, pool) for row in rows for pool in row.pools)
+    named = ((key, pool) for key in list(store.keys(YURT_APP_OVERRIDER)) for pool in list_named_pools(store.get(*key)))
+    for key, pool in chain(of_subjects, named):
+        if (key.cluster, pool) not in seen and store.get(key.cluster, NODE_POOL, "", pool) is None:
+            address = edit_url(key) if key.group_kind == YURT_APP_OVERRIDER else matrix_url(Query(pool=pool))
+            yield Hit(pool, key.cluster, address)
+        seen.add((key.cluster, pool))
+
+
 PAGE: Final = ConsolePage(
     Section("/overriders", "Overriders", _SHOWN),
     router,
@@ -212,6 +234,7 @@ PAGE: Final = ConsolePage(
         NODE_POOL: lambda _store, key: matrix_url(Query(pool=key.name)),
         **dict.fromkeys((one.group_kind for one in WORKLOADS), _workload_url),
     },
+    names={"Node pool without a NodePool": list_pools},
 )
 
 
