@@ -316,6 +316,7 @@ async def _show(
         status=422 if error else 200,
         form=form,
         tree=tree,
+        hook_url=partial(_hook_url, (tree.explanation.owner.cluster if tree else None) or ""),
         error=error,
         q=q,
         choice=choice,
@@ -323,6 +324,12 @@ async def _show(
         operations=_OPERATIONS,
         tab="explain",
     )
+
+
+def _hook_url(cluster: str, phase: str, uid: str) -> str:
+    """Return the address of the configuration of an explained webhook."""
+    kind = MUTATING if phase == "mutating" else VALIDATING
+    return object_url(ObjectKey(cluster, kind, "", uid.partition("/")[0]))
 
 
 def _make_command(context: ConsoleContext, form: RequestForm) -> str:

@@ -51,7 +51,7 @@ from fleethook.engines.overrider.pages.fleet import LABELS, CellKey, State, Subj
 from fleethook.engines.overrider.pages.matrix import LAYOUTS, SORTS, Column, Query, group_columns
 from fleethook.engines.overrider.pages.overrider_service import CellView, EditView, MatrixView, make_service
 from fleethook.engines.overrider.pages.running_workload import select_last_reviews
-from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES, binding_of, pool_of
+from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES, binding_of, pool_of, subject_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 
@@ -391,6 +391,7 @@ async def _show_editor(
         command=_make_command(context, "diff", "-f", "overrider.yaml"),
         command_title="The same on the command line, with the text in overrider.yaml",
         key=key,
+        subject=_find_subject(context.store, key),
         text=text,
         pool=pool,
         problem=problem,
@@ -399,6 +400,13 @@ async def _show_editor(
         kubectl_command=format_command(text, namespace=_find_namespace(view)),
         **_LINKS,
     )
+
+
+def _find_subject(store: Store, key: ObjectKey) -> ObjectKey | None:
+    """Return the subject that a stored overrider names, None without one."""
+    stored = store.get(*key)
+    named = subject_of(stored) if isinstance(stored, dict) else None
+    return ObjectKey(key.cluster, GroupKind(GROUP, named[0]), key.namespace, named[1]) if named else None
 
 
 def _find_namespace(view: EditView | None) -> str:
