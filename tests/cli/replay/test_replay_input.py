@@ -2,9 +2,12 @@
 
 import io
 import os
+import signal
 import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import pytest
@@ -15,6 +18,7 @@ from fleethook.cli.replay.replay_input import (
     list_recordings,
     parse_duration,
     parse_time,
+    read_interruptibly,
     read_recordings,
 )
 from fleethook.recordings.format import Record
@@ -129,3 +133,39 @@ def test_a_time_that_cannot_be_used_ends_the_command(
     with pytest.raises(SystemExit):
         find_since(text, [Path("-")])
     assert message in capsys.readouterr().err
+
+
+def read_with_signal(stream: BinaryIO) -> bytes:
+    """Read a byte, while another thread sends a signal."""
+    main = threading.main_thread().ident
+    assert main is not None
+    threading.Thread(target=signal.pthread_kill, args=(main, signal.SIGUSR1)).start()
+    return stream.read(1)
+
+
+def test_a_signal_ends_a_wait_for_a_pipe() -> None:
+    reading, writing = os.pipe()
+
+    def interrupt(*_: object) -> None:
+        raise InterruptedError
+
+    former = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with os.fdopen(reading, "rb") as stream, read_interruptibly(stream) as waiting:
+            os.write(writing, b"abc")
+            assert waiting.read(3) == b"abc"
+            with pytest.raises(InterruptedError):
+                read_with_signal(waiting)
+            os.write(writing, b"d")
+            os.close(writing)
+            # Nothing of the input is lost.
+            assert waiting.read() == b"d"
+        assert signal.set_wakeup_fd(-1) == -1
+    finally:
+        signal.signal(signal.SIGUSR1, former)
+
+
+def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    with (tmp_path / "a").open("rb") as stream, read_interruptibly(stream) as same:
+        assert same is stream

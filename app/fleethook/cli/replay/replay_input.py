@@ -1,12 +1,16 @@
 """The recordings that ``fleethook replay`` reads: files, directories, standard input, and which of their records."""
 
 import contextlib
+import io
+import os
 import re
+import select
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.output.terminal import FileProgress, show_files
@@ -98,7 +102,8 @@ def _read_file(file: Path, progress: FileProgress | None) -> Iterator[Entry | Pr
     with contextlib.ExitStack() as stack:
         try:
             is_input = file == _STANDARD_INPUT
-            stream = sys.stdin.buffer if is_input else stack.enter_context(file.open("rb"))
+            opened = read_interruptibly(sys.stdin.buffer) if is_input else file.open("rb")
+            stream = stack.enter_context(opened)
         except OSError as error:
             yield Problem(str(file), 1, f"it cannot be read: {error.strerror}")
             return
@@ -109,6 +114,49 @@ def _read_file(file: Path, progress: FileProgress | None) -> Iterator[Entry | Pr
         for one in entries:
             yield one
             progress.advance(stream)
+
+
+@contextlib.contextmanager
+def read_interruptibly(stream: BinaryIO) -> Iterator[BinaryIO]:
+    """Yield a stream with the same content, in which Ctrl-C ends each wait for a pipe or a terminal.
+
+    Python handles signals between its own steps, and when a signal interrupts a system call. A signal that arrives
+    directly before the call would be handled after it, when there is input.
+    """
+    if stream.seekable():
+        yield stream
+        return
+    signals, written = os.pipe()
+    try:
+        os.set_blocking(written, False)
+        yield io.BufferedReader(_InterruptibleInput(stream.fileno(), signals, written))
+    finally:
+        os.close(signals)
+        os.close(written)
+
+
+class _InterruptibleInput(io.RawIOBase):
+    """Reads a file descriptor as soon as it has bytes, and returns to the interpreter for each signal before."""
+
+    def __init__(self, descriptor: int, signals: int, written: int) -> None:
+        self._descriptor: Final = descriptor
+        self._signals: Final = signals
+        self._written: Final = written
+        self._poll: Final = select.poll()
+        self._poll.register(descriptor, select.POLLIN)
+        self._poll.register(signals, select.POLLIN)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        former = signal.set_wakeup_fd(self._written, warn_on_full_buffer=False)
+        try:
+            while self._descriptor not in (ready := dict(self._poll.poll())):
+                os.read(self._signals, len(ready))
+        finally:
+            signal.set_wakeup_fd(former)
+        return os.readv(self._descriptor, [buffer])
 
 
 def find_since(text: str | None, files: Sequence[Path]) -> datetime:
