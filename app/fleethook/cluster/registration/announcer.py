@@ -22,7 +22,7 @@ _MAX_TRIES: Final = 5
 _MAX_SECONDS: Final = 1.5
 
 
-async def _return_at_once(_resource_version: str) -> None:
+async def _skip_waiting(_resource_version: str) -> None:
     """Wait for nothing."""
 
 
@@ -34,7 +34,7 @@ class Announcer:
         client: ConditionClient,
         subjects: Callable[[], Selection],
         *,
-        seen: Callable[[str], Awaitable[object]] = _return_at_once,
+        seen: Callable[[str], Awaitable[object]] = _skip_waiting,
     ) -> None:
         """Prepare.
 
