@@ -18,8 +18,15 @@ from typing import Final
 
 from fleethook.engines.crds.archive import tar
 from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits, Content, Tree
-from fleethook.engines.crds.archive.entry_names import MisplacedError, Names, advise
-from fleethook.engines.crds.archive.unpacked_tree import FileDigest, Manifest, Written, write_tree
+from fleethook.engines.crds.archive.unpacked_tree import (
+    FileDigest,
+    Manifest,
+    MisplacedError,
+    Names,
+    Written,
+    advise,
+    write_tree,
+)
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import Directory, read_regular
 

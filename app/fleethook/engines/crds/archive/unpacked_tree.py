@@ -3,12 +3,14 @@
 import errno
 import hashlib
 import os
+import posixpath
+import re
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from fleethook.engines.crds.archive.crd_content import REQUIRED
-from fleethook.engines.crds.archive.entry_names import TOP
+from fleethook.engines.crds.archive import tar
+from fleethook.engines.crds.archive.crd_content import BASES, MAC_METADATA, REQUIRED
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import (
     DIRECTORY,
@@ -23,6 +25,140 @@ from fleethook.engines.crds.descriptors import (
     open_parent,
     write_all,
 )
+
+TOP: Final = "crds"
+_MAX_NAME_BYTES: Final = 255  # NAME_MAX of the file systems in use, in bytes
+_MAX_PATH_BYTES: Final = 1024  # a quarter of PATH_MAX, which includes the path of the cache
+_MAX_DEPTH: Final = 16
+_DOT: Final = "./"
+_ITSELF: Final = (".", _DOT)
+_HINT: Final = " (--normalize-dot accepts names as `tar -C directory .` writes them)"
+# A backslash is a separator on other systems; control characters break names and log lines.
+_FORBIDDEN: Final = re.compile(r"[\\\x00-\x1f\x7f]")
+
+
+class MisplacedError(CRDsError):
+    """An entry is not below ``crds``: the archive may have another layout."""
+
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__(Exit.ARCHIVE, text)
+        self.name: Final = name
+
+
+class Names:
+    """The paths of an archive so far, to find duplicates, and paths that are both file and directory."""
+
+    def __init__(self, *, normalize_dot: bool = False) -> None:
+        """Create it for one archive; ``normalize_dot`` accepts names with a leading ``./``."""
+        self._normalize_dot: Final = normalize_dot
+        self.files: Final[set[str]] = set()
+        self.directories: Final[set[str]] = set()
+
+    def admit(self, entry: tar.Entry) -> str:
+        """Check an entry and return its path without a final slash; ``""`` for the root directory ``.``.
+
+        Raises:
+            CRDsError: ARCHIVE if the entry is not allowed; the message has its name.
+        """
+        _check_characters(entry.name)
+        directory = entry.kind == tar.DIRECTORY
+        if not directory and entry.kind != tar.FILE:
+            raise CRDsError(Exit.ARCHIVE, f"unknown type: {entry.kind} in {entry.name}")
+        path = self.path_of(entry.name, directory=directory)
+        if self._normalize_dot and directory and entry.name in _ITSELF:
+            return ""
+        _check_place(entry, path, hint=not self._normalize_dot)
+        _check_lengths(path)
+        parents = _list_parents(path)
+        if path in self.files or not self.files.isdisjoint(parents):
+            twice = "a file twice" if path in self.files and not directory else "a file and a directory"
+            raise CRDsError(Exit.ARCHIVE, f"the given file contains {twice}: {entry.name}")
+        if not directory and path in self.directories:
+            raise CRDsError(Exit.ARCHIVE, f"the given file contains a file and a directory: {entry.name}")
+        self.directories.update(parents)
+        (self.directories if directory else self.files).add(path)
+        return path
+
+    def path_of(self, name: str, *, directory: bool = False) -> str:
+        """Return the path that a name means, without checking it."""
+        path = name.removeprefix(_DOT) if self._normalize_dot else name
+        # As upstream, the root "/" keeps its slash.
+        return path.removesuffix("/") if directory and path != "/" else path
+
+
+def _check_characters(name: str) -> None:
+    if forbidden := _FORBIDDEN.search(name):
+        raise CRDsError(Exit.ARCHIVE, f"the given file contains a name with {forbidden[0]!r}: {name!r}")
+
+
+def _check_place(entry: tar.Entry, path: str, *, hint: bool) -> None:
+    directory = entry.kind == tar.DIRECTORY
+    fits = path.startswith(f"{TOP}/") or (directory and path == TOP)
+    if fits and _clean_path(path) == path:
+        return
+    how = "unexpected" if _clean_path(path) == path else "unclean"
+    text = f"the given file contains {how} file {'dir' if directory else 'path'}: {entry.name}"
+    if hint and (entry.name in _ITSELF or entry.name.startswith(_DOT)):
+        raise CRDsError(Exit.ARCHIVE, text + _HINT)
+    raise MisplacedError(text, entry.name)
+
+
+def _check_lengths(path: str) -> None:
+    parts = path.split("/")
+    if len(parts) > _MAX_DEPTH or len(path.encode()) > _MAX_PATH_BYTES:
+        raise CRDsError(Exit.ARCHIVE, f"the given file contains too long a path: {path}")
+    if any(len(part.encode()) > _MAX_NAME_BYTES for part in parts):
+        raise CRDsError(Exit.ARCHIVE, f"the given file contains too long a name: {path}")
+
+
+def _clean_path(path: str) -> str:
+    """Return the path as Go's filepath.Clean does; POSIX keeps two slashes in front, Go does not."""
+    clean = posixpath.normpath(path)
+    return clean[1:] if clean.startswith("//") else clean
+
+
+def _list_parents(path: str) -> list[str]:
+    return [path[:index] for index, character in enumerate(path) if character == "/"]
+
+
+_PACK: Final = f"`tar -czf crds.tar.gz {TOP}` in its parent directory"
+_FOREIGN: Final = (
+    (
+        re.compile(r"((?:[^/]+/)*_crds)(?:/|$)"),
+        f"this is the layout of Karmada's repository and chart: unpack it, rename {{0}} to {TOP}, pack it by {_PACK}",
+    ),
+    (
+        re.compile(rf"((?:[^/]+/)+){TOP}/bases(?:/|$)"),
+        f"the directory {TOP} is below {{0}}: unpack it, and pack {{0}}{TOP} by {_PACK}",
+    ),
+    (
+        re.compile(r"((?:[^/]+/)*artifacts/deploy)/[a-z0-9.]+\.karmada\.io_[a-z]+\.yaml$"),
+        "this is the layout of Karmada releases before 0.9, whose CRDs are in {0}: use a later release",
+    ),
+    (
+        re.compile(r"(?:\./)?(?:(?:bases|patches)(?:/|$)|kustomization\.yaml$|[a-z0-9.-]+_[a-z]+\.yaml$)"),
+        f"this is the content of the directory {TOP} without the directory: pack it by {_PACK}",
+    ),
+    (re.compile(r"(?:.*/)?\._[^/]+"), MAC_METADATA),
+)
+"""Archives of another layout, by the name of an entry, and the advice for each. The first one that fits a name wins."""
+
+
+def advise(names: Collection[str]) -> str:
+    """Return the layout of an archive that is no CRD tarball, and how to make one of it; `""` if it is unknown."""
+    for pattern, advice in _FOREIGN:
+        if found := next(filter(None, map(pattern.match, names)), None):
+            return advice.format(*found.groups())
+    return ""
+
+
+def describe(files: Collection[str]) -> str:
+    """Return the layout of a verified tarball, with the releases that have it."""
+    below = [path.removeprefix(BASES) for path in files if path.startswith(BASES) and path.endswith(".yaml")]
+    grouped = sum("/" in path for path in below)
+    if grouped == len(below):
+        return f"a directory below {BASES} for each API group, as in Karmada 1.7 and later"
+    return f"{'all' if not grouped else 'some'} CRDs directly in {BASES}, as in Karmada 0.9 to 1.6"
 
 
 class FileDigest(NamedTuple):

@@ -9,8 +9,7 @@ from fleethook.cli.output.terminal import Style, show_download, write_error
 from fleethook.cli.parameters import Argument, Option
 from fleethook.engines.crds.apply.crd_patches import render_tree
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.entry_names import describe
-from fleethook.engines.crds.archive.unpacked_tree import Manifest
+from fleethook.engines.crds.archive.unpacked_tree import Manifest, describe
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
     Output,
