@@ -261,8 +261,10 @@ class OverriderServer(EngineServer):
 def _make_conclude(store: Store, cluster: Cluster, mode: Mode) -> Conclude:
     """Return the work before kube-apiserver stores an admitted overrider."""
     # Imported here because a server that reads manifests does not need them.
-    from fleethook.cluster.registration.announcer import Announcer  # noqa: PLC0415
-    from fleethook.cluster.registration.condition_client import ConditionClient  # noqa: PLC0415
+    from fleethook.cluster.registration.condition_client import (
+        Announcer,
+        ConditionClient,
+    )
     from fleethook.engines.overrider.policies.policy_client import PolicyClient  # noqa: PLC0415
 
     announcer = Announcer(

@@ -15,7 +15,7 @@ from fleethook.server.engine_server import ServerContext
 
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
-    from fleethook.cluster.registration.condition_writer import ConditionWriter
+    from fleethook.cluster.registration.condition_client import ConditionWriter
 
 
 def runs_selection(settings: OverriderSettings) -> bool:
@@ -89,8 +89,10 @@ def make_selection_writer(
         clock: Returns monotonic seconds.
     """
     # Imported here because most servers do not need them.
-    from fleethook.cluster.registration.condition_client import ConditionClient  # noqa: PLC0415
-    from fleethook.cluster.registration.condition_writer import ConditionWriter  # noqa: PLC0415
+    from fleethook.cluster.registration.condition_client import (
+        ConditionClient,
+        ConditionWriter,
+    )
 
     assert context.cluster is not None
     source = context.cluster.source
