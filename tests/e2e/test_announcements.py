@@ -11,10 +11,9 @@ from fleethook.app import Fleethook, create_app
 from fleethook.cluster.kubernetes.resources import MUTATING_CONFIGURATIONS
 from fleethook.cluster.registration.match_conditions import SubjectName
 from fleethook.cluster.registration.webhooks import URLReference, list_selected, webhook_configurations
-from fleethook.engines.overrider.controller.selection import make_selection_writer
 from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.engines.overrider.policies.mode import Mode
-from fleethook.engines.overrider.subject.bound_subjects import bound_subjects
+from fleethook.engines.overrider.subject.bound_subjects import bound_subjects, make_selection_writer
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.settings import Settings
 from tests.asgi_client import call

@@ -39,14 +39,19 @@ from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload_in_slices
 from fleethook.engines.overrider.controller.openyurt_conflicts import OpenYurtConflicts
 from fleethook.engines.overrider.controller.overrider_leader import OverriderLeader
-from fleethook.engines.overrider.controller.selection import keep_selection, lists_without_leader, runs_selection
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.plan_warmup import PlanWarmup
 from fleethook.engines.overrider.policies.mode import Mode
 from fleethook.engines.overrider.rollout.guard import OFF, GuardLimits
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestReport
-from fleethook.engines.overrider.subject.bound_subjects import bound_subjects, conclude_overrider
+from fleethook.engines.overrider.subject.bound_subjects import (
+    bound_subjects,
+    conclude_overrider,
+    keep_selection,
+    lists_without_leader,
+    runs_selection,
+)
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

@@ -1,5 +1,6 @@
 """Tests of the subjects that have an overrider, and of the calls when they change."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,10 +22,13 @@ from fleethook.engines.overrider.subject.bound_subjects import (
     bound_subjects,
     call_on_change,
     conclude_overrider,
+    lists_without_leader,
     overrider_uids,
+    runs_selection,
     suspend_policies,
 )
 from fleethook.model.admission import Response
+from fleethook.settings import Settings
 from tests.builders import API, entry, overrider, request, store_of, yurt_app_set
 
 DEMO = SubjectName("default", "YurtAppSet", "demo")
@@ -192,3 +196,32 @@ async def test_the_mode_of_the_edited_overrider_decides_about_writes_without_a_r
 )
 async def test_other_updates_change_no_policy(document: dict[str, Any], default: Mode, fields: dict[str, Any]) -> None:
     assert await suspend(document, default, **fields) == []
+
+
+KUBECONFIG: dict[str, Any] = {"kubeconfig": Path("k")}
+INSTALLED: dict[str, Any] = {**KUBECONFIG, "service": "fleet/fleethook"}
+
+
+@pytest.mark.parametrize(
+    ("given", "leader", "replicas"),
+    [
+        ({**INSTALLED, "registration": "ca-bundle"}, True, False),
+        ({**INSTALLED, "registration": "all"}, True, False),
+        ({**INSTALLED, "controller": True}, True, False),
+        ({**INSTALLED, "registration": "ca-bundle", "controller": False}, False, True),
+        ({**INSTALLED, "controller": False}, False, True),
+        ({**INSTALLED, "controller": False, "engines": {"dispatch"}}, False, False),
+        ({**INSTALLED, "controller": True, "engines": {"dispatch"}}, False, False),
+        ({**INSTALLED, "controller": True, "kcp": True}, False, False),
+        ({**INSTALLED, "controller": False, "kcp": True}, False, False),
+        # A server without an address of its own writes nothing.
+        (KUBECONFIG, False, False),
+        ({**KUBECONFIG, "controller": False}, False, False),
+        ({"manifests": Path()}, False, False),
+    ],
+)
+def test_the_leader_keeps_the_selection_and_without_a_controller_each_replica_does(
+    given: dict[str, Any], *, leader: bool, replicas: bool
+) -> None:
+    settings = Settings(**given)
+    assert (runs_selection(settings), lists_without_leader(settings)) == (leader, replicas)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final
 from fleethook.cluster.leader_election import ControllerCounts, ControllerMetrics
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
 from fleethook.engines.overrider.controller.openyurt_conflicts import OpenYurtConflicts
-from fleethook.engines.overrider.controller.selection import runs_selection, write_selection
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.policies.mode import Mode
-from fleethook.engines.overrider.subject.bound_subjects import WEBHOOK_CONFIGURATION
+from fleethook.engines.overrider.subject.bound_subjects import WEBHOOK_CONFIGURATION, runs_selection, write_selection
 from fleethook.lifetime import pause_garbage_collector
 from fleethook.server.engine_server import Leadership, ServerContext
 
