@@ -19,10 +19,10 @@ from fleethook.cluster.kubernetes.resources import WORKLOADS, WatchedResource
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.admission.read_your_writes import trigger
 from fleethook.engines.overrider.controller.owner_controller import OWNER_SECONDS
+from fleethook.engines.overrider.controller.write_backoff import RateLimiter
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
-from fleethook.work.rate_limit import RateLimiter
 from fleethook.work.scheduler import Scheduler
 from fleethook.work.turns import Turns
 
