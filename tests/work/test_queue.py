@@ -7,9 +7,38 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from fleethook.fairness.slots import Limits
-from fleethook.work.queue import MAX_PASSED, Again, Outcome, WorkQueue
+from fleethook.work.queue import MAX_PASSED, Again, LoopScheduler, Outcome, WorkQueue, sleep
 from tests.waiting import settled
 from tests.work.clock import FakeClock
+
+
+async def test_sleep_uses_the_time_of_the_scheduler() -> None:
+    clock = FakeClock()
+    sleeping = asyncio.create_task(sleep(clock, 30.0))
+    await asyncio.sleep(0)
+    clock.advance(29.0)
+    await asyncio.sleep(0)
+    assert not sleeping.done()
+    clock.advance(1.0)
+    await asyncio.wait_for(sleeping, 60)
+
+
+async def test_a_cancelled_sleep_cancels_its_timer() -> None:
+    clock = FakeClock()
+    sleeping = asyncio.create_task(sleep(clock, 30.0))
+    await asyncio.sleep(0)
+    sleeping.cancel()
+    await asyncio.wait([sleeping])
+    assert clock.next() == float("inf")
+
+
+async def test_the_loop_scheduler_uses_the_running_loop() -> None:
+    scheduler, called = LoopScheduler(), asyncio.Event()
+    assert scheduler.time() <= asyncio.get_running_loop().time()
+    scheduler.call_at(scheduler.time(), called.set)
+    cancelled = scheduler.call_at(scheduler.time(), called.clear)
+    cancelled.cancel()
+    await asyncio.wait_for(called.wait(), 60)
 
 
 def queue_at(clock: FakeClock, *, backoff: tuple[float, float] = (1, 600)) -> WorkQueue[str]:

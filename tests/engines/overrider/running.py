@@ -14,7 +14,7 @@ from fleethook.engines.overrider.controller.controller import OverriderControlle
 from fleethook.engines.overrider.controller.workload_client import WriteLimits
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
-from fleethook.work.scheduler import sleep
+from fleethook.work.queue import sleep
 from tests.builders import UID, overrider, pool, workload, yurt_app_set
 from tests.engines.overrider.apiserver import Apiserver, path_of
 from tests.work.clock import FakeClock

@@ -23,7 +23,7 @@ from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
 from fleethook.patch import apply, merge_patch
 from fleethook.work.pausing import begin
-from fleethook.work.scheduler import sleep
+from fleethook.work.queue import sleep
 from fleethook.work.turns import Turns
 from tests.builders import container, entry, image, node_pool, patch, rendered, request
 from tests.engines.overrider.apiserver import WORKLOAD_KINDS, Apiserver, is_workload

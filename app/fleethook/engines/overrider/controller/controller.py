@@ -55,9 +55,8 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.work.pausing import Work
-from fleethook.work.queue import Again, WorkQueue
+from fleethook.work.queue import Again, LoopScheduler, Scheduler, WorkQueue, sleep
 from fleethook.work.queue import Outcome as Worked
-from fleethook.work.scheduler import LoopScheduler, Scheduler, sleep
 from fleethook.work.turns import Turns
 
 _log: Final = logging.getLogger(__name__)

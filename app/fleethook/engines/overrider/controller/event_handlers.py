@@ -13,8 +13,7 @@ from fleethook.engines.overrider.subject.subject_parts import depends_on_node_po
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
-from fleethook.work.queue import WorkQueue
-from fleethook.work.scheduler import Scheduler
+from fleethook.work.queue import Scheduler, WorkQueue
 
 _EVERY_KIND: Final = SUBJECT_KINDS | {NODE_POOL, YURT_APP_OVERRIDER}
 

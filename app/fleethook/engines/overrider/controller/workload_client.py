@@ -23,7 +23,7 @@ from fleethook.engines.overrider.controller.write_backoff import RateLimiter
 from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
-from fleethook.work.scheduler import Scheduler
+from fleethook.work.queue import Scheduler
 from fleethook.work.turns import Turns
 
 # Workloads to decode and compare between two pauses, at some 0.15 ms each.

@@ -30,7 +30,7 @@ from fleethook.engines.overrider.subject.unreached_workloads import (
 )
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
-from fleethook.work.scheduler import Scheduler
+from fleethook.work.queue import Scheduler
 from fleethook.work.turns import Turns
 
 MAX_WORKLOADS: Final = 20_000

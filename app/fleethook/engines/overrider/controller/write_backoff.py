@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey
 from fleethook.fairness.slots import Lanes, Turn
-from fleethook.work.queue import draw_jitter
-from fleethook.work.scheduler import LoopScheduler, Scheduler, Timer
+from fleethook.work.queue import LoopScheduler, Scheduler, Timer, draw_jitter
 
 # Times are floats: a call that is early by less than this is on time.
 _ROUNDING_SECONDS: Final = 1e-6
