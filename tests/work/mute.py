@@ -2,7 +2,7 @@
 
 import signal
 
-from fleethook.work.child_process import answer_questions
+from fleethook.engines.crds.controller.verifier_process import answer_questions
 
 
 def _pause(_: bytes) -> bytes:

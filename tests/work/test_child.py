@@ -2,7 +2,7 @@
 
 import threading
 
-from fleethook.work.child_process import ChildProcess
+from fleethook.engines.crds.controller.verifier_process import ChildProcess
 from tests.waiting import NET, wait_for
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.controller import verifier_process
-from fleethook.work.child_process import answer_questions
+from fleethook.engines.crds.controller.verifier_process import answer_questions
 
 
 def _verify(tarball: bytes, **_: Any) -> Any:

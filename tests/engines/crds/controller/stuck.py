@@ -7,7 +7,7 @@ from typing import Any
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_content import LIMITS
 from fleethook.engines.crds.controller import verifier_process
-from fleethook.work.child_process import answer_questions
+from fleethook.engines.crds.controller.verifier_process import answer_questions
 
 _verify = archive.verify
 

@@ -10,11 +10,10 @@ import msgspec
 
 from fleethook.engines.crds.apply.crd_patches import Patch
 from fleethook.engines.crds.archive.unpacked_tree import Manifest
-from fleethook.engines.crds.controller.verifier_process import MODULE, Answer, Question
+from fleethook.engines.crds.controller.verifier_process import MODULE, Answer, ChildProcess, Question
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.fairness.slots import Limits, Slots
 from fleethook.model.json import JSONObject
-from fleethook.work.child_process import ChildProcess
 
 
 class EncodedCRDs(Mapping[str, JSONObject]):

@@ -1,16 +1,20 @@
 """The child process that verifies and reads tarballs: ``python -m fleethook.engines.crds.controller.verifier_process``.
 
-See `fleethook.work.child_process`. A fork of this process with limits on memory and CPU time verifies each tarball,
+See `fleethook.engines.crds.controller.verifier_process`. A fork of this process with limits on memory and CPU time verifies each tarball,
 so that one tarball leaves no trace for the next. The process itself only reads questions.
 """
 
 import contextlib
 import json
+import logging
 import os
 import resource
 import signal
+import subprocess
 import sys
-from typing import Final, NoReturn
+import weakref
+from collections.abc import Callable
+from typing import IO, Final, NoReturn
 
 import msgspec
 
@@ -20,7 +24,93 @@ from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits
 from fleethook.engines.crds.archive.unpacked_tree import Manifest
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.model.json import JSON
-from fleethook.work.child_process import answer_questions
+
+_log: Final = logging.getLogger(__name__)
+_LENGTH: Final = 4
+# On few processors, the parent, which serves callers, has priority.
+_NICENESS: Final = 5
+
+
+def write_frame(stream: IO[bytes], content: bytes) -> None:
+    """Write a frame; raises OSError."""
+    stream.write(len(content).to_bytes(_LENGTH, "big") + content)
+    stream.flush()
+
+
+def read_frame(stream: IO[bytes]) -> bytes | None:
+    """Return the next frame, None at the end of the stream; raises OSError."""
+    head = stream.read(_LENGTH)
+    size = int.from_bytes(head, "big")
+    content = stream.read(size)
+    return content if len(head) == _LENGTH and len(content) == size else None
+
+
+def answer_questions(answer: Callable[[bytes], bytes]) -> None:
+    """Handle requests until standard input ends; the main function of a child process."""
+    # Standard output carries the responses, so output of libraries goes to standard error.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    with contextlib.suppress(OSError):
+        os.nice(_NICENESS)
+    while (content := read_frame(sys.stdin.buffer)) is not None:
+        write_frame(answers, answer(content))
+
+
+class ChildProcess:
+    """The parent's side of a child process; one request at a time."""
+
+    def __init__(self, module: str) -> None:
+        """Prepare to run ``python -m module``."""
+        self._module: Final = module
+        self._running: subprocess.Popen[bytes] | None = None
+        self._end: weakref.finalize[[subprocess.Popen[bytes]], ChildProcess] | None = None
+
+    def ask(self, question: bytes) -> bytes | None:
+        """Return the response to a request, None if the process fails or `stop` is called; blocks until then."""
+        for _ in range(2):
+            process = None
+            try:
+                process = self._ensure_running()
+                assert process.stdin
+                assert process.stdout
+                write_frame(process.stdin, question)
+                answer = read_frame(process.stdout)
+            except OSError as error:
+                _log.warning("child process %s failed: %s", self._module, error)
+                answer = None
+            if answer is not None:
+                return answer
+            if self._running is not process:
+                return None
+            # The system ended the process, for example for lack of memory. A new process tries once more.
+            self.stop()
+        return None
+
+    def stop(self) -> None:
+        """Kill the process; any thread may call this. The next request starts a new process."""
+        self._running = None
+        if self._end is not None:
+            self._end()
+
+    def _ensure_running(self) -> "subprocess.Popen[bytes]":
+        if self._running is None:
+            command = (sys.executable, "-m", self._module)
+            self._running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - a module of this package
+            self._end = weakref.finalize(self, _end, self._running)
+        return self._running
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    # First, since a thread that reads or writes holds its stream, and closing waits for that thread.
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            try:
+                stream.close()
+            except OSError:
+                continue
+
 
 MODULE: Final = "fleethook.engines.crds.controller.verifier_process"
 MAX_MEMORY_BYTES: Final = 512 * 1024 * 1024
