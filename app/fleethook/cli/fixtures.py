@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, raise_at_interrupt
-from fleethook.cli.output.ci_output import Case, print_junit
+from fleethook.cli.output.findings_output import Case, print_junit
 from fleethook.cli.output.terminal import flush, styled, write, write_json, write_styled
 from fleethook.cli.parameters import Option
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError

@@ -8,13 +8,16 @@ from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.inputs.manifests import write_input_errors
 from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, fill_store, read_source, select_dispatching
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions
-from fleethook.cli.output.ci_output import AnnotationFormat, annotate_errors, annotate_row, write_annotations
 from fleethook.cli.output.findings_output import (
+    AnnotationFormat,
     Row,
+    annotate_errors,
+    annotate_row,
     has_failures,
     make_input_row,
     print_text,
     select_new,
+    write_annotations,
 )
 from fleethook.cli.output.terminal import write_json
 from fleethook.cli.parameters import Option

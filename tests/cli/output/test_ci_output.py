@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.cli.inputs.manifests import InputError
-from fleethook.cli.output.ci_output import (
+from fleethook.cli.output.findings_output import (
     Annotation,
     AnnotationFormat,
     Case,
+    Row,
     annotate_errors,
     annotate_row,
     build_log,
@@ -25,7 +26,6 @@ from fleethook.cli.output.ci_output import (
     report_input_errors,
     write_annotations,
 )
-from fleethook.cli.output.findings_output import Row
 from fleethook.cluster.manifests.yaml_reader import ManifestError
 from tests.builders import entry, image, overrider, yurt_app_set
 from tests.cli.commands import invoke

@@ -26,7 +26,7 @@ from fleethook.model.json import JSON
 class InputError(SystemExit):
     """Input cannot be read; standard error has the reasons.
 
-    `fleethook.cli.output.ci_output` writes them in other formats.
+    `fleethook.cli.output.findings_output` writes them in other formats.
     """
 
     def __init__(self, errors: Sequence[ManifestError]) -> None:

@@ -1,14 +1,23 @@
 """The findings of `lint`, `render` and `convert` as rows and text, with the numbers of errors and warnings."""
 
+import contextlib
+import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+from urllib.parse import quote
 
 import msgspec
 from msgspec import structs
 
-from fleethook.cli.output.terminal import styled, write_error, write_styled
-from fleethook.cluster.manifests.yaml_reader import ManifestError
+from fleethook import __version__
+from fleethook.cli.inputs.manifests import InputError
+from fleethook.cli.output.terminal import styled, write, write_document, write_error, write_json, write_styled
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.model.formats.text import escape
+from fleethook.model.json import JSONObject
 
 
 class ObjectRow(msgspec.Struct, frozen=True):
@@ -116,3 +125,188 @@ def select_new(rows: Sequence[Row], before: Sequence[Row]) -> list[Row]:
 def has_failures(rows: Sequence[Row], *, strict: bool) -> bool:
     """Return whether a command with these findings exits with 1: on errors, and with ``strict`` on warnings."""
     return any(strict or row.level == "error" for row in rows)
+
+
+SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+# Code scanning shows a finding as the same one as long as its fingerprint stays, also when its line moves.
+_FINGERPRINT: Final = "fleethook/v1"
+_ROOT: Final = "%SRCROOT%"
+
+
+class Annotation(NamedTuple):
+    """A finding, and its place in a file.
+
+    Attributes:
+        level: ``error`` or ``warning``.
+        code: Stable name of the finding, such as ``unknown-pool``.
+        subject: Kind and name of the object.
+        text: The message, with the field if there is one.
+        file: Path of the file, ``""`` for an object that was not read from a file.
+        line: Line from 1, 0 if it is unknown.
+    """
+
+    level: str
+    code: str
+    subject: str
+    text: str
+    file: str
+    line: int
+
+
+def build_log(findings: Sequence[Annotation]) -> JSONObject:
+    """Return the log of one run of the program, with these findings as its results."""
+    codes = sorted({one.code for one in findings})
+    driver: JSONObject = {"name": "fleethook", "version": __version__, "rules": [{"id": code} for code in codes]}
+    results = [_build_result(one, codes) for one in findings]
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+
+
+def _build_result(one: Annotation, codes: list[str]) -> JSONObject:
+    location: JSONObject = {"logicalLocations": [{"fullyQualifiedName": one.subject, "kind": "object"}]}
+    if one.file:
+        physical: JSONObject = {"artifactLocation": _locate(one.file)}
+        if one.line:
+            physical["region"] = {"startLine": one.line}
+        location["physicalLocation"] = physical
+    identity = f"{one.code}\0{one.subject}\0{one.text}"
+    return {
+        "ruleId": one.code,
+        "ruleIndex": codes.index(one.code),
+        "level": one.level,
+        "message": {"text": f"{one.subject}: {one.text}"},
+        "locations": [location],
+        "partialFingerprints": {_FINGERPRINT: hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()},
+    }
+
+
+def _locate(file: str) -> JSONObject:
+    """Return the location of a file: relative to the working directory, which is usually a repository's root."""
+    path, root = Path(file).absolute(), Path.cwd()
+    if path.is_relative_to(root):
+        return {"uri": quote(path.relative_to(root).as_posix()), "uriBaseId": _ROOT}
+    return {"uri": path.as_uri()}
+
+
+# https://docs.github.com/actions: "Workflow commands". GitHub's toolkit escapes the same characters.
+_ESCAPED: Final = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_ESCAPED_IN_PROPERTIES: Final = {**_ESCAPED, ":": "%3A", ",": "%2C"}
+
+
+class AnnotationFormat(StrEnum):
+    """Formats for findings beside the lines of files."""
+
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+def annotate_row(row: Row) -> Annotation:
+    """Return the annotation of a finding of `lint` or `render`."""
+    subject = describe_object(row) + (f", {row.webhook}" if row.webhook else "")
+    text = f"{row.field}: {row.text}" if row.field else row.text
+    return Annotation(row.level, row.code, subject, text, *_split_place(row.place))
+
+
+def annotate_document(document: Document, *, level: str, code: str, subject: str, text: str, line: int) -> Annotation:
+    """Return the annotation of a finding about a document."""
+    return Annotation(level, code, subject, text, *_split_place(f"{document.source}:{line}" if document.line else ""))
+
+
+def _split_place(place: str) -> tuple[str, int]:
+    """Return file and line of a place ``FILE:LINE``, ``""`` and 0 for a place that is not in a file."""
+    file, _, line = place.rpartition(":")
+    is_file = line.isdecimal() and file != "<stdin>"
+    return (file, int(line)) if is_file else ("", 0)
+
+
+def write_annotations(annotations: Sequence[Annotation], form: AnnotationFormat) -> None:
+    """Write findings to standard output."""
+    if form is AnnotationFormat.SARIF:
+        write_json(build_log(annotations))
+    else:
+        write(*map(_format_command, annotations))
+
+
+def _format_command(one: Annotation) -> str:
+    """Return the workflow command that makes GitHub show a finding."""
+    properties = {"title": one.code}
+    if one.file:
+        properties = {"file": one.file, "line": str(one.line), **properties}
+    shown = ",".join(f"{name}={_escape(value, _ESCAPED_IN_PROPERTIES)}" for name, value in properties.items())
+    return f"::{one.level} {shown}::{_escape(f'{one.subject}: {one.text}', _ESCAPED)}"
+
+
+def _escape(text: str, escapes: dict[str, str]) -> str:
+    return "".join(escapes.get(character, character) for character in text)
+
+
+@contextlib.contextmanager
+def report_input_errors(output: str) -> Iterator[None]:
+    """Write unreadable input of the block to standard output, too, if the format of the output is for other tools.
+
+    ``json`` gets an object with the member ``errors``. Formats for people get nothing, because standard error has it.
+    """
+    try:
+        yield
+    except InputError as error:
+        if output == "json":
+            write_json({"errors": [make_error_row(one) for one in error.errors]})
+        elif output in [*AnnotationFormat]:
+            write_annotations(annotate_errors(error.errors), AnnotationFormat(output))
+        raise
+
+
+def annotate_errors(errors: Sequence[ManifestError]) -> list[Annotation]:
+    """Return the annotations of unreadable input; an error about a whole file is in its first line."""
+    return [
+        Annotation("error", UNREADABLE_INPUT, one.source, one.reason, _find_file(one), max(one.line, 1))
+        for one in errors
+    ]
+
+
+def _find_file(error: ManifestError) -> str:
+    return "" if error.source == "<stdin>" else error.source
+
+
+def make_error_row(error: ManifestError) -> JSONObject:
+    """Return the error as JSON."""
+    return {"level": "error", "code": UNREADABLE_INPUT, "text": error.reason, "place": error.place}
+
+
+class Case(NamedTuple):
+    """A test case.
+
+    Attributes:
+        group: The owner of the case, such as a file.
+        name: Its name.
+        failure: The lines about its failure, the first one as a summary; none if it passes.
+        seconds: Its duration, None if it is unknown.
+    """
+
+    group: str
+    name: str
+    failure: Sequence[str] = ()
+    seconds: float | None = None
+
+
+def print_junit(command: str, cases: Sequence[Case], notes: Sequence[str] = ()) -> None:
+    """Write cases, and notes about all of them, to standard output."""
+    from xml.etree import ElementTree as ET  # noqa: PLC0415 - only JUnit XML needs it
+
+    failures = sum(bool(one.failure) for one in cases)
+    suite = ET.Element("testsuite", name=command, tests=str(len(cases)), failures=str(failures))
+    for one in cases:
+        case = ET.SubElement(suite, "testcase", classname=escape(one.group), name=escape(one.name))
+        if one.seconds is not None:
+            case.set("time", f"{one.seconds:.6f}")
+        if one.failure:
+            lines = [escape(line) for line in one.failure]
+            failure = ET.SubElement(case, "failure", message=lines[0])
+            if lines[1:]:
+                failure.text = "\n".join(lines)
+    if notes:
+        ET.SubElement(suite, "system-out").text = "\n".join(escape(line) for line in notes)
+    write_document(ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-from fleethook.cli.output.ci_output import Case, print_junit
+from fleethook.cli.output.findings_output import Case, print_junit
 from fleethook.cli.output.terminal import encode_other, styled, write_document, write_error, write_styled
 from fleethook.model.formats.text import escape, escape_json
 from fleethook.recordings.replay.decision_changes import Change

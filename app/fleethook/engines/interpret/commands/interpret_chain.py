@@ -10,7 +10,7 @@ from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.inputs.manifests import fail_input, read_manifests, write_input_errors
 from fleethook.cli.inputs.sources import SourceOptions, check_options, read_source
 from fleethook.cli.options import FilesArgument, InputOptions
-from fleethook.cli.output.ci_output import (
+from fleethook.cli.output.findings_output import (
     Annotation,
     AnnotationFormat,
     annotate_document,

@@ -22,8 +22,7 @@ from fleethook.cli.options import (
     YamlOutput,
     YamlOutputOption,
 )
-from fleethook.cli.output.ci_output import report_input_errors
-from fleethook.cli.output.findings_output import Row, count_levels, has_failures, print_lines
+from fleethook.cli.output.findings_output import Row, count_levels, has_failures, print_lines, report_input_errors
 from fleethook.cli.output.terminal import write, write_document, write_error, write_json
 from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option

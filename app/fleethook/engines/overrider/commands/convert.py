@@ -19,8 +19,7 @@ from fleethook.cli.options import (
     NamespaceOption,
     SubjectOption,
 )
-from fleethook.cli.output.ci_output import report_input_errors
-from fleethook.cli.output.findings_output import ObjectRow, count_levels, describe_object
+from fleethook.cli.output.findings_output import ObjectRow, count_levels, describe_object, report_input_errors
 from fleethook.cli.output.terminal import (
     Styled,
     concatenate,

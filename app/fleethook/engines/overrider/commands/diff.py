@@ -23,8 +23,7 @@ from fleethook.cli.options import (
     SubjectOption,
     WithoutOption,
 )
-from fleethook.cli.output.ci_output import report_input_errors
-from fleethook.cli.output.findings_output import has_failures, print_lines
+from fleethook.cli.output.findings_output import has_failures, print_lines, report_input_errors
 from fleethook.cli.output.terminal import concatenate, styled, write, write_error, write_json, write_styled
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS

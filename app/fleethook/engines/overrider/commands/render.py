@@ -9,19 +9,17 @@ from fleethook.cli.inputs.manifests import fail_input, write_input_errors
 from fleethook.cli.inputs.sources import ClusterOptions, Source, fill_store, read_source
 from fleethook.cli.inputs.what_if import parse_name
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, SubjectOption
-from fleethook.cli.output.ci_output import (
+from fleethook.cli.output.findings_output import (
     AnnotationFormat,
+    Row,
     annotate_errors,
     annotate_row,
-    report_input_errors,
-    write_annotations,
-)
-from fleethook.cli.output.findings_output import (
-    Row,
     count_levels,
     has_failures,
     print_lines,
+    report_input_errors,
     select_new,
+    write_annotations,
 )
 from fleethook.cli.output.terminal import Styled, styled, write, write_document, write_error, write_json, write_styled
 from fleethook.cli.output.yaml_output import yaml_text
