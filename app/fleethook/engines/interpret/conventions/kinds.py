@@ -16,8 +16,8 @@ from fleethook.engines.interpret.conventions.status import (
     judge_health,
     reflect_status,
 )
-from fleethook.engines.interpret.native import pod_templates
-from fleethook.engines.interpret.native.pod_templates import requirements
+from fleethook.engines.interpret.native.dependencies import list_template_dependencies
+from fleethook.engines.interpret.native.replicas import requirements
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError, find_values, walk, with_member
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
@@ -108,7 +108,7 @@ def _complete_template(value: JSONObject) -> JSONObject:
 
 def _list_pod_dependencies(template: JSONObject, namespace: str) -> list[JSONObject]:
     try:
-        return pod_templates.dependencies(template, namespace) if namespace else []
+        return list_template_dependencies(template, namespace) if namespace else []
     except InterpretError:
         return []  # it only looks like a Pod template
 

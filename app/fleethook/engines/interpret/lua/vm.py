@@ -16,7 +16,8 @@ from lupa import lua54
 from fleethook.engines.interpret.interpret_settings import LUA_INSTRUCTIONS, LUA_MEMORY, LUA_SECONDS
 from fleethook.engines.interpret.lua.convert import DocumentExchange, OutputLimitError, default_to_object
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.native.pod_templates import dependencies, requirements
+from fleethook.engines.interpret.native.dependencies import list_template_dependencies
+from fleethook.engines.interpret.native.replicas import requirements
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject
@@ -54,7 +55,7 @@ def pod_dependencies(template: Any = None, namespace: Any = None) -> JSON:
     own = namespace if isinstance(namespace, str) and namespace else "default"
     return _read_template(
         template,
-        lambda read: list(dependencies(read, own)),
+        lambda read: list(list_template_dependencies(read, own)),
         "getPodDependencies takes a pod template and a namespace",
     )
 

@@ -1,14 +1,73 @@
 """Lists the objects that an object depends on, sorted by kind and name, without duplicates.
 
-Source: karmada v1.16 pkg/resourceinterpreter/default/native/dependencies.go.
+Source: karmada v1.16 pkg/resourceinterpreter/default/native/dependencies.go, pkg/util/lifted/visitpod.go.
 """
 
 from typing import Final
 
-from fleethook.engines.interpret.native import pod_templates
-from fleethook.interpret.typed_members import InterpretError, objects, text
+from fleethook.interpret.typed_members import InterpretError, mapping, objects, text
 from fleethook.model.formats.labels import label_value_problem
 from fleethook.model.json import JSONObject
+
+
+def list_template_dependencies(pod_template: JSONObject, namespace: str) -> list[JSONObject]:
+    """Return the objects that a Pod of this template depends on, sorted by kind and name, without duplicates."""
+    spec = mapping(pod_template, "spec")
+    config_maps: set[str] = set()
+    secrets: set[str] = set()
+    claims: set[str] = set()
+    for reference in objects(spec, "imagePullSecrets"):
+        secrets.add(text(reference, "name"))
+    for member in ("initContainers", "containers", "ephemeralContainers"):
+        for container in objects(spec, member):
+            _collect_environment(container, config_maps, secrets)
+    for volume in objects(spec, "volumes"):
+        _collect_volume(volume, config_maps, secrets)
+        claims.add(text(volume, "persistentVolumeClaim", "claimName"))
+    account = text(spec, "serviceAccountName") or text(spec, "serviceAccount")
+    accounts = {account} - {"default"}
+    return [
+        {"apiVersion": "v1", "kind": kind, "namespace": namespace, "name": name}
+        for kind, names in (
+            ("ConfigMap", config_maps), ("Secret", secrets), ("ServiceAccount", accounts),
+            ("PersistentVolumeClaim", claims),
+        )
+        for name in sorted(names - {""})
+    ]  # fmt: skip
+
+
+def _collect_environment(container: JSONObject, config_maps: set[str], secrets: set[str]) -> None:
+    for source in objects(container, "envFrom"):
+        config_maps.add(text(source, "configMapRef", "name"))
+        secrets.add(text(source, "secretRef", "name"))
+    for variable in objects(container, "env"):
+        if "valueFrom" not in variable:
+            continue
+        config_maps.add(text(variable, "valueFrom", "configMapKeyRef", "name"))
+        secrets.add(text(variable, "valueFrom", "secretKeyRef", "name"))
+
+
+_SECRET_PATHS: Final[dict[str, tuple[str, ...]]] = {
+    "azureFile": ("azureFile", "secretName"),
+    "secret": ("secret", "secretName"),
+    "csi": ("csi", "nodePublishSecretRef", "name"),
+    **{
+        source: (source, "secretRef", "name")
+        for source in ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
+    },
+}
+
+
+def _collect_volume(volume: JSONObject, config_maps: set[str], secrets: set[str]) -> None:
+    for member in volume:
+        if member == "configMap":
+            config_maps.add(text(volume, "configMap", "name"))
+        elif member == "projected":
+            for source in objects(volume, "projected", "sources"):
+                config_maps.add(text(source, "configMap", "name"))
+                secrets.add(text(source, "secret", "name"))
+        elif member in _SECRET_PATHS:
+            secrets.add(text(volume, *_SECRET_PATHS[member]))
 
 
 def _read_namespace(document: JSONObject) -> str:
@@ -17,19 +76,19 @@ def _read_namespace(document: JSONObject) -> str:
 
 def workload(document: JSONObject) -> list[JSONObject]:
     """List the dependencies of the Pods of a workload."""
-    return pod_templates.dependencies(pod_templates.template_of(document), _read_namespace(document))
+    return list_template_dependencies(mapping(document, "spec", "template"), _read_namespace(document))
 
 
 def cron_job(document: JSONObject) -> list[JSONObject]:
     """List the dependencies of the Pods of a CronJob."""
-    return pod_templates.dependencies(
-        pod_templates.template_of(document, "spec", "jobTemplate", "spec", "template"), _read_namespace(document)
+    return list_template_dependencies(
+        mapping(document, "spec", "jobTemplate", "spec", "template"), _read_namespace(document)
     )
 
 
 def pod(document: JSONObject) -> list[JSONObject]:
     """List the dependencies of a Pod."""
-    return pod_templates.dependencies(document, _read_namespace(document))
+    return list_template_dependencies(document, _read_namespace(document))
 
 
 def stateful_set(document: JSONObject) -> list[JSONObject]:
