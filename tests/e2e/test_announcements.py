@@ -135,7 +135,7 @@ async def test_an_overrider_is_read_before_its_subject_is_taken_out(late: Late) 
 async def test_an_overrider_is_admitted_when_the_replicas_own_watch_has_the_announcement(
     late: Late, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleethook.cluster.registration.condition_client._MAX_SECONDS", NET)
+    monkeypatch.setattr("fleethook.cluster.registration.condition_writer._MAX_SECONDS", NET)
     monkeypatch.setattr("fleethook.engines.overrider.admission.read_your_writes.CATCH_UP_SECONDS", NET)
     await late.leader.write()
     late.watch.flowing.clear()

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from fleethook.cluster.registration.condition_client import Announcer, ConditionClient, ConditionWriter
+from fleethook.cluster.registration.condition_writer import Announcer, ConditionClient, ConditionWriter
 from fleethook.cluster.registration.match_conditions import (
     ANNOUNCED_ANNOTATION,
     Announcement,

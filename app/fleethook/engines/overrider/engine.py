@@ -99,7 +99,7 @@ def list_webhooks() -> "tuple[Webhook, ...]":
         Webhook(
             "rules.yurtappoverrider.fleethook.io", VALIDATING, paths.VALIDATE_OVERRIDER, GROUP, VERSION,
             ("yurtappoverriders",), {}, (NOT_DELETING,),
-            # The review announces the subject of a new overrider: `fleethook.cluster.registration.condition_client`.
+            # The review announces the subject of a new overrider: `fleethook.cluster.registration.condition_writer`.
             side_effects="NoneOnDryRun",
         ),
         Webhook(

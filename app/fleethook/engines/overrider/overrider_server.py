@@ -266,7 +266,7 @@ class OverriderServer(EngineServer):
 def _make_conclude(store: Store, cluster: Cluster, mode: Mode) -> Conclude:
     """Return the work before kube-apiserver stores an admitted overrider."""
     # Imported here because a server that reads manifests does not need them.
-    from fleethook.cluster.registration.condition_client import (
+    from fleethook.cluster.registration.condition_writer import (
         Announcer,
         ConditionClient,
     )

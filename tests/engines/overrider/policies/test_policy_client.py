@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
-from fleethook.cluster.registration.condition_client import ConditionClient, Registered
+from fleethook.cluster.registration.condition_writer import ConditionClient, Registered
 from fleethook.cluster.registration.match_conditions import Selection, SubjectName
 from fleethook.cluster.registration.webhooks import list_selected, select_workloads
 from fleethook.engines.overrider.policies.mode import COMPILED_LABEL

@@ -169,7 +169,7 @@ def remove(changed: TargetOptions = TargetOptions()) -> None:
     Exit codes: 0 success; 1 a leader has applied policies again; 2 invalid arguments, or a request failed.
     """
     from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see fleethook.cluster
-    from fleethook.cluster.registration.condition_client import ConditionClient  # noqa: PLC0415 - as above
+    from fleethook.cluster.registration.condition_writer import ConditionClient  # noqa: PLC0415 - as above
     from fleethook.engines.overrider.policies.policy_client import PolicyClient, remove_policies  # noqa: PLC0415 - as above
 
     target = changed.find_to_change()

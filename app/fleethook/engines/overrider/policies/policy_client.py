@@ -15,7 +15,7 @@ from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.list_reader import Reader
 from fleethook.cluster.kubernetes.resources import WatchedResource, decode_metadata
-from fleethook.cluster.registration.condition_client import ConditionClient
+from fleethook.cluster.registration.condition_writer import ConditionClient
 from fleethook.cluster.registration.match_conditions import Selection, SubjectName
 from fleethook.cluster.registration.server_side_apply import apply_object, get_object, read_owner
 from fleethook.cluster.store import ObjectKey, Store, Stored

@@ -191,7 +191,7 @@ def _get_subject_name(overrider: JSONObject | None) -> SubjectName | None:
 
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
-    from fleethook.cluster.registration.condition_client import ConditionWriter
+    from fleethook.cluster.registration.condition_writer import ConditionWriter
 
 
 def runs_selection(settings: OverriderSettings) -> bool:
@@ -265,7 +265,7 @@ def make_selection_writer(
         clock: Returns monotonic seconds.
     """
     # Imported here because most servers do not need them.
-    from fleethook.cluster.registration.condition_client import (
+    from fleethook.cluster.registration.condition_writer import (
         ConditionClient,
         ConditionWriter,
     )

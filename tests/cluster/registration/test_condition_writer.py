@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.registration.condition_client import ConditionClient
+from fleethook.cluster.registration.condition_writer import ConditionClient
 from fleethook.cluster.registration.match_conditions import Announcement, Selection, SubjectName
 from fleethook.cluster.registration.webhooks import list_selected, select_workloads
 from fleethook.cluster.store import Store, key_of
@@ -203,7 +203,7 @@ async def test_the_leader_removes_the_subject_of_a_deleted_overrider_at_once() -
 
 
 async def test_the_leader_wakes_when_an_announcement_expires(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleethook.cluster.registration.condition_client._ANNOUNCED_SECONDS", 0.05)
+    monkeypatch.setattr("fleethook.cluster.registration.condition_writer._ANNOUNCED_SECONDS", 0.05)
     server = Server(configuration())
     server.add(DEMO)
     async with run_in_background(writer(server, lambda: ()).run(), name="selection", ended=pytest.fail):
@@ -434,7 +434,7 @@ async def test_announce_waits_for_the_watch() -> None:
 async def test_the_wait_for_a_late_watch_is_limited(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("fleethook.cluster.registration.condition_client._MAX_SECONDS", 0.05)
+    monkeypatch.setattr("fleethook.cluster.registration.condition_writer._MAX_SECONDS", 0.05)
     server = Server(configuration())
     server.add()
 
