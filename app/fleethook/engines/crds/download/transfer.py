@@ -23,11 +23,11 @@ from fleethook.cluster.proxies import choose_proxy
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import write_all
 from fleethook.engines.crds.download.dial import refuse_private_literal
-from fleethook.engines.crds.download.http_connection import Request, send_request
 from fleethook.engines.crds.download.http_rules import (
     REDIRECTS,
     SNIFFED_BYTES,
     Address,
+    Request,
     Validators,
     build_condition_headers,
     build_credential_headers,
@@ -37,6 +37,7 @@ from fleethook.engines.crds.download.http_rules import (
     make_status_error,
     parse_address,
     read_strong_etag,
+    send_request,
 )
 from fleethook.engines.crds.download.retries import (
     AttemptError,
