@@ -40,14 +40,17 @@ from fleethook.engines.overrider.template.app_set_v1beta1 import without_owner_m
 from fleethook.engines.overrider.template.pool_template import (
     CREATE_ONLY,
     NOT_LOOKED_UP,
+    REQUIRED,
     PoolSettings,
     PoolTemplate,
     SubjectError,
+    apply_pool_patch,
+    place,
     seed,
     shape_problem,
     without_reserved,
 )
-from fleethook.engines.overrider.template.template import REQUIRED, apply_pool_patch, build_template, place
+from fleethook.engines.overrider.template.template import build_template
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.merge_keys import WORKLOAD

@@ -8,7 +8,6 @@ not change the revision label, adds no empty node selector term, and keeps membe
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 import msgspec
 
@@ -23,18 +22,19 @@ from fleethook.engines.overrider.subject.subject_parts import (
 from fleethook.engines.overrider.template.app_set_v1beta1 import build_app_set_template
 from fleethook.engines.overrider.template.pool_template import (
     NOT_LOOKED_UP,
+    REQUIRED,
     PoolSettings,
     PoolTemplate,
     SubjectError,
     list_objects,
     members_of,
     shape_problem,
+    tolerate,
     without_create_only,
     without_reserved,
 )
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import (
     NODE_LABEL_NODEPOOL,
     POOL_NAME_LABEL,
@@ -42,7 +42,6 @@ from fleethook.model.openyurt import (
     REF_NODEPOOL_ANNOTATION,
     YURT_APP_SET,
 )
-from fleethook.patch import strategic_merge
 
 
 def build_template(
@@ -178,99 +177,3 @@ def _build_daemon_template(named: JSONObject, *, node_pool: JSONObject | None, p
         dropped_affinity=dropped,
         pool_patch=None,
     )
-
-
-def tolerate(taint: JSONObject) -> JSONObject:
-    """Return the toleration of ``taint`` for any value of the taint."""
-    toleration = {"key": taint.get("key", ""), "operator": "Exists"}
-    return {**toleration, "effect": taint["effect"]} if taint.get("effect") else toleration
-
-
-REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-
-
-def apply_pool_patch(workload: JSONObject, template: PoolTemplate) -> JSONObject:
-    """Return ``workload`` with the pool's own patch merged into it; raises StrategicMergeError."""
-    if template.pool_patch is None:
-        return workload
-    merged: JSONObject = strategic_merge(workload, template.pool_patch, WORKLOAD)
-    return merged
-
-
-def place(workload: JSONObject, template: PoolTemplate) -> JSONObject:
-    """Return ``workload`` with the pool's placement, added only if missing.
-
-    Every required node affinity term gets the pool's expressions. Terms without any expression match no node, so they
-    are dropped. OpenYurt leaves ``nodeSelectorTerms: [{}]`` for a pool without expressions, and its pods never start.
-    """
-    pod_template = workload["spec"].get("template")
-    pod_spec = pod_template.get("spec") if isinstance(pod_template, dict) else None
-    if not isinstance(pod_spec, dict) or is_placed(pod_spec, template):
-        return workload
-    placed = _add_tolerations(_add_affinity(pod_spec, template), template.tolerations)
-    if placed is pod_spec:
-        return workload
-    return {**workload, "spec": {**workload["spec"], "template": {**pod_template, "spec": placed}}}
-
-
-def is_placed(pod_spec: JSONObject, template: PoolTemplate) -> bool:
-    """Return whether `place` certainly changes nothing; False means that only `place` can decide."""
-    tolerations = pod_spec.get("tolerations") or []
-    if template.dropped_affinity is not None or not isinstance(tolerations, list):
-        return False
-    if not all(made in tolerations for made in template.tolerations):
-        return False
-    node_affinity = as_object(as_object(pod_spec.get("affinity")).get("nodeAffinity"))
-    terms = as_object(node_affinity.get(REQUIRED)).get("nodeSelectorTerms")
-    if not terms:
-        return not template.expressions and REQUIRED not in node_affinity
-    return isinstance(terms, list) and all(_has_expressions(term, template.expressions) for term in terms)
-
-
-def _has_expressions(term: JSON, wanted: tuple[JSONObject, ...]) -> bool:
-    present = as_object(term).get("matchExpressions")
-    return isinstance(present, list) and bool(present) and all(expression in present for expression in wanted)
-
-
-def _add_tolerations(pod_spec: JSONObject, tolerations: tuple[JSONObject, ...]) -> JSONObject:
-    present = pod_spec.get("tolerations") or []
-    missing = [toleration for toleration in tolerations if toleration not in present]
-    return {**pod_spec, "tolerations": [*present, *missing]} if missing else pod_spec
-
-
-def _add_affinity(pod_spec: JSONObject, template: PoolTemplate) -> JSONObject:
-    affinity = as_object(pod_spec.get("affinity"))
-    node_affinity = as_object(affinity.get("nodeAffinity"))
-    required = node_affinity.get(REQUIRED)
-    wanted = _merge_required(required, template)
-    if wanted == required:
-        return pod_spec
-    node_affinity = _set_member(node_affinity, REQUIRED, wanted)
-    affinity = _set_member(affinity, "nodeAffinity", node_affinity or None)
-    return _set_member(pod_spec, "affinity", affinity or None)
-
-
-def _merge_required(required: JSON, template: PoolTemplate) -> JSON:
-    if template.dropped_affinity is not None and required == template.dropped_affinity:
-        return None
-    terms = list_objects(as_object(required).get("nodeSelectorTerms"))
-    terms = tuple(term for term in terms if term.get("matchExpressions") or term.get("matchFields"))
-    if template.expressions:
-        terms = tuple(_add_expressions(term, template.expressions) for term in terms or ({},))
-    return {**required, "nodeSelectorTerms": list(terms)} if required and terms else _wrap_terms(terms)
-
-
-def _wrap_terms(terms: tuple[JSONObject, ...]) -> JSON:
-    return {"nodeSelectorTerms": list(terms)} if terms else None
-
-
-def _add_expressions(term: JSONObject, expressions: tuple[JSONObject, ...]) -> JSONObject:
-    present = term.get("matchExpressions") or []
-    missing = [expression for expression in expressions if expression not in present]
-    return {**term, "matchExpressions": [*present, *missing]} if missing else term
-
-
-def _set_member(target: Mapping[str, JSON], name: str, value: JSON) -> JSONObject:
-    if value is None:
-        return {member: inner for member, inner in target.items() if member != name}
-    return {**target, name: value}
