@@ -1,22 +1,276 @@
 """The placement, the patch and the taints of a node pool on a reviewed workload."""
 
+import copy
 from typing import Any
 
+import pytest
+
+from fleethook.cluster.store import Store
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.shared_plan import PoolPlan
+from fleethook.engines.overrider.rules.validation import check_overrider
+from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.template import apply_tweaks
+from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import (
+    API_V1BETA1,
     NEW_IMAGE,
     container,
     entry,
+    image,
+    images,
     node_pool,
     overrider,
     owner,
+    patch,
     pod_spec,
     pod_template,
     pool,
     rendered,
+    review,
+    store_of,
+    tweak,
     workload,
     yurt_app_daemon,
     yurt_app_set,
+    yurt_app_set_v1beta1,
 )
+from tests.e2e.openyurt_v1beta1 import NODE_POOL_ANNOTATION, SUBJECT_LABEL, V1Beta1
+
+SPEC = "/spec/template/spec"
+FIELD = "spec.workload.workloadTweaks"
+
+
+def apply(*tweaks: dict[str, Any], numbers: Any = None, **spec: Any) -> dict[str, Any]:
+    subject = yurt_app_set_v1beta1(tweaks=tweaks)
+    chosen = range(len(tweaks)) if numbers is None else numbers
+    made: dict[str, Any] = apply_tweaks(workload(**spec), subject, chosen, kind="Deployment", pool="hangzhou")
+    return made
+
+
+def to(image: str, name: str = "nginx") -> list[dict[str, str]]:
+    return [{"name": name, "targetImage": image}]
+
+
+def test_the_last_tweak_wins() -> None:
+    made = apply(tweak("a", replicas=3, containerImages=to("x:1")), tweak("a", replicas=0, containerImages=to("x:2")))
+    assert (made["spec"]["replicas"], images(made)) == (0, {"nginx": "x:2"})
+
+
+def test_only_the_tweaks_of_the_pool_apply() -> None:
+    tweaks = [tweak("a", replicas=7), tweak("b", replicas=8)]
+    assert apply(*tweaks, numbers=[0])["spec"]["replicas"] == 7
+    assert apply(*tweaks, numbers=[])["spec"]["replicas"] == 2
+
+
+def test_an_image_reaches_containers_and_init_containers_of_its_name() -> None:
+    template = pod_template(containers=[container("a"), container("b")], initContainers=[container("c")])
+    made = apply(
+        tweak("x", containerImages=[*to("n:1", "a"), *to("n:2", "c"), *to("n:3", "absent")]), template=template
+    )
+    assert images(made) == {"a": "n:1", "b": "nginx:1.0", "c": "n:2"}
+
+
+def test_patches_of_all_tweaks_come_after_images() -> None:
+    late = tweak("a", patches=[patch("replace", f"{SPEC}/containers/0/image", "patched:1")])
+    assert images(apply(late, tweak("a", containerImages=to("x:1")))) == {"nginx": "patched:1"}
+
+
+def test_the_token_is_replaced_in_values_and_keys() -> None:
+    value = {"{{nodepool-name}}": "in-{{nodepool-name}}"}
+    made = apply(tweak("a", patches=[patch("add", f"{SPEC}/nodeSelector", value)]))
+    assert pod_spec(made)["nodeSelector"] == {"hangzhou": "in-hangzhou"}
+
+
+def test_a_member_that_a_patch_removes_stays() -> None:
+    made = apply(tweak("a", patches=[patch("remove", "/spec/minReadySeconds")]), minReadySeconds=5)
+    assert made["spec"]["minReadySeconds"] == 5
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (patch("add", "", {}), rf"{FIELD}\[0\]\.tweaks\.patches\[1\]\.path does not fit the template: it is empty"),
+        (patch("remove", "/spec/paused"), rf"{FIELD}\[0\]\.tweaks\.patches\[1\] does not fit the template: "),
+        (patch("add", "/spec/replicas", "3"), rf"{FIELD}: the patched workload is not valid: /spec/replicas must be "),
+    ],
+)
+def test_a_patch_that_does_not_fit_is_named(made: dict[str, Any], message: str) -> None:
+    with pytest.raises(SubjectError, match=message):
+        apply(tweak("a", patches=[patch("add", f"{SPEC}/hostNetwork", True), made]))
+
+
+RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
+EAST = {"matchLabels": {"region": "east"}}
+REVISION = "apps.openyurt.io/controller-revision-hash"
+MARKED = yurt_app_set_v1beta1()
+NODE_POOLS = {name: node_pool(name) for name in ("hangzhou", "beijing")}
+STORE = (MARKED, overrider(entry("*", items=[image("nginx", "nginx:2.0")])), *NODE_POOLS.values())
+
+
+def make_workload(pool: str = "hangzhou", **fields: Any) -> dict[str, Any]:
+    """A workload as OpenYurt's controller writes it for a set without tweaks."""
+    made = workload(pool=pool, owners=[owner(apiVersion=API_V1BETA1)], **fields)
+    made["metadata"]["labels"] |= {"apps.openyurt.io/ref-yurtappset": "demo", REVISION: "demo-1"}
+    made["metadata"].setdefault("annotations", {})["apps.openyurt.io/ref-nodepool"] = pool
+    pod_spec(made)["nodeSelector"] = {"apps.openyurt.io/nodepool": pool}
+    return made
+
+
+def plan(subject: dict[str, Any], rule: Any, pool: str, store: Store, cache: PlanCache | None = None) -> PoolPlan:
+    cache = cache or PlanCache()
+    return cache.plan(YURT_APP_SET, subject, rule, kind="Deployment", pool=pool, cluster="", store=store)
+
+
+def test_a_workload_gets_the_overrides_on_top_of_the_tweaks() -> None:
+    tweaks = [
+        tweak("hangzhou", containerImages=[{"name": "nginx", "targetImage": "tweaked:1"}], replicas=3),
+        tweak("hangzhou", patches=[patch("add", "/spec/template/spec/hostNetwork", True)]),
+    ]
+    subject = yurt_app_set_v1beta1(tweaks=tweaks)
+    made = rendered(make_workload(), subject, RULE)
+    assert images(made) == {"nginx": "nginx:2.0"}
+    assert pod_spec(made)["hostNetwork"] is True
+    assert made["spec"]["replicas"] == 3
+
+
+def test_the_labels_by_which_openyurt_finds_its_workloads_stay() -> None:
+    living = make_workload()
+    made = rendered(living, yurt_app_set_v1beta1(), RULE, operation="UPDATE", old=living)
+    assert made["metadata"]["labels"] == living["metadata"]["labels"]
+    assert made["metadata"]["annotations"]["apps.openyurt.io/ref-nodepool"] == "hangzhou"
+    assert made["metadata"]["ownerReferences"] == living["metadata"]["ownerReferences"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/metadata/labels/apps.openyurt.io~1ref-yurtappset",
+        "/metadata/labels/apps.openyurt.io~1pool-name",
+        "/spec/template/metadata/labels/apps.openyurt.io~1pool-name",
+        "/metadata/labels",
+    ],
+)
+def test_no_entry_removes_the_labels_of_openyurt(path: str) -> None:
+    rule = overrider(entry("*", patches=[patch("remove", path)]))
+    answer = review(make_workload(), yurt_app_set_v1beta1(), rule)
+    assert not answer.allowed
+    assert "identifies the workload or selects its pods and cannot be overridden" in answer.message
+
+
+def test_deleting_an_overrider_restores_the_tweaks() -> None:
+    subject = yurt_app_set_v1beta1(
+        tweaks=[tweak("hangzhou", containerImages=[{"name": "nginx", "targetImage": "tweaked:1"}])]
+    )
+    living = make_workload()
+    pod_spec(living)["containers"][0]["image"] = "tweaked:1"
+    first = rendered(living, subject, RULE, operation="UPDATE", old=living)
+    assert images(first) == {"nginx": "nginx:2.0"}
+    assert rendered(first, subject, operation="UPDATE", old=first) == living
+
+
+def test_replicas_that_an_overrider_set_go_back_to_the_default() -> None:
+    """The template names none, so an apiserver had given the workload one."""
+    subject, living = yurt_app_set_v1beta1(), make_workload(replicas=1)
+    first = rendered(living, subject, overrider(entry("*", items=[{"replicas": 5}])), operation="UPDATE", old=living)
+    assert first["spec"]["replicas"] == 5
+    assert rendered(first, subject, operation="UPDATE", old=first)["spec"]["replicas"] == 1
+
+
+def test_only_workloads_of_the_version_that_is_read_are_rendered() -> None:
+    for subject, living in ((yurt_app_set_v1beta1(), workload()), (yurt_app_set(), make_workload())):
+        answer = review(living, subject, RULE)
+        assert answer.allowed
+        assert not answer.patch
+        (warning,) = answer.warnings
+        assert warning.startswith("not rendered: its owner reference names apps.openyurt.io/v1")
+        assert "is read as apps.openyurt.io/v1" in warning
+
+
+def test_labels_of_a_node_pool_choose_its_tweaks() -> None:
+    subject = yurt_app_set_v1beta1(pools=[], selector={}, tweaks=[tweak(selector=EAST, replicas=7)])
+    cache, store = PlanCache(), store_of(node_pool("a", {"region": "east"}), node_pool("b"), node_pool("c"))
+    found = {name: plan(subject, RULE, name, store, cache) for name in "abc"}
+    assert found["a"].full.bare["spec"]["replicas"] == 7
+    assert "replicas" not in found["b"].full.bare["spec"]
+    assert found["b"].shared is found["c"].shared
+    assert found["a"].shared is not found["b"].shared
+    store.put(node_pool("b", {"region": "east"}))
+    assert plan(subject, RULE, "b", store, cache).full.bare["spec"]["replicas"] == 7
+
+
+def test_a_pool_that_the_set_does_not_have_is_not_rendered() -> None:
+    answer = review(make_workload("shanghai"), yurt_app_set_v1beta1(), RULE)
+    assert answer.allowed
+    (warning,) = answer.warnings
+    assert warning.startswith("not rendered: YurtAppSet default/demo has no pool 'shanghai' in spec.pools")
+
+
+def test_a_tweak_that_does_not_fit_is_named() -> None:
+    subject = yurt_app_set_v1beta1(tweaks=[tweak("hangzhou", patches=[patch("remove", "/spec/paused")])])
+    with pytest.raises(SubjectError, match=r"spec\.workload\.workloadTweaks\[0\]\.tweaks\.patches\[0\] does not fit"):
+        plan(subject, RULE, "hangzhou", store_of())
+
+
+def test_members_that_a_tweak_removes_stay_as_in_openyurt() -> None:
+    subject = yurt_app_set_v1beta1(
+        minReadySeconds=5, tweaks=[tweak("hangzhou", patches=[patch("remove", "/spec/minReadySeconds")])]
+    )
+    assert plan(subject, None, "hangzhou", store_of()).full.bare["spec"]["minReadySeconds"] == 5
+
+
+def test_an_entry_is_checked_against_the_tweaked_template() -> None:
+    tweaked = yurt_app_set_v1beta1(
+        tweaks=[
+            tweak("hangzhou", patches=[patch("add", "/spec/template/spec/volumes", [{"name": "v", "emptyDir": {}}])])
+        ]
+    )
+    rule = overrider(entry("*", patches=[patch("replace", "/spec/template/spec/volumes/0/name", "w")]))
+    found = check_overrider(rule, cluster="", namespace="default", store=store_of(tweaked))
+    assert [(one.level, one.field) for one in found] == [("error", "entries[0].patches[0]")]
+    assert found[0].message.startswith("node pool beijing: ")
+    only = overrider(entry("hangzhou", patches=copy.deepcopy(rule["entries"][0]["patches"])))
+    assert check_overrider(only, cluster="", namespace="default", store=store_of(tweaked)) == ()
+
+
+def test_replicas_that_differ_from_a_tweak_are_no_finding() -> None:
+    """Only OpenYurt 1.4 compares replicas, and it has no v1beta1."""
+    subject = yurt_app_set_v1beta1(tweaks=[tweak("hangzhou", replicas=2)])
+    rule = overrider(entry("*", items=[{"replicas": 5}]))
+    assert check_overrider(rule, cluster="", namespace="default", store=store_of(subject)) == ()
+
+
+def test_a_tweaked_template_names_only_members_that_were_set() -> None:
+    """OpenYurt encodes empty members before it patches. Values of other writers in them are not the template's."""
+    subject = yurt_app_set_v1beta1(tweaks=[tweak("hangzhou", patches=[patch("add", "/spec/minReadySeconds", 5)])])
+    assert "strategy" not in plan(subject, None, "hangzhou", store_of()).full.bare["spec"]
+    living = make_workload()
+    living["spec"] |= {"minReadySeconds": 5, "replicas": 1, "strategy": {"type": "RollingUpdate"}}
+    rule = overrider(entry("*", patches=[patch("add", "/spec/strategy", {"type": "Recreate"})]))
+    first = rendered(living, subject, rule, operation="UPDATE", old=living)
+    assert first["spec"]["strategy"] == {"type": "Recreate"}
+    assert rendered(first, subject, operation="UPDATE", old=first) == living
+
+
+@pytest.mark.parametrize(("group", "name"), [("labels", SUBJECT_LABEL), ("annotations", NODE_POOL_ANNOTATION)])
+def test_an_owner_mark_that_a_user_removes_stays_removed(group: str, name: str) -> None:
+    workload = V1Beta1().apply(MARKED, "hangzhou", node_pools=NODE_POOLS)
+    workload["metadata"]["name"] = "demo-hangzhou-1"
+    stored = rendered(workload, *STORE)
+    assert stored["metadata"][group][name]
+    released = copy.deepcopy(stored)
+    del released["metadata"][group][name]
+    assert rendered(released, *STORE, operation="UPDATE", old=stored) == released
+
+
+def test_the_owner_label_of_another_subject_stays() -> None:
+    workload = V1Beta1().apply(MARKED, "hangzhou", node_pools=NODE_POOLS)
+    workload["metadata"]["name"] = "demo-hangzhou-1"
+    stored = rendered(workload, *STORE)
+    given = copy.deepcopy(stored)
+    given["metadata"]["labels"][SUBJECT_LABEL] = "other"
+    assert rendered(given, *STORE, operation="UPDATE", old=stored) == given
+
 
 TERM = {"matchExpressions": [{"key": "apps.openyurt.io/nodepool", "operator": "In", "values": ["hangzhou"]}]}
 

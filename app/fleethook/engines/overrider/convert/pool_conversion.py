@@ -31,8 +31,8 @@ from fleethook.engines.overrider.entries.entry_selection import PoolSelector
 from fleethook.engines.overrider.entries.items import container_names
 from fleethook.engines.overrider.plan.plan import as_stored, compile_plan
 from fleethook.engines.overrider.render.delta import name_tokens, value_at
-from fleethook.engines.overrider.template.app_set_v1beta1 import apply_tweaks
 from fleethook.engines.overrider.template.pool_template import PoolSettings
+from fleethook.engines.overrider.template.template import apply_tweaks
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.workload_schema.value_marks import POOL_MARK

@@ -36,7 +36,6 @@ from fleethook.engines.overrider.render.fast_path import CreatedMembers, Precomp
 from fleethook.engines.overrider.render.overlay import overlay
 from fleethook.engines.overrider.render.undo import as_annotation, hash_text, undo_of
 from fleethook.engines.overrider.subject.subject_parts import is_v1beta1
-from fleethook.engines.overrider.template.app_set_v1beta1 import without_owner_marks
 from fleethook.engines.overrider.template.pool_template import (
     CREATE_ONLY,
     NOT_LOOKED_UP,
@@ -50,7 +49,7 @@ from fleethook.engines.overrider.template.pool_template import (
     shape_problem,
     without_reserved,
 )
-from fleethook.engines.overrider.template.template import build_template
+from fleethook.engines.overrider.template.template import build_template, without_owner_marks
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.merge_keys import WORKLOAD

@@ -26,8 +26,8 @@ from fleethook.engines.overrider.subject.subject_parts import (
     tweaks_of,
     workload_kinds,
 )
-from fleethook.engines.overrider.template.app_set_v1beta1 import apply_tweaks
 from fleethook.engines.overrider.template.pool_template import PoolSettings, SubjectError, members_of
+from fleethook.engines.overrider.template.template import apply_tweaks
 from fleethook.model.formats.labels import validate_selector
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values, enumerate_objects

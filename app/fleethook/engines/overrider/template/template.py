@@ -3,14 +3,17 @@
 OpenYurt's own controllers build workloads by the same rules, so that a pool with an override differs from the others
 only by the override. Source: adapter.DeploymentAdapter.ApplyPoolTemplate for YurtAppSets v1alpha1,
 workloadcontroller.DeploymentController.ApplyTemplate for YurtAppDaemons; for v1beta1 see
-`fleethook.engines.overrider.template.app_set_v1beta1`. Three differences correct defects of OpenYurt: this module does
+`fleethook.engines.overrider.template.template`. Three differences correct defects of OpenYurt: this module does
 not change the revision label, adds no empty node selector term, and keeps members that the template does not name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
+from fleethook.engines.overrider.entries.patch_paths import LIMITS
+from fleethook.engines.overrider.render.overlay import overlay
 from fleethook.engines.overrider.subject.subject_parts import (
     TEMPLATES,
     SetSelections,
@@ -18,8 +21,8 @@ from fleethook.engines.overrider.subject.subject_parts import (
     templates_of,
     templates_path,
     topology,
+    tweaks_of,
 )
-from fleethook.engines.overrider.template.app_set_v1beta1 import build_app_set_template
 from fleethook.engines.overrider.template.pool_template import (
     NOT_LOOKED_UP,
     REQUIRED,
@@ -28,6 +31,7 @@ from fleethook.engines.overrider.template.pool_template import (
     SubjectError,
     list_objects,
     members_of,
+    seed,
     shape_problem,
     tolerate,
     without_create_only,
@@ -35,13 +39,193 @@ from fleethook.engines.overrider.template.pool_template import (
 )
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import (
     NODE_LABEL_NODEPOOL,
     POOL_NAME_LABEL,
     POOL_PATCH_ANNOTATION,
+    REF_APP_SET_LABEL,
     REF_NODEPOOL_ANNOTATION,
+    TWEAK_POOL_TOKEN,
     YURT_APP_SET,
 )
+from fleethook.patch import PatchError, apply
+from fleethook.workload_schema import normalize_workload
+from fleethook.workload_schema.go_structs import DecodeError, Kind, decode_into, print_workload
+
+_TWEAKS: Final = "spec.workload.workloadTweaks"
+
+
+def apply_tweaks(
+    workload: JSONObject, subject: JSONObject, numbers: Sequence[int], *, kind: str, pool: str
+) -> JSONObject:
+    """Return ``workload`` with tweaks applied.
+
+    Args:
+        workload: The workload that the template describes.
+        subject: A YurtAppSet v1beta1.
+        numbers: The tweaks to apply, from `fleethook.engines.overrider.subject.subject_parts.SetSelections.tweaks`.
+        kind: Deployment or StatefulSet.
+        pool: The node pool's name.
+
+    Raises:
+        SubjectError: A tweak does not fit the template. OpenYurt's controller then writes no workload.
+    """
+    tweaks = [(number, dict(as_object(as_object(tweaks_of(subject)[number]).get("tweaks")))) for number in numbers]
+    for _, tweak in tweaks:
+        workload = _set_replicas(workload, tweak.get("replicas"))
+        for image in list_objects(tweak.get("containerImages")):
+            workload = _set_image(workload, image)
+    fields, operations = _list_operations(tweaks, pool)
+    return _apply_patches(workload, fields, operations, kind=kind) if operations else workload
+
+
+def _set_replicas(workload: JSONObject, replicas: JSON) -> JSONObject:
+    if replicas is None:
+        return workload
+    return {**workload, "spec": {**workload["spec"], "replicas": replicas}}
+
+
+def _set_image(workload: JSONObject, image: JSONObject) -> JSONObject:
+    template = as_object(workload["spec"].get("template"))
+    pod_spec = as_object(template.get("spec"))
+    changed = {
+        member: [_set_container_image(container, image) for container in pod_spec[member]]
+        for member in ("containers", "initContainers")
+        if isinstance(pod_spec.get(member), list)
+    }
+    spec = {**workload["spec"], "template": {**template, "spec": {**pod_spec, **changed}}}
+    return {**workload, "spec": spec}
+
+
+def _set_container_image(container: JSON, image: JSONObject) -> JSON:
+    if not isinstance(container, dict) or container.get("name") != image.get("name"):
+        return container
+    return {**container, "image": image.get("targetImage", "")}
+
+
+def _list_operations(tweaks: Sequence[tuple[int, JSONObject]], pool: str) -> tuple[list[str], list[JSONObject]]:
+    """Return the operations of all patches, and the field path of each."""
+    fields, operations = [], []
+    for number, tweak in tweaks:
+        for position, patch in enumerate(list_objects(tweak.get("patches"))):
+            fields.append(f"{_TWEAKS}[{number}].tweaks.patches[{position}]")
+            value = _fill_pool(patch.get("value"), pool)
+            operations.append({"op": patch.get("operation"), "path": patch.get("path"), "value": value})
+    return fields, operations
+
+
+def _fill_pool(value: JSON, pool: str) -> JSON:
+    """Replace the token by the pool's name in a value. OpenYurt replaces it in the encoded text, so also in keys."""
+    text = msgspec.json.encode(value).decode()
+    if TWEAK_POOL_TOKEN not in text:
+        return value
+    return msgspec.json.decode(text.replace(TWEAK_POOL_TOKEN, pool))
+
+
+def _apply_patches(
+    workload: JSONObject, fields: Sequence[str], operations: Sequence[JSONObject], *, kind: str
+) -> JSONObject:
+    of: Kind = "StatefulSet" if kind == "StatefulSet" else "Deployment"
+    for field, operation in zip(fields, operations, strict=True):
+        if operation["path"] == "":
+            raise SubjectError(
+                f"{field}.path does not fit the template: it is empty, and no patch can replace the workload"
+            )
+    try:
+        text = apply(print_workload(workload, of), operations, dialect="kubernetes", limits=LIMITS)
+        return decode_into(workload, text, of)
+    except PatchError as error:
+        field = fields[error.index] if error.index is not None else _TWEAKS
+        raise SubjectError(f"{field} does not fit the template: {error}") from error
+    except DecodeError as error:
+        raise SubjectError(f"{_TWEAKS}: the patched workload is not valid: {error}") from error
+
+
+_DEFAULT_REPLICAS = 1
+_OWNER_MARKS = frozenset({REF_APP_SET_LABEL, POOL_NAME_LABEL, REF_NODEPOOL_ANNOTATION})
+
+
+def build_app_set_template(
+    subject: JSONObject, template: JSONObject, *, kind: str, pool: str, tweaks: Sequence[int]
+) -> PoolTemplate:
+    """Return the template of the workload in ``pool``.
+
+    Args:
+        subject: A YurtAppSet v1beta1 as stored.
+        template: Its template of that kind. The caller has checked its shape.
+        kind: Deployment or StatefulSet.
+        pool: The node pool's name.
+        tweaks: The indexes of the tweaks that apply to the pool.
+
+    Raises:
+        SubjectError: A tweak does not fit the template.
+    """
+    metadata = as_object(template.get("metadata"))
+    own = {REF_APP_SET_LABEL: subject["metadata"]["name"], POOL_NAME_LABEL: pool}
+    bare: JSONObject = {
+        "metadata": {
+            "labels": {**members_of(metadata.get("labels")), **own},
+            "annotations": {**members_of(metadata.get("annotations")), REF_NODEPOOL_ANNOTATION: pool},
+        },
+        "spec": _build_spec(template, kind=kind, pool=pool),
+    }
+    # OpenYurt's controller decodes the set into Go types, which drops unknown fields.
+    whole = overlay(seed(YURT_APP_SET, subject, kind=kind, pool=pool), bare, WORKLOAD)
+    bare = normalize_workload(whole, "StatefulSet" if kind == "StatefulSet" else "Deployment")
+    if tweaks:
+        bare = apply_tweaks(bare, subject, tweaks, kind=kind, pool=pool)
+        if (problem := shape_problem(bare)) is not None:
+            raise SubjectError(f"spec.workload.workloadTweaks: the patched workload is not valid: {problem}")
+    named: JSONObject = {
+        "metadata": {name: without_reserved(bare["metadata"].get(name)) for name in ("labels", "annotations")},
+        "spec": bare["spec"],
+    }
+    return PoolTemplate(
+        named=named,
+        named_on_update=without_create_only(named),
+        expressions=(),
+        tolerations=(),
+        dropped_affinity=None,
+        pool_patch=None,
+        default_replicas=_DEFAULT_REPLICAS,
+    )
+
+
+def without_owner_marks(named: JSONObject) -> JSONObject:
+    """Return the template without the labels and the annotation by which OpenYurt's controller finds its workloads.
+
+    A workload has them from its creation. A user removes the label to release the workload, and rendering must not add
+    it again.
+    """
+    metadata = {
+        group: {name: value for name, value in members.items() if name not in _OWNER_MARKS}
+        for group, members in named["metadata"].items()
+    }
+    return {**named, "metadata": metadata}
+
+
+def _build_spec(template: JSONObject, *, kind: str, pool: str) -> JSONObject:
+    spec = dict(members_of(template.get("spec")))
+    selector = as_object(spec.get("selector"))
+    spec["selector"] = {**selector, "matchLabels": {**as_object(selector.get("matchLabels")), POOL_NAME_LABEL: pool}}
+    pod_template = as_object(spec.get("template"))
+    pod_metadata, pod_spec = as_object(pod_template.get("metadata")), as_object(pod_template.get("spec"))
+    labels: JSON = {**as_object(pod_metadata.get("labels")), POOL_NAME_LABEL: pool}
+    if kind == "StatefulSet":
+        # OpenYurt's StatefulSetManager, unlike its DeploymentManager, copies the template's labels to the pods.
+        labels = {**as_object(pod_metadata.get("labels")), **_read_labels(template), POOL_NAME_LABEL: pool}
+    node_selector = {**as_object(pod_spec.get("nodeSelector")), NODE_LABEL_NODEPOOL: pool}
+    spec["template"] = {
+        **pod_template,
+        "metadata": {**pod_metadata, "labels": labels},
+        "spec": {**pod_spec, "nodeSelector": node_selector},
+    }
+    return spec
+
+
+def _read_labels(template: JSONObject) -> JSONObject:
+    return dict(members_of(as_object(template.get("metadata")).get("labels")))
 
 
 def build_template(
