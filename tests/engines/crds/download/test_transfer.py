@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fleethook.cluster.certificates.certificate_authority import issue_serving, new_authority
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.http_rules import REDIRECTS, Validators, parse_address
+from fleethook.engines.crds.download.http_requests import REDIRECTS, Validators, parse_address
 from fleethook.engines.crds.download.retries import AttemptError, Cancellation, Timing
 from fleethook.engines.crds.download.transfer import Job, Partial, Received, build_tls_context, transfer
 from fleethook.engines.crds.http_source import Credentials, Source

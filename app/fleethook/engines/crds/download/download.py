@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.http_rules import Address, Validators, check_credentials, parse_address
+from fleethook.engines.crds.download.http_requests import Address, Validators, check_credentials, parse_address
 from fleethook.engines.crds.download.retries import ATTEMPTS, AttemptError, Cancellation, Timing, choose_delay
 from fleethook.engines.crds.download.transfer import Job, Partial, Progress, Received, transfer
 from fleethook.engines.crds.http_source import Source, redact

@@ -23,7 +23,7 @@ from fleethook.cluster.proxies import choose_proxy
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import write_all
 from fleethook.engines.crds.download.dial import refuse_private_literal
-from fleethook.engines.crds.download.http_rules import (
+from fleethook.engines.crds.download.http_requests import (
     REDIRECTS,
     SNIFFED_BYTES,
     Address,

@@ -10,7 +10,7 @@ from urllib3.exceptions import HTTPError, NewConnectionError, ProtocolError
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download import http_rules
-from fleethook.engines.crds.download.http_rules import (
+from fleethook.engines.crds.download.http_requests import (
     MAX_INTERIM_RESPONSES,
     Address,
     Request,
