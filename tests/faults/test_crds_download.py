@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download import http_rules
+from fleethook.engines.crds.download import http_requests
 from fleethook.engines.crds.download.download import Timing, download
 from fleethook.engines.crds.http_source import Credentials, Source
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
@@ -246,7 +246,7 @@ def test_an_idle_connection_is_given_up_before_the_total_time(into: Path, monkey
 
         def attempts(seconds: float) -> int:
             """Fetch with an idle limit from an origin that stalls once and then sends everything."""
-            monkeypatch.setattr(http_rules, "IDLE_SECONDS", seconds)
+            monkeypatch.setattr(http_requests, "IDLE_SECONDS", seconds)
             origin.asked.clear()
             origin.answer = in_turn(stalls, tarball(BODY))
             into.unlink(missing_ok=True)
@@ -256,7 +256,7 @@ def test_an_idle_connection_is_given_up_before_the_total_time(into: Path, monkey
         assert origin.asked[1].headers["range"] == "bytes=5000-"
         into.unlink()
         origin.answer = silent
-        monkeypatch.setattr(http_rules, "IDLE_SECONDS", 0.3)
+        monkeypatch.setattr(http_requests, "IDLE_SECONDS", 0.3)
         assert "no data arrived in time" in str(refused(origin, into, Exit.NETWORK))
 
 

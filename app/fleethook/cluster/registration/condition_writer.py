@@ -1,4 +1,11 @@
-"""Read and write the match conditions that list the subjects with an overrider, and the announcements."""
+"""Writes the match conditions that list the subjects with an overrider, and the announcements of new ones.
+
+`ConditionClient` reads and writes them. `ConditionWriter` keeps them up to date: the leader does this, and without the
+controller every replica, because there is no leader then. `Announcer` adds the subject of a new
+overrider before the overrider is stored. The leader would add it some milliseconds later, or after a crash when the
+next leader is elected. kube-apiserver would not send a workload that is created in between, and the controller would
+roll it out again later.
+"""
 
 import asyncio
 import logging

@@ -9,7 +9,7 @@ import pytest
 from urllib3.exceptions import HTTPError, NewConnectionError, ProtocolError
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download import http_rules
+from fleethook.engines.crds.download import http_requests
 from fleethook.engines.crds.download.http_requests import (
     MAX_INTERIM_RESPONSES,
     Address,
@@ -105,7 +105,7 @@ def test_a_connection_that_is_reset_while_dialling_is_a_failure_to_connect(
     def reset(*_: object, **__: object) -> None:
         raise ConnectionResetError
 
-    monkeypatch.setattr(http_rules, "dial_host", reset)
+    monkeypatch.setattr(http_requests, "dial_host", reset)
     with pytest.raises(NewConnectionError):
         get(request_to("http://127.0.0.1:9/crds.tar.gz"), deadline)
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from urllib3 import exceptions
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download import dial, http_rules
+from fleethook.engines.crds.download import dial, http_requests
 from fleethook.engines.crds.download.download import download
 from fleethook.engines.crds.download.retries import (
     ATTEMPTS,
@@ -46,9 +46,9 @@ from tests.waiting import NET
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other end comes before that of the test."""
-    for module in (dial, http_rules):
+    for module in (dial, http_requests):
         monkeypatch.setattr(module, "CONNECT_SECONDS", 250.0)
-    monkeypatch.setattr(http_rules, "IDLE_SECONDS", 250.0)
+    monkeypatch.setattr(http_requests, "IDLE_SECONDS", 250.0)
 
 
 def cancelled(source: Source, into: Path, *, when: Callable[[], object], **rest: Any) -> None:

@@ -1,4 +1,11 @@
-"""Writes unpacked files relative to descriptors, without following links, and compares them with a manifest."""
+"""The tree that a CRD tarball unpacks to: the allowed paths and types of its entries, its files, and its comparison.
+
+Upstream: ``ValidateTarball`` in pkg/util/validation/validation.go (v1.17.1). Where upstream refuses an entry, the
+message is upstream's. Archives of another layout get advice how to pack them. Upstream: charts/_crds (v0.9 to v1.2),
+charts/karmada/_crds (since v1.3) and .github/workflows/release.yml (since v1.7).
+
+Files are written relative to descriptors, without following links, and compared with a manifest.
+"""
 
 import errno
 import hashlib

@@ -1,7 +1,8 @@
 """The child process that verifies and reads tarballs: ``python -m fleethook.engines.crds.controller.verifier_process``.
 
-See `fleethook.engines.crds.controller.verifier_process`. A fork of this process with limits on memory and CPU time verifies each tarball,
-so that one tarball leaves no trace for the next. The process itself only reads questions.
+Requests and responses are frames on standard input and output: a length (4 bytes, big endian) and that many bytes. The
+process starts with the first request and exits at the end of its input. A fork of it with limits on memory and CPU time
+verifies each tarball, so that one tarball leaves no trace for the next. The process itself only reads questions.
 """
 
 import contextlib

@@ -265,10 +265,7 @@ def make_selection_writer(
         clock: Returns monotonic seconds.
     """
     # Imported here because most servers do not need them.
-    from fleethook.cluster.registration.condition_writer import (
-        ConditionClient,
-        ConditionWriter,
-    )
+    from fleethook.cluster.registration.condition_writer import ConditionClient, ConditionWriter  # noqa: PLC0415
 
     assert context.cluster is not None
     source = context.cluster.source

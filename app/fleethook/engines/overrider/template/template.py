@@ -2,9 +2,13 @@
 
 OpenYurt's own controllers build workloads by the same rules, so that a pool with an override differs from the others
 only by the override. Source: adapter.DeploymentAdapter.ApplyPoolTemplate for YurtAppSets v1alpha1,
-workloadcontroller.DeploymentController.ApplyTemplate for YurtAppDaemons; for v1beta1 see
-`fleethook.engines.overrider.template.template`. Three differences correct defects of OpenYurt: this module does
-not change the revision label, adds no empty node selector term, and keeps members that the template does not name.
+workloadcontroller.DeploymentController.ApplyTemplate for YurtAppDaemons. Three differences correct defects of OpenYurt:
+this module does not change the revision label, adds no empty node selector term, and keeps members that the template
+does not name.
+
+The spec of the template of a YurtAppSet v1beta1 becomes the spec of the workload. The node pool adds a node selector and
+labels, then the tweaks apply. Source: DeploymentManager.ApplyTemplate and StatefulSetManager.ApplyTemplate in
+pkg/yurtmanager/controller/yurtappset/workloadmanager, v1.5 to v1.7.
 """
 
 from collections.abc import Mapping, Sequence
