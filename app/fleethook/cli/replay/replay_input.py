@@ -42,7 +42,7 @@ _STANDARD_INPUT: Final = Path("-")
 _SUFFIXES: Final = (FILE_SUFFIX, ".jsonl")
 _OLDEST: Final = datetime.min.replace(tzinfo=UTC)
 
-Report = Callable[[Problem], None]
+TakeProblem = Callable[[Problem], None]
 """Takes a problem of the input."""
 
 
@@ -86,7 +86,7 @@ def list_recordings(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def read_recordings(files: Sequence[Path], report: Report, *, progress: FileProgress | None = None) -> Iterator[Entry]:
+def read_recordings(files: Sequence[Path], report: TakeProblem, *, progress: FileProgress | None = None) -> Iterator[Entry]:
     """Yield the records of files; problems go to ``report``."""
     for file in files:
         for one in _read_file(file, progress):
