@@ -18,9 +18,8 @@ from fleethook.engines.dispatch.call.admission_review import (
 from fleethook.engines.dispatch.call.call import Audit
 from fleethook.engines.dispatch.dispatch_errors import denial
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
-from fleethook.engines.dispatch.match.attributes import build_attributes
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.rules import Invocation, match_rules
+from fleethook.engines.dispatch.match.rules import Invocation, build_attributes, match_rules
 from fleethook.engines.dispatch.match.should_call import NamespaceLabels, match_namespace, match_object
 from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version

@@ -15,7 +15,7 @@ from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
 from fleethook.engines.dispatch.hooks.hook_index import Configurations
 from fleethook.engines.dispatch.hooks.hooks import PHASES, Phase
-from fleethook.engines.dispatch.match.attributes import can_stay_undecoded
+from fleethook.engines.dispatch.match.rules import can_stay_undecoded
 from fleethook.model.admission import AdmissionRequest
 from fleethook.server.logs import make_admission_line
 from fleethook.server.reviews.admission_endpoint import to_response

@@ -13,8 +13,8 @@ from fleethook.engines.dispatch.converter import ObjectConverter
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
 from fleethook.engines.dispatch.hooks.hook_index import Configurations, RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import Phase
-from fleethook.engines.dispatch.match.attributes import Attributes
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
+from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.webhook_rules import RuleAttributes
 from fleethook.outbound.client import HookClient

@@ -12,8 +12,7 @@ from fleethook.engines.dispatch.dispatcher import Dispatcher, Target
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
-from fleethook.engines.dispatch.match.attributes import Attributes
-from fleethook.engines.dispatch.match.rules import EquivalentIndex, Invocation, find_nearest_miss
+from fleethook.engines.dispatch.match.rules import Attributes, EquivalentIndex, Invocation, find_nearest_miss
 from fleethook.engines.dispatch.match.should_call import (
     CallDecider,
     NamespaceLabels,

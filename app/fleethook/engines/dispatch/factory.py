@@ -27,7 +27,7 @@ from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, Dispatcher
 from fleethook.engines.dispatch.hooks.hook_index import Configurations, RelevantHook
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
-from fleethook.engines.dispatch.match.attributes import Attributes
+from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.engines.dispatch.request_quotas import Decisions, Questions, RequestLimits
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object

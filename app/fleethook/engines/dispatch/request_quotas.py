@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from fleethook.cel.evaluation import AccessDecision, AccessQuestion
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
-from fleethook.engines.dispatch.match.attributes import Attributes
 from fleethook.engines.dispatch.match.match_conditions import MAX_COST_OF_REQUEST
+from fleethook.engines.dispatch.match.rules import Attributes
 
 Questions = frozenset[AccessQuestion]
 Decisions = Mapping[AccessQuestion, AccessDecision]

@@ -7,8 +7,8 @@ import pytest
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.hooks.hook_index import HookIndex
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
-from fleethook.engines.dispatch.match.attributes import build_attributes
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
+from fleethook.engines.dispatch.match.rules import build_attributes
 from fleethook.engines.dispatch.match.should_call import (
     NamespaceLabels,
     build_rule_attributes,

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.engines.dispatch.dispatch_errors import RejectedError, denial
-from fleethook.engines.dispatch.match.attributes import Attributes
-from fleethook.engines.dispatch.match.rules import Invocation
+from fleethook.engines.dispatch.match.rules import Attributes, Invocation
 from fleethook.model.admission import API_VERSIONS, KIND, Status
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes

@@ -18,7 +18,7 @@ from fleethook.engines.dispatch.call.admission_review import (
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal, timed_out, too_many_requests
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import Hook
-from fleethook.engines.dispatch.match.attributes import Attributes
+from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.model.formats.labels import is_dns1123_subdomain, label_key_problem
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON

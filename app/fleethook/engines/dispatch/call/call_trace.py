@@ -15,7 +15,7 @@ from fleethook.engines.dispatch.call.admission_review import WebhookResponse
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import Hook
-from fleethook.engines.dispatch.match.attributes import Attributes
+from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.engines.dispatch.match.should_call import CallWebhook, NamespaceLabels
 from fleethook.engines.dispatch.request_quotas import Decisions, Questions
 from fleethook.model.admission import Status

@@ -13,8 +13,8 @@ import msgspec
 
 from fleethook.engines.dispatch.call.admission_review import WebhookResponse, check_patch_type, decode_patch
 from fleethook.engines.dispatch.dispatch_errors import CallingError, internal
-from fleethook.engines.dispatch.match.attributes import restore_annotation
 from fleethook.engines.dispatch.match.equivalent_resources import is_builtin
+from fleethook.engines.dispatch.match.rules import restore_annotation
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, count_values, decode_bytes
 from fleethook.patch import apply, diff

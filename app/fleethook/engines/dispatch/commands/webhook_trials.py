@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import PHASES, Phase
-from fleethook.engines.dispatch.match.attributes import Attributes
+from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext
 from fleethook.engines.dispatch.review.request_plan import PlannedRequest
 from fleethook.model.admission import AdmissionRequest

@@ -15,9 +15,9 @@ from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, i
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import GROUP, Hook
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
-from fleethook.engines.dispatch.match.attributes import Attributes
 from fleethook.engines.dispatch.match.condition_evaluator import ConditionEvaluator
 from fleethook.engines.dispatch.match.match_conditions import Budget
+from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.engines.dispatch.request_quotas import RequestLimits
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, as_object

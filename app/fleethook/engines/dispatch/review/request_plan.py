@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.match.attributes import read_claimed_cluster
 from fleethook.engines.dispatch.match.equivalent_resources import find_equivalents, is_namespaced
 from fleethook.engines.dispatch.match.rest_mapping import DestinationError, choose_destination, needs_metadata
+from fleethook.engines.dispatch.match.rules import read_claimed_cluster
 from fleethook.engines.dispatch.schema_owner import find_owner
 from fleethook.model.admission import API_VERSIONS, KIND, AdmissionRequest, Kind, Resource
 from fleethook.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_version
