@@ -35,8 +35,7 @@ from fleethook.server.reviews.endpoint import Endpoint, Gate
 from fleethook.server.reviews.recording import RecordReview, choose_routes
 from fleethook.settings import Settings
 from fleethook.tracing.spans import StartTrace
-from fleethook.work.turns import Turns
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Turns, Worker
 
 _REASONS: Final = {404: "NotFound", 405: "MethodNotAllowed"}
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fleethook.cluster.followed_cluster import Cluster
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.work.worker import favour_event_loop
+from fleethook.work.turns import favour_event_loop
 
 _log: Final = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from fleethook.console.users.local_access import Authorizer, OpenAuthorizer
 from fleethook.interpret.interpreter import Interpreter
 from fleethook.model.karmada import ConventionsMode
 from fleethook.settings import Settings
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Worker
 
 if TYPE_CHECKING:
     from fleethook.cluster.followed_cluster import Cluster

@@ -1,8 +1,13 @@
 """Turns of the event loop and of a thread, which pieces of work that pause (`fleethook.work.pausing`) share."""
 
 import asyncio
+import contextlib
+import contextvars
+import sys
+import threading
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from fleethook.fairness.slots import Limits, Slots
 from fleethook.work.pausing import Slice, Work, begin
@@ -10,8 +15,159 @@ from fleethook.work.pausing import Slice, Work, begin
 T = TypeVar("T")
 
 
+def call_in_daemon_thread(function: Callable[[], T], *, name: str) -> "Future[T]":
+    """Call ``function`` in a new thread and return a future of its result, which cannot be cancelled."""
+    result: Future[T] = Future()
+    # A running future cannot be cancelled, so setting its result never fails.
+    result.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            result.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - the future raises it in the caller
+            result.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return result
+
+
+_T = TypeVar("_T")
+# A waiting thread gets the GIL after this time in seconds. The event loop waits for the GIL several times per request:
+# with Python's default of 5 ms, one busy thread adds 30 ms to every request.
+_SWITCH_SECONDS: Final = 0.0005
+
+
+class _Call(Generic[_T]):
+    """A function that runs in a thread. Cancelling the caller does not end it, so it keeps its turn until it returns.
+
+    Two futures fewer than ``run_in_executor`` with ``shield`` save two iterations of the event loop.
+    """
+
+    __slots__ = ("_has_ended", "_lane", "_loop", "_slots", "_waiter", "result")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, slots: Slots, lane: str) -> None:
+        self._loop: Final = loop
+        self._slots: Final = slots
+        self._lane: Final = lane
+        self._has_ended = False
+        self._waiter: asyncio.Future[None] | None = None
+        self.result: Final[asyncio.Future[_T]] = loop.create_future()
+
+    def end(self, work: Future[_T]) -> None:
+        """Let the event loop take the result; a thread calls this."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller waits
+            self._loop.call_soon_threadsafe(self._take, work)
+
+    def _take(self, work: Future[_T]) -> None:
+        self._slots.release(self._lane)
+        self._has_ended = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+        if self.result.done():
+            return
+        if work.cancelled():
+            self.result.cancel()
+        elif (problem := work.exception()) is not None:
+            self.result.set_exception(problem)
+        else:
+            self.result.set_result(work.result())
+
+    async def wait(self) -> None:
+        """Wait until the function has returned."""
+        if not self._has_ended:
+            self._waiter = self._loop.create_future()
+            await self._waiter
+
+
+class Worker:
+    """Runs functions in threads of its own. Lanes take turns, so that none waits for all work of another one.
+
+    A lane is a logical cluster, a script or a route.
+    """
+
+    def __init__(self, threads: int = 1, *, share: int | None = None, name: str = "long-work") -> None:
+        """Prepare; the first function starts a thread.
+
+        Args:
+            threads: The number of functions that run at a time.
+            share: The number of functions of one lane that run at a time; None for all threads.
+            name: The prefix of the threads' names.
+        """
+        self._threads: Final = threads
+        self._name: Final = name
+        self._executor: ThreadPoolExecutor | None = None
+        self._slots: Final = Slots(Limits(threads, each=share or threads))
+
+    def __len__(self) -> int:
+        """Return the number of functions that run or wait."""
+        return self._slots.held + self._slots.queued
+
+    def count(self, lane: str) -> int:
+        """Return the number of functions of a lane that run or wait."""
+        return self._slots.count(lane)
+
+    async def run(self, lane: str, function: Callable[..., _T], *arguments: Any) -> _T:
+        """Return the result of a function, or raise its exception.
+
+        Args:
+            lane: The lane whose turn is used.
+            function: The function; it must not read data that the event loop changes.
+            arguments: The arguments of the function.
+        """
+        turn = self._slots.join(lane)
+        if turn is not None:
+            await self._slots.wait(turn, lane)
+        call = self._begin(lane, function, arguments)
+        try:
+            return await call.result
+        except asyncio.CancelledError:
+            await call.wait()
+            raise
+        finally:
+            del call
+
+    def start(self, lane: str, function: Callable[..., _T], *arguments: Any) -> "asyncio.Future[_T] | None":
+        """Run a function in a thread now, if its lane may; arguments as in `run`.
+
+        Returns:
+            The future of its result, None if it has to wait for its turn, as `run` does. The function keeps its turn
+            until it returns, also if the future is done before.
+        """
+        if not self._slots.allows(lane):
+            return None
+        self._slots.take(lane)
+        return self._begin(lane, function, arguments).result
+
+    def _begin(self, lane: str, function: Callable[..., _T], arguments: tuple[Any, ...]) -> _Call[_T]:
+        """Run a function in a thread; its lane holds a slot already."""
+        call = _Call[_T](asyncio.get_running_loop(), self._slots, lane)
+        try:
+            work = self._ensure_executor().submit(contextvars.copy_context().run, function, *arguments)
+        except BaseException:
+            self._slots.release(lane)
+            raise
+        work.add_done_callback(call.end)
+        return call
+
+    def close(self) -> None:
+        """Stop the threads; running functions end by themselves."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _ensure_executor(self) -> ThreadPoolExecutor:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(self._threads, self._name)
+            favour_event_loop()
+        return self._executor
+
+
+def favour_event_loop() -> None:
+    """Shorten the switch interval of Python, so that the event loop waits less for a busy thread."""
+    sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
+
+
 class Executor(Protocol):
-    """Runs functions in a thread, as `fleethook.work.worker.Worker` does."""
+    """Runs functions in a thread, as `fleethook.work.turns.Worker` does."""
 
     async def run(self, cluster: str, function: Callable[..., T], *arguments: Any) -> T:
         """Return the result of a function, or raise its exception."""

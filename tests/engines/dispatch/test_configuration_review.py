@@ -14,8 +14,7 @@ from fleethook.engines.dispatch.configuration_review import (
 from fleethook.engines.dispatch.hooks.hooks import MUTATING, VALIDATING
 from fleethook.engines.dispatch.match.match_conditions import Compiler
 from fleethook.model.admission import Response, StatusCause
-from fleethook.work.turns import Turns
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Turns, Worker
 from tests.engines.dispatch.builders import configuration, request_of, review, webhook
 from tests.engines.dispatch.configuration_builders import (
     GROUP,

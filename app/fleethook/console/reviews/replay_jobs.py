@@ -22,7 +22,7 @@ from fleethook.recordings.replay.replay import OFFLINE, Replayed, Replayer, batc
 from fleethook.recordings.replay.report import DiffLine, GroupName, Report, describe_change
 from fleethook.server.engine_server import Replay
 from fleethook.settings import Settings
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Worker
 
 # Reviews between two pauses for other requests; each takes 0.1 ms, or some milliseconds if a plan is compiled.
 _PORTION: Final = 8

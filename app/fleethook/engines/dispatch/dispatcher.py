@@ -42,8 +42,7 @@ from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.server.reviews.recording import AskedCall
 from fleethook.work.pausing import Work, begin
-from fleethook.work.turns import Turns
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Turns, Worker
 
 NAMESPACE: Final = GroupKind("", "Namespace")
 _LIMITS: Final = RequestLimits()

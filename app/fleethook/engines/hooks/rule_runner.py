@@ -17,7 +17,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import as_object
 from fleethook.patch import apply
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Worker
 from fleethook.workload_schema.check import describe_faults
 
 MAX_WAITING: Final = 200

@@ -21,8 +21,7 @@ from fleethook.server.protocol.request_body import (
 )
 from fleethook.server.protocol.sending import PIECE_BYTES, Reply, send_reply
 from fleethook.server.reviews.codec import encode_error
-from fleethook.work.turns import Executor
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Executor, Worker
 
 MAX_DIGITS: Final = 309
 """Digits of a number in a large body. The largest number of Kubernetes' JSON, a double, has so many (1.8e308)."""

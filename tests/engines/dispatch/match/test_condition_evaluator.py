@@ -18,8 +18,7 @@ from fleethook.engines.dispatch.match.match_conditions import (
     evaluate_condition,
     evaluate_conditions,
 )
-from fleethook.work.turns import Turns
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Turns, Worker
 
 DEAR = "object.numbers.all(x, object.numbers.all(y, x + y >= 0))"
 OVER_BUDGET = (

@@ -12,7 +12,7 @@ from fleethook.engines.dispatch.match.match_conditions import (
     evaluate_conditions,
     is_short,
 )
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Worker
 
 BROKEN = Condition("broken", "object.absent == 1")
 NOT_ONE = Condition("not-one", "absent")

@@ -20,7 +20,7 @@ from fleethook.engines.dispatch.pages.dispatch import (
     make_state,
 )
 from fleethook.engines.dispatch.schema_owner import INDEXES
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Worker
 from tests.cli.commands import invoke
 from tests.console.pages.reading import HOSTILE, get, read, submit
 from tests.console.visits import HOSTS, console_of, make_context, send_form, visit

@@ -36,7 +36,7 @@ from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.karmada import ConventionsMode, Operation
 from fleethook.outbound.client import HookClient
 from fleethook.settings import Settings
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Worker
 from tests.cli.interpreting import DATABASE, DIRECTORY, RETENTION, run
 from tests.console.pages.reading import HOSTILE, Page, get, read, submit
 from tests.console.visits import console_of, make_context, send_form, visit

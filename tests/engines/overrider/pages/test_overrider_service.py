@@ -23,7 +23,7 @@ from fleethook.engines.overrider.pages.overrider_service import (
     make_service,
 )
 from fleethook.model.json import JSONObject
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Worker
 from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, workload, yurt_app_set
 from tests.engines.overrider.pages.fleet_stores import DEMO, cell_key, make_store
 from tests.waiting import until

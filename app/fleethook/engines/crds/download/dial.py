@@ -28,7 +28,7 @@ from urllib3.util.connection import allowed_gai_family
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.retries import CONNECT_SECONDS, AttemptError, Deadline, SlowLookupError, shut_down
 from fleethook.outbound.addresses import PrivateAddressError, is_private, refuse_private_number
-from fleethook.work.worker import call_in_daemon_thread
+from fleethook.work.turns import call_in_daemon_thread
 
 Info = tuple[int, int, int, str, tuple[Any, ...]]
 """A result of ``socket.getaddrinfo``."""

@@ -27,7 +27,7 @@ from fleethook.outbound.client import Encode, HookClient, Parties
 from fleethook.outbound.endpoint import Credential
 from fleethook.patch import PatchError
 from fleethook.tracing.spans import child_span
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Worker
 
 # The largest response, in bytes, that is decoded on the event loop: 0.5 ms.
 _SHORT_ANSWER: Final = 64 * 1024

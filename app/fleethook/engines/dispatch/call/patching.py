@@ -20,7 +20,7 @@ from fleethook.model.json import JSON, JSONObject, count_values, decode_bytes
 from fleethook.patch import apply, diff
 from fleethook.patch.diff import identical
 from fleethook.patch.pointer import LIMITS
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Worker
 
 Types = Mapping[str, Mapping[str, str]]
 """Go structs by names such as ``apps/v1.DeploymentSpec``, with the types of their members, such as ``[]v1.Container``.

@@ -27,8 +27,7 @@ from fleethook.engines.dispatch.match.match_conditions import (
     is_short,
 )
 from fleethook.fairness.cache import SizedCache
-from fleethook.work.turns import Turns
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Turns, Worker
 
 # The code of a node takes about 500 bytes, so this is 50 MiB: ten thousand conditions of ten nodes.
 MAX_NODES: Final = 100_000

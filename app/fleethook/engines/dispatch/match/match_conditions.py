@@ -14,7 +14,7 @@ from fleethook.cel import (
     compile_condition,
 )
 from fleethook.cel.program import LIMITS, EvaluationLimits, compute_expanded_length
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Worker
 
 # k8s.io/apiserver/pkg/apis/cel/config.go: RuntimeCELCostBudgetMatchConditions, for all conditions of one webhook.
 MAX_COST_OF_WEBHOOK: Final = 2_500_000

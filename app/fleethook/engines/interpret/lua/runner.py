@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from fleethook.engines.interpret.lua.vm import LuaError, Machine, Program, ScriptLimits
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Worker
 
 
 @lru_cache(maxsize=1)

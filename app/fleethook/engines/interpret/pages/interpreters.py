@@ -49,7 +49,7 @@ from fleethook.model.karmada import (
     Operation,
 )
 from fleethook.outbound.client import HookClient
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Worker
 
 LAYERS: Final = ("lua", "webhook", "python", "bundle", "native", "conventions", "annotation", "label")
 """The layers in the order in which they are asked."""

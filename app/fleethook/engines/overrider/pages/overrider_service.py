@@ -50,8 +50,7 @@ from fleethook.engines.overrider.pages.matrix import (
 from fleethook.engines.overrider.pages.running_workload import RunningWorkload, describe_workload
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject
-from fleethook.work.turns import Turns
-from fleethook.work.worker import Worker
+from fleethook.work.turns import Turns, Worker
 
 HEAT_LEVELS: Final = (1, 2, 4)
 """The least number of changed fields of each level of the heat map."""
