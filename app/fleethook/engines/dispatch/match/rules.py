@@ -1,4 +1,7 @@
-"""Finds the rule of a webhook that matches a request or an equivalent of it, and explains the nearest miss."""
+"""The attributes of a request, the rule of a webhook that matches them or an equivalent, and the nearest miss.
+
+Upstream: `Attributes` of k8s.io/apiserver pkg/admission, and pkg/admission/plugin/webhook/predicates/rules.
+"""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
