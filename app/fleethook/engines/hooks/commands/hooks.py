@@ -28,15 +28,17 @@ from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.inputs.manifests import read_manifests, write_input_errors
 from fleethook.cli.lint import lint_documents
 from fleethook.cli.options import FilenameOption, HooksOption, InputOptions
-from fleethook.cli.output.ci_output import (
+from fleethook.cli.output.findings_output import (
     AnnotationFormat,
     Case,
+    Row,
     annotate_errors,
     annotate_row,
+    has_failures,
+    make_input_row,
     print_junit,
     write_annotations,
 )
-from fleethook.cli.output.findings_output import Row, has_failures, make_input_row
 from fleethook.cli.output.terminal import write, write_json
 from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.api_errors import APIError, UnreachableError
