@@ -86,7 +86,9 @@ def list_recordings(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def read_recordings(files: Sequence[Path], report: TakeProblem, *, progress: FileProgress | None = None) -> Iterator[Entry]:
+def read_recordings(
+    files: Sequence[Path], report: TakeProblem, *, progress: FileProgress | None = None
+) -> Iterator[Entry]:
     """Yield the records of files; problems go to ``report``."""
     for file in files:
         for one in _read_file(file, progress):
