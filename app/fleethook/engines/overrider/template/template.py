@@ -6,8 +6,8 @@ workloadcontroller.DeploymentController.ApplyTemplate for YurtAppDaemons. Three 
 this module does not change the revision label, adds no empty node selector term, and keeps members that the template
 does not name.
 
-The spec of the template of a YurtAppSet v1beta1 becomes the spec of the workload. The node pool adds a node selector and
-labels, then the tweaks apply. Source: DeploymentManager.ApplyTemplate and StatefulSetManager.ApplyTemplate in
+The spec of the template of a YurtAppSet v1beta1 becomes the spec of the workload. The node pool adds a node selector
+and labels, then the tweaks apply. Source: DeploymentManager.ApplyTemplate and StatefulSetManager.ApplyTemplate in
 pkg/yurtmanager/controller/yurtappset/workloadmanager, v1.5 to v1.7.
 """
 
