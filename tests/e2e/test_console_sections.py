@@ -94,7 +94,7 @@ def test_a_pasted_object_is_explained_to_users_who_may_get_webhooks(
         status, text = send(console, token, "/dispatch", {**fields, "operation": operation})
         return text if status == 200 and webhook in text else ""
 
-    decisions = r'<details class="hook (\w+)"[^>]*>(?:(?!</summary>).)*?' + re.escape(webhook)
+    decisions = r'<li class="hook (\w+)">(?:(?!</summary>).)*?' + re.escape(webhook)
     for operation, decision in (("CREATE", "call"), ("DELETE", "skip")):
         text = wait_for(lambda operation=operation: explain(operation), what="the console knows the webhook")  # type: ignore[misc]
         assert re.findall(decisions, text, re.DOTALL) == [decision]
