@@ -3,6 +3,7 @@
 Sources: Lua 5.1 reference manual, 2.8 (the grammar); docs/lua.md; karmada v1.16 pkg/util/lifted/lua (its libraries).
 """
 
+import abc
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
@@ -15,7 +16,6 @@ _FIELDS: Final = {
     "string.gsub": "Karmada refuses string.gsub",
     "table.unpack": "gopher-lua has no table.unpack: write unpack",
 }
-_TIMES: Final = frozenset({"os.time", "os.date"})
 _METHODS: Final = {"rep": "Karmada refuses string.rep", "gsub": "Karmada refuses string.gsub"}
 _MODULES: Final = frozenset({"kube", "string", "table", "math", "os"})
 _NEEDS_A_VALUE: Final = frozenset({"tonumber", "tostring", "type"})
@@ -44,7 +44,7 @@ class Portability:
         """Check the member of a library, such as ``string.rep``."""
         if path in _FIELDS:
             self._found.setdefault(_FIELDS[path], line)
-        elif path.startswith("os.") and path not in _TIMES:
+        elif path.startswith("os.") and path not in {"os.time", "os.date"}:
             self._found.setdefault("scripts have only os.time and os.date of the library os", line)
 
     def method(self, name: str, line: int) -> None:
@@ -199,7 +199,7 @@ class Function(NamedTuple):
     vararg: bool
 
 
-class ExpressionParser(Cursor):
+class ExpressionParser(Cursor, abc.ABC):
     """Parses expressions, and collects edits, unportable code, and the globals that they read."""
 
     def __init__(self, source: str) -> None:
@@ -211,9 +211,9 @@ class ExpressionParser(Cursor):
         self._scope = Scope(None, function=Function(top=True, vararg=False))
         self._depth = 0
 
+    @abc.abstractmethod
     def _function_body(self, line: int, *, method: bool = False) -> FunctionInfo:
-        """Read parameters and statements of a function."""
-        raise NotImplementedError
+        """Read parameters and statements of a function: statements are above expressions."""
 
     def _enter(self) -> None:
         self._depth += 1
