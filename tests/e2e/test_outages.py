@@ -96,9 +96,16 @@ def images_of(demo: Scenario, name: str) -> set[str]:
 
 
 def refusals(demo: Scenario, name: str) -> list[str]:
-    """Return the refused writes of a subject's controller; conflicts are none of them."""
-    writes = [one for one in demo.controller.writes if one.subject == name and one.code >= 400 and one.code != 409]
-    return [f"{one.verb} {one.pool}: {one.code} {one.message}" for one in writes]
+    """Return the refused writes of a subject's controller.
+
+    Conflicts are none of them, and no second deletion by a controller whose watch has not delivered the first.
+    """
+    writes = [one for one in demo.controller.writes if one.subject == name and one.code >= 400]
+    return [
+        f"{one.verb} {one.pool}: {one.code} {one.message}"
+        for one in writes
+        if one.code != 409 and (one.verb, one.code) != ("delete", 404)
+    ]
 
 
 def expected(demo: Scenario, claim: str) -> dict[str, JSONObject]:
