@@ -88,6 +88,31 @@ status:
 """
 
 
+_RULES: Final = '''
+from fleethook.admission import Denied, mutate, validate
+
+
+@validate("apps/v1", "Deployment", namespace_selector={"matchLabels": {"team": "web"}})
+def needs_owner(request):
+    """Every Deployment names its owner."""
+    if "owner" not in request.labels:
+        raise Denied("label `owner` is missing", field="metadata.labels")
+
+
+@mutate("v1", "Pod", on="CREATE")
+def default_seccomp(pod):
+    """Pods use the seccomp profile of their container runtime."""
+    pod.spec.setdefault("securityContext", {}).setdefault("seccompProfile", {"type": "RuntimeDefault"})
+'''
+
+
+def write_rules(directory: Path) -> Path:
+    """Write a file of two admission rules into a directory, and return it."""
+    path = directory / "rules.py"
+    path.write_text(_RULES)
+    return path
+
+
 def write_fleet(directory: Path) -> None:
     """Write the manifests of the fleet into a directory."""
     directory.joinpath("fleet.yaml").write_text(yaml.safe_dump_all(_list_objects(), sort_keys=False))

@@ -15,6 +15,7 @@ PATHS = {
     "/overriders": 1,
     "/dispatch": 1,
     "/dispatch/map": 1,
+    "/rules": 1,
     "/crds": 2,
     "/crds/diff": 1,
     "/reviews": 1,

@@ -16,7 +16,7 @@ from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
 from tests.builders import workload
 from tests.console.browser.fleet_pages import PAGES
-from tests.console.planted_fleet import write_fleet
+from tests.console.planted_fleet import write_fleet, write_rules
 from tests.console.recorded import record_workloads
 from tests.console.visits import HOSTS, visit
 from tests.waiting import NET
@@ -33,6 +33,7 @@ LINKED = {
     ("/overriders/findings", "/overriders/edit"), ("/dispatch/findings", "/dispatch/object"),
     ("/dispatch/object", "/dispatch/findings"), ("/dispatch", "/dispatch/object"), ("/reviews", "/search"),
     ("/reviews/review", "/search"), ("/search", "/overriders/pool"), ("/search", "/overriders/edit"),
+    ("/rules", "/rules/rule"),
 }  # fmt: skip
 
 
@@ -45,9 +46,12 @@ async def open_fleet(directory: Path) -> Any:
     source = ManifestSource([manifests], store)
     source.load()
     reviews = ReviewIndex(records)
-    app = create_console(
-        ConsoleContext(store, source, records=records, reviews=reviews, replay=ReviewReplay(store)), hosts=HOSTS
-    )
+    rules = ManifestSource([write_rules(directory)], Store())
+    rules.load()
+    context = ConsoleContext(
+        store, source, records=records, reviews=reviews, replay=ReviewReplay(store), rules=rules
+    )  # fmt: skip
+    app = create_console(context, hosts=HOSTS)
     await wait_without(app, "/attention", "being checked")
     await wait_without(app, "/reviews", "are being read")
     return app

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import re
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,6 +35,10 @@ Function = Callable[..., Any]
 Decorator = Callable[[Function], "Rule"]
 
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
+_FAILURE: Final = re.compile(
+    r"the rule \S+ failed, and failurePolicy \w+ (?:admits|refuses) the object: (.*)", re.DOTALL
+)
+"""The texts of `Hook.fail`."""
 
 COLLECTED: Final[ContextVar[list["Hook"] | None]] = ContextVar("COLLECTED", default=None)
 """The rules of the file that is being loaded. Python keeps only the last function of a name."""
@@ -263,6 +268,12 @@ class Hook(Rule):
         if self.is_async:
             return _make_review(request, asyncio.run(self.answer_async(request, lookup=lookup, settings=settings)))
         return _make_review(request, self.answer(request, lookup=lookup, settings=settings))
+
+
+def read_failure(text: str) -> str:
+    """Return the problem of a rule that failed, from the message or a warning of its answer; ``""`` without one."""
+    found = _FAILURE.fullmatch(text)
+    return found[1] if found else ""
 
 
 def build_request(

@@ -17,6 +17,7 @@ from fleethook.cli.options import (
     ExcludeOption,
     FilenameOption,
     FilesArgument,
+    HooksOption,
     InClusterOption,
     InterpretersOption,
     KcpCacheOption,
@@ -54,6 +55,7 @@ def console(
         ),
     ] = None,
     interpreters: InterpretersOption = None,
+    hooks: HooksOption = None,
     records: Annotated[Path | None, Option(help="Directory of recorded reviews (`serve --record`).")] = None,
     crd_cache: Annotated[
         Path | None, Option(help="Data directory of the cache of CRD tarballs (default: that of the user).")
@@ -119,11 +121,12 @@ def console(
     }
     settings = _load(given, {name: value for name, value in flags.items() if value is not None})
     paths = given.files or ([] if settings.manifests is None else [settings.manifests])
-    _check_files(paths)
+    _check_files("-f", paths)
+    _check_files("--hooks", hooks or ())
     _check_address(settings, has_certificate=cert_dir is not None, has_hosts=bool(allowed_host), has_token=token)
     metrics = _read_target(metrics_url, metrics_ca_file, metrics_token_file)
     options = ConsoleOptions(
-        tuple(paths), records, crd_cache, playground, token, tuple(allowed_host or ()), metrics
+        tuple(paths), records, crd_cache, playground, token, tuple(allowed_host or ()), metrics, tuple(hooks or ())
     )  # fmt: skip
     configure_logging()
     try:
@@ -142,11 +145,11 @@ def _load(given: SourceOptions, flags: Mapping[str, Any]) -> Settings:
     return load_settings({**flags, "kubeconfig": find_default_cluster(given.kubeconfig, given.context)}, None)
 
 
-def _check_files(paths: Sequence[Path]) -> None:
+def _check_files(option: str, paths: Sequence[Path]) -> None:
     """Exit with a message if a path does not exist. The pages report files that cannot be read."""
     for one in paths:
         if one != STANDARD_INPUT and not one.exists():
-            fail(f"-f: there is no file or directory {one}")
+            fail(f"{option}: there is no file or directory {one}")
 
 
 def _check_address(settings: Settings, *, has_certificate: bool, has_hosts: bool, has_token: bool) -> None:

@@ -44,6 +44,9 @@ class ConsoleContext:
         interpreter_sources: Files and modules, as the option ``--interpreters`` names them.
         bundle: Whether the bundled interpreters answer, too.
         conventions: The operations that conventions answer for kinds that nothing else interprets.
+        rules: The admission rules in Python of ``rule_files``, as webhook configurations in a store of their own; None
+            without files.
+        rule_files: The files, as the option ``--hooks`` names them.
         karmada_namespace: The namespace of the ConfigMap ``karmada-config``.
     """
 
@@ -64,6 +67,8 @@ class ConsoleContext:
     interpreter_sources: tuple[str, ...] = ()
     bundle: bool = True
     conventions: ConventionsMode = ConventionsMode.OFF
+    rules: ManifestSource | None = None
+    rule_files: tuple[Path, ...] = ()
     karmada_namespace: str = str(Settings.model_fields["karmada_namespace"].default)
 
     def kubectl(self, *words: str) -> str:

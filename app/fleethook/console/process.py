@@ -122,6 +122,7 @@ class ConsoleOptions(NamedTuple):
         one_time_token: Whether a console on a loopback address needs a token that it has printed.
         allowed_hosts: The names by which a console on another address than loopback may be called; empty for any.
         metrics: The server whose metrics the overview shows, None for none.
+        hooks: Files of admission rules in Python.
     """
 
     files: tuple[Path, ...] = ()
@@ -131,6 +132,7 @@ class ConsoleOptions(NamedTuple):
     one_time_token: bool = True
     allowed_hosts: tuple[str, ...] = ()
     metrics: MetricsTarget | None = None
+    hooks: tuple[Path, ...] = ()
 
 
 Announce = Callable[[int, str], None]
@@ -251,6 +253,8 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         interpreters=tuple(one for source in interpreting.interpreters for one in load(source)),
         interpreter_sources=tuple(interpreting.interpreters),
         bundle=interpreting.bundle,
+        rules=ManifestSource(options.hooks, Store()) if options.hooks else None,
+        rule_files=options.hooks,
         conventions=interpreting.interpret_conventions,
         karmada_namespace=interpreting.karmada_namespace,
     )
@@ -260,8 +264,8 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         if context.sampler is not None:
             sampling = run_in_background(context.sampler.run(), name="metrics of the server", ended=_ignore_end)
             await stack.enter_async_context(sampling)
-        if manifests is not None:
-            await stack.enter_async_context(follow_manifests(manifests, changed=_ignore_change))
+        for source in filter(None, (manifests, context.rules)):
+            await stack.enter_async_context(follow_manifests(source, changed=_ignore_change))
         if cluster is not None:
             ended: list[str] = []
             following = follow_cluster(cluster, ended=ended.append)

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
+from urllib.parse import urlencode
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -87,6 +88,12 @@ VALIDATING: Final = GroupKind("admissionregistration.k8s.io", "ValidatingWebhook
 def engine_pages() -> tuple[ConsolePage, ...]:
     """Return the pages of all installed engines."""
     return tuple(load_reference(one.page) for one in installed_engines().values() if one.page)
+
+
+def find_address(store: Store, key: ObjectKey) -> str:
+    """Return the address of the page that shows an object, that of the search if no engine has such a page."""
+    found = next((one.addresses[key.group_kind] for one in engine_pages() if key.group_kind in one.addresses), None)
+    return found(store, key) if found else f"/search?{urlencode({'q': key.name})}"
 
 
 @functools.cache

@@ -5,7 +5,7 @@ import base64
 import ssl
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -116,12 +116,14 @@ class SamplerState(NamedTuple):
         sampled_at: Seconds since the epoch of the last sample, None before the first.
         certificate_end: End of the server's certificate in seconds since the epoch, None if unknown.
         problem: Why the last attempt failed, ``""`` if it did not.
+        reviews: Reviews that the server has answered since its start, by route, operation and outcome.
     """
 
     increases: Sequence[Increase] = ()
     sampled_at: float | None = None
     certificate_end: float | None = None
     problem: str = ""
+    reviews: Mapping[tuple[str, str, str], float] = {}
 
 
 def check_target(target: MetricsTarget) -> str:
@@ -166,7 +168,7 @@ class MetricsSampler:
         last = self._last
         if last is None:
             return SamplerState(problem=self._problem)
-        return SamplerState(list(self._increases), last.time, last.certificate_end, self._problem)
+        return SamplerState(list(self._increases), last.time, last.certificate_end, self._problem, last.reviews)
 
     async def run(self) -> None:
         """Sample until cancelled."""

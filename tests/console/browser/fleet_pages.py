@@ -10,7 +10,7 @@ from fleethook.cluster.store import ObjectKey
 from fleethook.engines.dispatch.pages.dispatch_view import write_choice
 from fleethook.model.gvk import GroupKind
 from tests.builders import workload
-from tests.console.planted_fleet import write_fleet
+from tests.console.planted_fleet import write_fleet, write_rules
 from tests.console.recorded import record_workloads
 from tests.serving import EXAMPLES
 
@@ -33,6 +33,8 @@ PAGES: Final = {
     "dispatch-object": f"/dispatch/object?{urlencode({'choice': write_choice(_HOOK)})}",
     "interpreters": "/interpreters",
     "interpreters-playground": "/interpreters/playground",
+    "rules": "/rules",
+    "rules-rule": f"/rules/rule?{urlencode({'path': '/hooks/validate/needs-owner'})}",
     "crds": "/crds",
     "crds-diff": "/crds/diff",
     "reviews": "/reviews",
@@ -55,7 +57,16 @@ def fill_fleet(directory: Path) -> list[Any]:
     logical_clusters = [
         word for name in ("ws1", "ws2") for word in ("-f", str(EXAMPLES / "kcp-widgets" / f"{name}.yaml"))
     ]
-    return [manifests, *logical_clusters, "--records", str(records), "--crd-cache", str(directory / "cache")]
+    return [
+        manifests,
+        *logical_clusters,
+        "--records",
+        str(records),
+        "--crd-cache",
+        str(directory / "cache"),
+        "--hooks",
+        str(write_rules(directory)),
+    ]
 
 
 def settle(page: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.console.reviews.summary import ReviewSummary, classify, find_verdict, read_recorded_outcome, summarize
+from fleethook.console.reviews.summary import ReviewSummary, classify, read_recorded_outcome, summarize
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.reader import Entry, read_entries
 from fleethook.recordings.replay.decision_changes import Outcome
@@ -78,7 +78,7 @@ def test_a_review_of_any_shape_has_a_summary(review: Any) -> None:
     ],
 )
 def test_each_answer_has_a_verdict(status: int, answer: Any, verdict: str) -> None:
-    assert find_verdict(entry_of(asked(), answer, status=status)) == verdict
+    assert classify(read_recorded_outcome(entry_of(asked(), answer, status=status))) == verdict
 
 
 def test_a_damaged_answer_has_failed_and_names_its_problem() -> None:

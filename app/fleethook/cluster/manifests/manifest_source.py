@@ -86,6 +86,7 @@ class ManifestSource:
     """Keeps a store equal to files and directories of manifests. Standard input is read once.
 
     Attributes:
+        store: The store.
         errors: The current errors of each unreadable file; its last good objects stay in the store.
         skipped: The current documents that are no Kubernetes objects.
         revision: Increases with each change of the objects. The store does not notify of a change of a workload's
@@ -99,9 +100,9 @@ class ManifestSource:
         """
         self._paths: Final = tuple(dict.fromkeys(paths))
         self._exclude: Final = exclude
-        self._store: Final = store
+        self.store: Final = store
         self._files: dict[Path, _File] = {}
-        self._stored: dict[ObjectKey, Document] = {}
+        self.stored: dict[ObjectKey, Document] = {}
         self._checked_at: float | None = None
         self._unread: frozenset[str] = frozenset()
         self.errors: dict[str, str] = {}
@@ -124,11 +125,11 @@ class ManifestSource:
 
     def documents(self) -> list[Document]:
         """Return the stored objects with their files, in the order of the files."""
-        return list(self._stored.values())
+        return list(self.stored.values())
 
     def find(self, key: ObjectKey) -> Document | None:
         """Return the complete object under a key with its file, None if no file has it."""
-        return self._stored.get(key)
+        return self.stored.get(key)
 
     def load(self) -> bool:
         """Read changed files and update the store; return whether anything changed."""
@@ -150,7 +151,7 @@ class ManifestSource:
             freezer.add(_CONTAINERS)
             if changes % _SLICE == 0:
                 await asyncio.sleep(0)
-        former = [*self._stored.values(), *(one for file in self._files.values() for one in file.documents)]
+        former = [*self.stored.values(), *(one for file in self._files.values() for one in file.documents)]
         self._finish(read)
         while former:
             # Freeing an object takes as long as storing one.
@@ -161,7 +162,7 @@ class ManifestSource:
     def _read_paths(self, freezer: GCFreezer | None = None) -> _Read:
         errors: dict[str, str] = {}
         files, unread = self._read_files(errors, freezer)
-        documents, stored = _merge(files, errors), self._stored
+        documents, stored = _merge(files, errors), self.stored
         # Compared in the thread, because the work grows with the number of all objects, not of changed ones.
         removed = tuple(stored.keys() - documents.keys())
         changed = tuple(
@@ -174,14 +175,14 @@ class ManifestSource:
     def _apply(self, read: _Read) -> Iterator[None]:
         """Update the store; yield after each change."""
         for key in read.removed:
-            self._store.remove(key)
+            self.store.remove(key)
             yield
         for document in read.changed:
-            self._store.put(document.object)
+            self.store.put(document.object)
             yield
 
     def _finish(self, read: _Read) -> None:
-        self._files, self._unread, self._stored = read.files, read.unread, read.documents
+        self._files, self._unread, self.stored = read.files, read.unread, read.documents
         self.revision += bool(read.removed or read.changed)
         self._report(read.errors)
         self._report_skipped(tuple(one for file in read.files.values() for one in file.skipped))
@@ -254,7 +255,7 @@ class ManifestSource:
 
     async def _reload_and_tell(self, changed: Callable[[], Awaitable[None]] | None) -> None:
         if await self.reload():
-            _log.info("manifests reloaded", extra={"fields": {"objects": len(self._stored)}})
+            _log.info("manifests reloaded", extra={"fields": {"objects": len(self.stored)}})
             if changed is not None:
                 await changed()
 

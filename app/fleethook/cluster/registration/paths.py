@@ -3,7 +3,11 @@
 They follow controller-runtime's convention ``/mutate-<group>-<version>-<kind>``, so that existing tools can parse them.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from fleethook.model.json import as_object
 
 MUTATE_DEPLOYMENT: Final = "/mutate-apps-v1-deployment"
 MUTATE_STATEFULSET: Final = "/mutate-apps-v1-statefulset"
@@ -51,3 +55,10 @@ def find_route(path: str) -> str:
 def build_rule_path(name: str, *, mutates: bool) -> str:
     """Return the path of the reviews for an admission rule in Python."""
     return f"{HOOKS}{'mutate' if mutates else 'validate'}/{name}"
+
+
+def find_rule_path(webhook: Mapping[str, Any]) -> str:
+    """Return the path that a webhook in a configuration calls, ``""`` if it is none of an admission rule in Python."""
+    called = as_object(webhook.get("clientConfig"))
+    path = as_object(called.get("service")).get("path") or urlsplit(str(called.get("url") or "")).path
+    return path if isinstance(path, str) and path.startswith(HOOKS) else ""

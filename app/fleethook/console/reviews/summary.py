@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from fleethook.admission.rule import read_failure
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.format import BodyError, unwrap_body
 from fleethook.recordings.reader import Entry
@@ -62,6 +63,7 @@ class ReviewSummary(msgspec.Struct, frozen=True, gc=False):
         verdict: One of `VERDICTS`.
         seconds: From the review to its answer.
         uid: The uid of the review.
+        failure: Why an admission rule in Python failed, with file and line; ``""`` if it did not.
     """
 
     file: int
@@ -77,6 +79,7 @@ class ReviewSummary(msgspec.Struct, frozen=True, gc=False):
     verdict: str
     seconds: float
     uid: str
+    failure: str = ""
 
     @property
     def group_kind(self) -> GroupKind:
@@ -95,6 +98,7 @@ def summarize(entry: Entry, file: int) -> ReviewSummary:
     request = _read_request(entry)
     document = request.object or request.old_object or _Object()
     metadata = document.metadata
+    outcome = read_recorded_outcome(entry)
     return ReviewSummary(
         file,
         entry.line,
@@ -106,9 +110,10 @@ def summarize(entry: Entry, file: int) -> ReviewSummary:
         request.namespace or metadata.namespace,
         request.name or metadata.name or metadata.generate_name,
         request.operation,
-        find_verdict(entry),
+        classify(outcome),
         record.seconds,
         request.uid,
+        next(filter(None, map(read_failure, (*outcome.message, *outcome.warnings))), ""),
     )
 
 
@@ -117,11 +122,6 @@ def _read_request(entry: Entry) -> _Request:
         return _decode(unwrap_body(entry.record.review)).request
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BodyError):
         return _Request()
-
-
-def find_verdict(entry: Entry) -> str:
-    """Return the verdict of a record, one of `VERDICTS`."""
-    return classify(read_recorded_outcome(entry))
 
 
 def classify(outcome: Outcome) -> str:

@@ -284,7 +284,7 @@ def test_a_copy_of_the_linted_kinds_has_the_findings_of_the_store() -> None:
     assert "binding-unknown" not in {one.code for one in found if one.cluster == "d"}
 
 
-async def test_rules_in_python_have_their_place_and_a_link_to_their_reviews(tmp_path: Path) -> None:
+async def test_rules_in_python_have_their_place_and_a_link_to_their_page(tmp_path: Path) -> None:
     rules = tmp_path / "rules.py"
     rules.write_text(
         "from fleethook.admission import validate\n\n"
@@ -298,7 +298,7 @@ async def test_rules_in_python_have_their_place_and_a_link_to_their_reviews(tmp_
     page = await get(app, "/dispatch/object", choice)
     assert f"{rules}:3" in page.text
     assert "Pods have a name." in page.text
-    assert "/reviews?route=%2Fhooks%2Fvalidate%2Fnamed" in page.addresses
+    assert "/rules/rule?path=%2Fhooks%2Fvalidate%2Fnamed" in page.addresses
     rules.write_text("broken(")
     source.load()
     assert source.errors[str(rules)].startswith(f"{rules}:1: SyntaxError")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import msgspec
 from fastapi import APIRouter
@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from fleethook.cluster.registration.paths import HOOKS
+from fleethook.cluster.registration.paths import find_rule_path
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import Attention, FindingCount, ObjectFinding, list_object_lines
 from fleethook.console.context import ConsoleContext
@@ -264,15 +264,13 @@ async def show_object(request: Request, context: Context, choice: str = "") -> H
 
 
 def _list_rules(configuration: JSONObject) -> list[tuple[str, str]]:
-    """Return the webhooks of admission rules in Python, each with the address of its recorded reviews."""
-    found = []
+    """Return the webhooks of admission rules in Python, each with the address of its page."""
     webhooks = configuration.get("webhooks")
-    for one in map(as_object, webhooks if isinstance(webhooks, list) else ()):
-        called = as_object(one.get("clientConfig"))
-        path = as_object(called.get("service")).get("path") or urlsplit(str(called.get("url") or "")).path
-        if isinstance(path, str) and path.startswith(HOOKS):
-            found.append((str(one.get("name")), f"/reviews?{urlencode({'route': path})}"))
-    return found
+    return [
+        (str(one.get("name")), f"/rules/rule?{urlencode({'path': path})}")
+        for one in map(as_object, webhooks if isinstance(webhooks, list) else ())
+        if (path := find_rule_path(one))
+    ]
 
 
 @router.post("")

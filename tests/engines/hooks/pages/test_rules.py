@@ -1,0 +1,209 @@
+"""The section Rules, with a file of rules, registrations, recordings and metrics."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from fleethook.admission.rules_file import load_rules
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
+from fleethook.cluster.registration.webhooks import ServiceReference
+from fleethook.cluster.store import Store, key_of
+from fleethook.console.process import create_console
+from fleethook.console.review_rates import Sample
+from fleethook.console.reviews.replay_jobs import ReviewReplay
+from fleethook.console.reviews.review_index import ReviewIndex
+from fleethook.console.reviews.summary import ReviewSummary
+from fleethook.console.server_watch import MetricsSampler, MetricsTarget, SamplerState
+from fleethook.engines.hooks.pages.rules import Calls, RuleView, count_calls, group_reviews, list_rule_lines, rule_url
+from fleethook.model.json import JSONObject
+from tests.console.pages.reading import Page, get
+from tests.console.visits import HOSTS, make_context, visit
+from tests.engines.hooks.test_hooks_server import RULES, review
+from tests.recordings.replaying import recording
+from tests.waiting import NET
+
+FAILS, OWNER = "/hooks/validate/fails", "/hooks/validate/needs-owner"
+DOCUMENTED = '''
+from fleethook.admission import Denied, validate
+
+@validate("apps/v1", "Deployment", namespace_selector={"matchLabels": {"team": "web"}}, match_conditions={"named": "true"})
+def needs_owner(request):
+    """Every Deployment names its owner.
+
+    Ask the <platform> team.
+    """
+    raise Denied("no")
+
+@validate("example.org/v1", "Widgget")
+def misspelled(widget):
+    """Decide about nothing."""
+'''
+
+
+def write(directory: Path, text: str = DOCUMENTED) -> Path:
+    path = directory / "rules.py"
+    path.write_text(text)
+    return path
+
+
+def register(path: Path) -> list[JSONObject]:
+    reference = ServiceReference("ns", "fleethook")
+    made = build_rule_configurations(load_rules([path]), reference, name="fleethook-hooks", server="ns", exempt=())
+    return [one for one in made if one.get("webhooks")]
+
+
+def console_with(path: Path | None, *documents: JSONObject, **fields: Any) -> Any:
+    rules = None
+    if path is not None:
+        rules = ManifestSource([path], Store())
+        rules.load()
+    context = make_context(*map(dict, documents), rules=rules, rule_files=(path,) if path else (), **fields)
+    return create_console(context, hosts=HOSTS)
+
+
+async def show(app: Any, path: str) -> Page:
+    return await get(app, "/rules/rule", rule_url(path).partition("?")[2])
+
+
+async def attend(app: Any, text: str) -> Page:
+    """Return the list of the overview once it has a text; findings arrive later."""
+
+    async with asyncio.timeout(NET):
+        while text not in (page := await get(app, "/attention")).text:
+            await asyncio.sleep(0.01)
+    return page
+
+
+async def test_the_list_has_documentation_kinds_policy_and_findings(tmp_path: Path) -> None:
+    page = await get(console_with(write(tmp_path)), "/rules")
+    assert (
+        "needs-owner Every Deployment names its owner. validates deployments of apps/v1 CREATE, UPDATE Fail"
+        in page.text
+    )
+    assert "1 warning" in page.text
+    assert "Nothing counts their calls" in page.text
+    assert "fleethook hooks check" in page.text
+
+
+async def test_the_page_of_a_rule_has_its_place_selectors_conditions_and_findings(tmp_path: Path) -> None:
+    app = console_with(write(tmp_path))
+    page = await show(app, OWNER)
+    for text in ("rules.py:4", "Ask the <platform> team.", '"team": "web"', "Condition named", "refuses the object"):
+        assert text in page.text
+    assert "unserved-resource" in (await show(app, "/hooks/validate/misspelled")).text
+    assert "unserved-resource" not in page.text
+
+
+async def test_a_rule_tells_whether_the_cluster_calls_it(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    configurations = register(path)
+    registered = await show(console_with(path, *configurations), OWNER)
+    assert "ValidatingWebhookConfiguration fleethook-hooks" in registered.text
+    assert any(one.startswith("/dispatch/object?") for one in registered.addresses)
+    assert "unknown: no cluster" in (await get(console_with(path), "/rules")).text
+    without_file = await get(console_with(None, *configurations), "/rules")
+    assert "needs-owner validates deployments of apps/v1" in without_file.text
+    assert "file unknown" in without_file.text
+
+
+async def test_a_console_without_rules_names_the_command_that_shows_them() -> None:
+    page = await get(console_with(None, command_source="-f examples"), "/rules")
+    assert "fleethook console -f examples --hooks rules.py" in page.text
+
+
+async def test_an_unknown_rule_does_not_exist(tmp_path: Path) -> None:
+    assert (await visit(console_with(write(tmp_path)), "/rules/rule", query="path=/hooks/validate/x")).status == 404
+
+
+async def test_a_broken_file_keeps_its_former_rules_and_says_so(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    rules = ManifestSource([path], Store())
+    rules.load()
+    app = create_console(make_context(rules=rules, rule_files=(path,)), hosts=HOSTS)
+    path.write_text("import missing_module_of_rules\n")
+    rules.load()
+    page = await get(app, "/rules")
+    assert "the file cannot be used, and its former rules stay" in page.text
+    assert "rules.py:1: ModuleNotFoundError" in page.text
+    assert "needs-owner" in page.text
+    assert "ModuleNotFoundError" in (await get(app, "/attention")).text
+
+
+async def test_findings_and_the_names_of_rules_are_found(tmp_path: Path) -> None:
+    app = console_with(write(tmp_path))
+    listed = await attend(app, "Rule misspelled")
+    assert rule_url("/hooks/validate/misspelled") in listed.addresses
+    assert rule_url(OWNER) in (await get(app, "/search", "q=owner")).addresses
+
+
+async def test_recordings_count_calls_and_lead_from_a_failure_to_its_review(tmp_path: Path) -> None:
+    path, records = write(tmp_path, RULES), tmp_path / "records"
+    async with recording(hooks=[path], hook_settings={"map": "texts"}) as made:
+        await made.ask(FAILS, review("Pod"))
+        await made.ask(OWNER, review("Deployment", "apps"))
+        records.mkdir()
+        (records / "reviews.jsonl").write_bytes(made.text())
+    reviews = ReviewIndex(records)
+    console = console_with(path, reviews=reviews, records=records, replay=ReviewReplay(Store()))
+
+    async with asyncio.timeout(NET):
+        while (found := await reviews.find()).is_reading or len(found.reviews) < 2:
+            await asyncio.sleep(0.01)
+    page = await get(console, "/rules")
+    assert "Calls are those in the recordings" in page.text
+    failed = await show(console, FAILS)
+    assert "rules.py:15: AttributeError: the object has no member 'missing'" in failed.text
+    address = next(one for one in failed.addresses if one.startswith("/reviews/review?"))
+    assert (await visit(console, "/reviews/review", query=address.partition("?")[2])).status == 200
+    listed = await get(console, "/attention")
+    assert "it failed in 1 recorded review, the last time at rules.py:15: AttributeError" in listed.text
+    owner = await show(console, OWNER)
+    assert "Denied 1 Failed 0" in owner.text
+
+
+class FixedSampler(MetricsSampler):
+    def __init__(self, sample: Sample) -> None:
+        super().__init__(MetricsTarget("http://localhost/metrics"))
+        self._sample = sample
+
+    def find(self) -> SamplerState:
+        return SamplerState(sampled_at=self._sample.time, reviews=self._sample.reviews)
+
+
+async def test_metrics_count_calls(tmp_path: Path) -> None:
+    counts = {(OWNER, "CREATE", "denied"): 2.0, (OWNER, "UPDATE", "errored"): 3.0, (OWNER, "CREATE", "allowed"): 4.0}
+    app = console_with(write(tmp_path), sampler=FixedSampler(Sample(1.0, counts, {})))
+    page = await show(app, OWNER)
+    assert "Calls since the server started 9 Denied 2 Failed 3" in page.text
+    assert "it failed in 3 of 9 reviews since the server started" in (await get(app, "/attention")).text
+
+
+def test_labels_of_metrics_are_cut() -> None:
+    path = "/hooks/validate/" + "a" * 63
+    assert count_calls({(path[:64], "CREATE", "denied"): 1.0}, path) == Calls(1, 1, 0)
+
+
+def rule(**fields: Any) -> RuleView:
+    return RuleView(OWNER, {}, place="rules.py:4")._replace(**fields)
+
+
+def test_a_rule_that_no_configuration_calls_never_fires() -> None:
+    [line] = list_rule_lines([rule()], has_cluster=True)
+    assert (line.severity, line.reason) == ("warning", "it never fires: no webhook configuration calls it")
+    assert list_rule_lines([rule()], has_cluster=False) == []
+
+
+def test_a_registered_rule_without_a_call_has_not_fired(tmp_path: Path) -> None:
+    keys = [key_of(one) for one in register(write(tmp_path))]
+    [line] = list_rule_lines([rule(registrations=keys, counted=Calls())], has_cluster=True)
+    assert line.reason == "it has not fired since the server started"
+    assert list_rule_lines([rule(registrations=keys, counted=Calls(1))], has_cluster=True) == []
+
+
+def test_the_newest_review_of_a_rule_comes_first() -> None:
+    def recorded(time: str, route: str = OWNER) -> ReviewSummary:
+        return ReviewSummary(0, 1, time, route, "", "", "Pod", "", "a", "CREATE", "denied", 0.1, "u")
+
+    found = group_reviews([recorded("2026-01-01"), recorded("2026-01-02"), recorded("2026-01-03", "/other")])
+    assert {route: [one.time for one in each] for route, each in found.items()} == {OWNER: ["2026-01-02", "2026-01-01"]}
