@@ -29,7 +29,7 @@ from fleethook.engines.dispatch.match.should_call import (
     build_rule_attributes,
     read_labels,
 )
-from fleethook.engines.dispatch.request_quotas import RequestLimits
+from fleethook.engines.dispatch.request_limits import RequestLimits
 from fleethook.engines.dispatch.schema_owner import find_owner
 from fleethook.model.gvk import parse_api_version
 from fleethook.outbound.client import HookClient

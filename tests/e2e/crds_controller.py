@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fleethook.engines.crds.http_source import Source
+from fleethook.engines.crds.tarball_source import Source
 from fleethook.model.crd import FOREIGN_RESOURCES, custom_resource_definition
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 from tests.e2e.fleet import RBAC

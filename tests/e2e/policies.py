@@ -11,7 +11,7 @@ from fleethook.engines.overrider.policies.compiler import compile_overrider
 from fleethook.engines.overrider.policies.documents import FailurePolicy
 from fleethook.engines.overrider.policies.mode import Compilation
 from fleethook.engines.overrider.render.render import render_with
-from fleethook.engines.overrider.subject.subject_parts import workload_kinds
+from fleethook.engines.overrider.subject.subject_members import workload_kinds
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.http_source import Policy
+from fleethook.engines.crds.tarball_source import Policy
 from tests.engines.crds.fetching import bring
 
 

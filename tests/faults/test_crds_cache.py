@@ -19,7 +19,7 @@ import pytest
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.http_source import Source
+from fleethook.engines.crds.tarball_source import Source
 from tests.engines.crds.fetching import ALWAYS, NEVER, bring
 from tests.engines.crds.origin import Answer, Asked, Connection, serving, tarball
 from tests.engines.crds.tarballs import build, release, small

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fleethook.recordings.format import FORMAT, Call, Record
+from fleethook.recordings.recording_format import FORMAT, Call, Record
 
 TIME = "2026-11-22T10:00:00.000001Z"
 MUTATE = "/mutate-apps-v1-deployment"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from fleethook import __version__
 from fleethook.cli.command_line import CommandSpec, Group, run
 from fleethook.cli.exit_codes import INTERRUPTED, check_arguments, exit_at_interrupt, fail, report_output_errors
-from fleethook.cli.output.terminal import write
+from fleethook.cli.output.text_output import write
 from fleethook.cli.parameters import Option
 
 if TYPE_CHECKING:

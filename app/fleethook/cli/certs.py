@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes
 from fleethook.cli.command_line import Group
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.options import TextOutput
-from fleethook.cli.output.terminal import write, write_json
+from fleethook.cli.output.text_output import write, write_json
 from fleethook.cli.parameters import Option
 from fleethook.cluster.certificates.certificate_authority import find_renewal_time, list_names
 from fleethook.cluster.certificates.certificate_files import (

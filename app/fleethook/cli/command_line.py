@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from fleethook.cli.exit_codes import UNREADABLE
-from fleethook.cli.output.terminal import write, write_error
+from fleethook.cli.output.text_output import write, write_error
 from fleethook.cli.parameters import Parameter, call, list_parameters
 
 HELP: Final = ("-h", "--help")

@@ -24,7 +24,7 @@ from fleethook.cli.options import (
     KcpOption,
     KubeconfigOption,
 )
-from fleethook.cli.output.terminal import flush, write
+from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.parameters import Option
 from fleethook.cli.serve.acceptor import bind
 from fleethook.cluster.api_errors import APIError, UnreachableError

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
-from fleethook.cli.output.terminal import write_error
+from fleethook.cli.output.text_output import write_error
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

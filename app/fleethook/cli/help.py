@@ -10,7 +10,7 @@ from typing import Final
 from fleethook.cli import COMMANDS
 from fleethook.cli.command_line import HELP, Function, Group, split_help
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.output.terminal import find_width, write
+from fleethook.cli.output.text_output import find_width, write
 from fleethook.cli.parameters import Parameter, list_parameters
 
 _HELP_LINE: Final = ("-h, --help", "Print this help and exit.")

@@ -19,7 +19,7 @@ from fleethook.cli.output.findings_output import (
     select_new,
     write_annotations,
 )
-from fleethook.cli.output.terminal import write_json
+from fleethook.cli.output.text_output import write_json
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.yaml_reader import Document

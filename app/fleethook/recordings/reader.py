@@ -8,7 +8,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
-from fleethook.recordings.format import FORMAT, FORMAT_NAME, Header, Record
+from fleethook.recordings.recording_format import FORMAT, FORMAT_NAME, Header, Record
 
 MAX_LINE: Final = 64 * 1024 * 1024
 """Bytes of the longest line that is read. A review has at most 8 MiB by default, and its record repeats parts of it."""

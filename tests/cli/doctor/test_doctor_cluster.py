@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
+from fleethook.cli.doctor.doctor_checks import Diagnosis, find_registered
 from fleethook.cli.doctor.doctor_cluster import Doctor, ServiceName, check_service, find_accounts, find_services
-from fleethook.cli.doctor.registration_checks import Diagnosis, find_registered
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.registration.webhooks import ServiceReference, URLReference, webhook_configurations

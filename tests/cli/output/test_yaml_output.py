@@ -3,7 +3,7 @@ from typing import Any
 import yaml
 from hypothesis import HealthCheck, given, settings
 
-from fleethook.cli.output.terminal import write_document
+from fleethook.cli.output.text_output import write_document
 from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cluster.manifests.yaml_reader import read_values
 from fleethook.console.yaml_paths import dump_yaml

@@ -21,8 +21,8 @@ from fleethook.cli.replay.replay_input import (
     read_interruptibly,
     read_recordings,
 )
-from fleethook.recordings.format import Record
 from fleethook.recordings.reader import Entry, Problem
+from fleethook.recordings.recording_format import Record
 from tests.recordings.recordings import header, line, write
 
 

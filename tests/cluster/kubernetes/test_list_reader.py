@@ -32,7 +32,7 @@ from fleethook.cluster.kubernetes.resources import (
     decode_object,
 )
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.engines.overrider.subject.subject_parts import same_input
+from fleethook.engines.overrider.subject.subject_members import same_input
 from fleethook.lifetime import run_in_background
 from fleethook.model.json import JSONObject
 from tests.apiserver_rules import not_found, parse_path

@@ -17,7 +17,7 @@ from fleethook.console.reviews.detail import (
 from fleethook.console.reviews.replay_jobs import describe_example
 from fleethook.console.reviews.summary import summarize
 from fleethook.model.gvk import GroupKind
-from fleethook.recordings.format import Call
+from fleethook.recordings.recording_format import Call
 from fleethook.recordings.replay.decision_changes import Difference, Place, make_change
 from fleethook.recordings.replay.report import DiffLine
 from tests.console.reviews.test_summary import ALLOWED, asked, entry_of

@@ -8,7 +8,7 @@ from typing import Any
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.download.download import Timing, download
 from fleethook.engines.crds.fetch import Fetched, fetch
-from fleethook.engines.crds.http_source import Policy, Source
+from fleethook.engines.crds.tarball_source import Policy, Source
 from tests.engines.crds.origin import serving, tarball
 
 ALWAYS, IF_NOT_PRESENT, NEVER = Policy.ALWAYS, Policy.IF_NOT_PRESENT, Policy.NEVER

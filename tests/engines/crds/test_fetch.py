@@ -11,7 +11,7 @@ from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.cache.tarball_cache import Origin as CacheOrigin
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched
-from fleethook.engines.crds.http_source import Source
+from fleethook.engines.crds.tarball_source import Source
 from tests.engines.crds.fetching import ALWAYS, IF_NOT_PRESENT, NEVER, bring
 from tests.engines.crds.origin import Origin, hangs_up, head, says, serving, tarball
 from tests.engines.crds.tarballs import build, dotted, release, small

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.explain import ExplainedHook, Explanation, explain
-from fleethook.engines.dispatch.request_quotas import RequestLimits
+from fleethook.engines.dispatch.request_limits import RequestLimits
 from tests.engines.dispatch.breaker import open_breaker, shared
 from tests.engines.dispatch.builders import (
     WIDGETS,

@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.dispatch_errors import StatusError, too_many_req
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, DispatchResult
 from fleethook.engines.dispatch.factory import answer_from_records, authorize, build_offline_dispatcher, read_namespace
 from fleethook.outbound.call_limits import CallSlots, Quotas
-from fleethook.recordings.format import Call
+from fleethook.recordings.recording_format import Call
 from fleethook.recordings.replay.recorded_calls import CallName, ReviewCalls, current_calls, find_current
 from fleethook.server.callers import build_access_review
 from tests.engines.dispatch.access_reviews import Apiserver, authorizer_hook

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from fleethook.engines.interpret.chain import Chain, ChainError, Handler, IgnoredError, NativeLayer, PythonLayer, Step
-from fleethook.engines.interpret.every_kind import DEPENDENCIES_ANNOTATION
+from fleethook.engines.interpret.metadata_rules import DEPENDENCIES_ANNOTATION
 from fleethook.interpret.interpreter import Answer, Interpreter, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.recordings.format import FILE_NAME
 from fleethook.recordings.record import files as module
 from fleethook.recordings.record.files import RecordFiles
+from fleethook.recordings.recording_format import FILE_NAME
 from tests.recordings.builders import read_lines, read_prefix
 
 MAX = 1 << 20

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.recordings.format import Record
+from fleethook.recordings.recording_format import Record
 from fleethook.recordings.redaction import Redactor
 from fleethook.server.reviews.recording import AnsweredReview, AskedCall
 from tests.recordings.builders import ROUTE, answered, encode_one, encoder, to_patch

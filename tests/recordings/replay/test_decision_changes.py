@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.recordings.format import Record
+from fleethook.recordings.recording_format import Record
 from fleethook.recordings.replay.decision_changes import (
     UNDECIDABLE,
     Change,

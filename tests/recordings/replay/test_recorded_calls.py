@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleethook.recordings.format import Call
+from fleethook.recordings.recording_format import Call
 from fleethook.recordings.replay.recorded_calls import CallName, ReviewCalls, current_calls, find_current
 
 CALL = Call(kind="webhook", name="w", key="k", configuration="c", cluster="ws1")

@@ -2,27 +2,21 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
-import msgspec
-
+from fleethook.cli.doctor.doctor_checks import Diagnosis
 from fleethook.cli.doctor.doctor_cluster import Doctor
-from fleethook.cli.doctor.registration_checks import Diagnosis
+from fleethook.cli.doctor.kcp_checks import examine_kcp
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.cluster_reader import describe_missing
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.options import KcpCacheOption, StrictOption, TextOutput, TextOutputOption
 from fleethook.cli.output.findings_output import count_levels
-from fleethook.cli.output.terminal import styled, write_json, write_styled
+from fleethook.cli.output.text_output import styled, write_json, write_styled
 from fleethook.cli.parameters import Option
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
-from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER, EVERY_SHARD, find_list_path, read_identity
-from fleethook.cluster.kubernetes.resources import CACHED, DISPATCHING, LOGICAL_CLUSTERS, WORKSPACES, WatchedResource
-from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.kcp import cluster_of, is_system
 
 _STYLES: Final = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "bold red"}
 
@@ -105,163 +99,3 @@ def _print(found: Sequence[Diagnosis]) -> None:
         if one.remedy:
             write_styled(styled(f"         → {one.remedy}", "dim"))
     write_styled(styled(count_levels(found)))
-
-
-_SHARDS: Final = "/apis/core.kcp.io/v1alpha1/shards"
-_ACCESS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-_CALLER_RIGHTS: Final = (
-    ("get", "", "namespaces"),
-    ("create", "authentication.k8s.io", "tokenreviews"),
-    ("create", "authorization.k8s.io", "subjectaccessreviews"),
-)
-_FORBIDDEN: Final = 403
-_CACHE_REMEDY: Final = "give the kubeconfig of the cache server with --kcp-cache-kubeconfig"
-
-
-class _Tried(NamedTuple):
-    """A resource whose list and watch were requested."""
-
-    resource: WatchedResource
-    code: int
-    """The HTTP status of a refusal, 0 if the resource can be read."""
-    text: str
-    page: JSONObject
-
-
-async def examine_kcp(connection: Connection, cache: Connection | None) -> AsyncIterator[Diagnosis]:
-    """Yield the findings; raises UnreachableError.
-
-    Args:
-        connection: Connection to a shard.
-        cache: Connection to the cache server, None to read one shard.
-    """
-    tried = await _try_all(connection, DISPATCHING, EVERY_CLUSTER)
-    refused = [one for one in tried if one.code == _FORBIDDEN]
-    unread = [one for one in tried if one.code not in (0, _FORBIDDEN)]
-    yield _judge_context(connection.host, tried)
-    for found in (*_judge_refused(refused, EVERY_CLUSTER), *_judge_unread(unread, EVERY_CLUSTER)):
-        yield found
-    yield await _examine_identity(connection)
-    clusters = next((one.page for one in tried if one.resource.name == LOGICAL_CLUSTERS.name), {})
-    async for found in _examine_callers(connection, clusters):
-        yield found
-    async for found in _examine_shards(connection, cache):
-        yield found
-
-
-async def _try_all(connection: Connection, resources: Sequence[WatchedResource], prefix: str) -> list[_Tried]:
-    return list(await asyncio.gather(*(_try(connection, one, prefix) for one in resources)))
-
-
-async def _try(connection: Connection, resource: WatchedResource, prefix: str) -> _Tried:
-    """Request a page and a short watch of a resource, in the best version that is served."""
-    found = _Tried(resource, 0, "", {})
-    for version in resource.in_versions():
-        try:
-            path = await find_list_path(connection, version, prefix)
-            page = msgspec.json.decode(await connection.request("GET", path, query={"limit": "50"}))
-            await connection.request("GET", path, query={"watch": "true", "timeoutSeconds": "1"})
-            return _Tried(version, 0, "", dict(as_object(page)))
-        except APIError as error:
-            found = _Tried(resource, error.code, str(error), {})
-            if error.code == _FORBIDDEN:
-                break
-    return found
-
-
-def _judge_context(host: str, tried: Sequence[_Tried]) -> Diagnosis:
-    if all(one.code not in (0, _FORBIDDEN) for one in tried):
-        remedy = "check the server's URL in the kubeconfig, and --context"
-        return Diagnosis("error", "context", f"{host} is no kcp: it serves no list below {EVERY_CLUSTER}", remedy)
-    readable = sum(one.code == 0 for one in tried)
-    text = f"{host}: {readable} of {len(tried)} kinds can be listed and watched in all logical clusters"
-    return Diagnosis("ok" if readable == len(tried) else "note", "context", text)
-
-
-def _judge_refused(refused: Sequence[_Tried], prefix: str) -> Iterator[Diagnosis]:
-    if refused:
-        names = ", ".join(one.resource.name for one in refused)
-        text = f"the user may not list or watch {names} in {prefix}: {refused[0].text}"
-        remedy = "give the kubeconfig of the cache server, with the user of kcp's shards"
-        if prefix == EVERY_CLUSTER:
-            remedy = describe_missing([one.resource for one in refused], where=[prefix], verbs=["list", "watch"])
-        yield Diagnosis("error", "rights", text, remedy)
-
-
-def _judge_unread(unread: Sequence[_Tried], prefix: str) -> Iterator[Diagnosis]:
-    for one in unread:
-        if one.resource.name != WORKSPACES.name:  # `_examine_identity` reports these
-            text = f"{one.resource.name} cannot be read at {prefix}{one.resource.path}: {one.text}"
-            yield Diagnosis("error", "kinds", text, "check the server's URL in the kubeconfig, and kcp's version")
-
-
-async def _examine_identity(connection: Connection) -> Diagnosis:
-    try:
-        identity = await read_identity(connection, WORKSPACES.export)
-    except APIError as error:
-        remedy = f"allow the user to get the APIExport {WORKSPACES.export} in root; until then, use names of clusters"
-        return Diagnosis("error", "identity", f"paths of workspaces cannot be followed: {error.message}", remedy)
-    return Diagnosis("ok", "identity", f"Workspaces have the identity {identity}")
-
-
-async def _examine_callers(connection: Connection, clusters: JSONObject) -> AsyncIterator[Diagnosis]:
-    """Yield a finding about the rights that reviews need in a logical cluster, asked for in the first one."""
-    items = clusters.get("items")
-    names = [cluster_of(dict(as_object(one))) for one in (items if isinstance(items, list) else ())]
-    cluster = next((one for one in names if one and not is_system(one)), "")
-    if not cluster:
-        return
-    missing = [right for right in _CALLER_RIGHTS if not await _is_allowed(connection, cluster, right)]
-    named = ", ".join(f"{verb} {plural}" for verb, _, plural in missing)
-    if missing:
-        remedy = "add the rights to a role of the user; without them, namespaces and callers' tokens are unknown"
-        yield Diagnosis("warning", "rights", f"in {cluster}, the user may not {named}", remedy)
-    else:
-        yield Diagnosis("ok", "rights", f"in {cluster}, the user may read namespaces and review tokens and access")
-
-
-async def _is_allowed(connection: Connection, cluster: str, right: tuple[str, str, str]) -> bool:
-    verb, group, plural = right
-    spec: JSONObject = {"resourceAttributes": {"verb": verb, "group": group, "resource": plural}}
-    body: JSONObject = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
-    try:
-        answer = as_object(await connection.json("POST", f"/clusters/{cluster}{_ACCESS}", body=body))
-    except APIError:
-        return False
-    return as_object(answer.get("status")).get("allowed") is True
-
-
-async def _examine_shards(connection: Connection, cache: Connection | None) -> AsyncIterator[Diagnosis]:
-    if cache is not None:
-        tried = await _try_all(cache, CACHED, EVERY_SHARD)
-        for found in _judge_refused([one for one in tried if one.code == _FORBIDDEN], EVERY_SHARD):
-            yield found._replace(check="shards")
-        for one in tried:
-            if one.code not in (0, _FORBIDDEN):
-                text = f"the cache server {cache.host} does not serve {one.resource.name}: {one.text}"
-                yield Diagnosis("error", "shards", text, "check the kubeconfig of --kcp-cache-kubeconfig")
-        if not any(one.code for one in tried):
-            names = await _list_shards(cache, EVERY_SHARD)
-            known = f" of the shards {', '.join(names)}" if names else " of all shards"
-            yield Diagnosis("ok", "shards", f"exports and webhooks{known} come from the cache server {cache.host}")
-        return
-    names = await _list_shards(connection, "/clusters/root")
-    if names is None:
-        text = f"{connection.host} does not serve Shards in root: it may be one of several shards, and only it is read"
-        yield Diagnosis("warning", "shards", text, _CACHE_REMEDY)
-    elif len(names) > 1:
-        text = f"the kcp has the shards {', '.join(names)}, and only the one of {connection.host} is read"
-        yield Diagnosis("warning", "shards", text, _CACHE_REMEDY)
-    else:
-        yield Diagnosis("ok", "shards", f"the kcp has one shard: {', '.join(names)}")
-
-
-async def _list_shards(connection: Connection, prefix: str) -> list[str] | None:
-    """Return the names of the Shards, None if they cannot be read."""
-    try:
-        found: Mapping[str, JSON] = as_object(await connection.json("GET", f"{prefix}{_SHARDS}"))
-    except APIError:
-        return None
-    items = found.get("items")
-    listed = [as_object(as_object(one).get("metadata")) for one in (items if isinstance(items, list) else ())]
-    return [str(one.get("name")) for one in listed]

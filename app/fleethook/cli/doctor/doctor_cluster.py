@@ -5,18 +5,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from fleethook.cli.doctor.doctor_probes import (
-    check_conditions,
-    check_objects,
-    find_modes,
-    judge,
-    judge_policy_rights,
-    judge_rights,
-    list_policy_rights,
-    list_probes,
-    list_rights,
-)
-from fleethook.cli.doctor.registration_checks import (
+from fleethook.cli.doctor.doctor_checks import (
     Diagnosis,
     Registered,
     check_authorities,
@@ -27,6 +16,17 @@ from fleethook.cli.doctor.registration_checks import (
     check_registration,
     check_version,
     find_registered,
+)
+from fleethook.cli.doctor.doctor_probes import (
+    check_conditions,
+    check_objects,
+    find_modes,
+    judge,
+    judge_policy_rights,
+    judge_rights,
+    list_policy_rights,
+    list_probes,
+    list_rights,
 )
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from fleethook.cli.doctor.registration_checks import Diagnosis, Level
+from fleethook.cli.doctor.doctor_checks import Diagnosis, Level
 from fleethook.cluster.kubernetes.resources import WORKLOADS
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
 from fleethook.engine import Probe, Right, enabled_engines, load_reference

@@ -10,7 +10,7 @@ import msgspec
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.kubeconfig import list_files
 from fleethook.cli.inputs.manifests import read_mappings
-from fleethook.cli.output.terminal import show_lists, write_error
+from fleethook.cli.output.text_output import show_lists, write_error
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.list_reader import identified
 from fleethook.cluster.kubernetes.list_watch import (

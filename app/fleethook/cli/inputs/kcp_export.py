@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.cluster_reader import CLUSTER, ListRequest, UnservedError, read_listed, read_resource
-from fleethook.cli.output.terminal import write_error
+from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.resources import (

@@ -6,7 +6,7 @@ from typing import Final, NoReturn
 
 from fleethook.cli.exit_codes import UNREADABLE
 from fleethook.cli.options import InputOptions
-from fleethook.cli.output.terminal import write_error
+from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.manifests.manifest_reader import (
     RULES,
     Manifest,

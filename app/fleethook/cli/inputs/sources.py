@@ -20,7 +20,7 @@ from fleethook.cli.options import (
     NamespaceOption,
     WithoutOption,
 )
-from fleethook.cli.output.terminal import write_error
+from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.kubernetes.resources import DISPATCHING, KCP, WORKSPACES, WatchedResource
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Index, ObjectKey, Store, key_of

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from fleethook import __version__
 from fleethook.cli.inputs.manifests import InputError
-from fleethook.cli.output.terminal import styled, write, write_document, write_error, write_json, write_styled
+from fleethook.cli.output.text_output import styled, write, write_document, write_error, write_json, write_styled
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSONObject

@@ -19,7 +19,7 @@ from fleethook.cli.inputs.sources import ClusterOptions, Source, read_source
 from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import FilenameOption, HooksOption, InputOptions
 from fleethook.cli.output.findings_output import report_input_errors
-from fleethook.cli.output.terminal import show_files
+from fleethook.cli.output.text_output import show_files
 from fleethook.cli.parameters import Argument, Option
 from fleethook.cli.replay.replay_input import Selection, find_since, list_recordings, read_recordings
 from fleethook.cli.replay.replay_output import Output, Printer, make_printer

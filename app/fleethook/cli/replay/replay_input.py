@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.output.terminal import FileProgress, show_files
-from fleethook.recordings.format import FILE_SUFFIX
+from fleethook.cli.output.text_output import FileProgress, show_files
 from fleethook.recordings.reader import Entry, Problem, read_entries
+from fleethook.recordings.recording_format import FILE_SUFFIX
 
 _DURATION: Final = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s)?", re.ASCII)
 

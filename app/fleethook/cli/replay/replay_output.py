@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from fleethook.cli.output.findings_output import Case, print_junit
-from fleethook.cli.output.terminal import encode_other, styled, write_document, write_error, write_styled
+from fleethook.cli.output.text_output import encode_other, styled, write_document, write_error, write_styled
 from fleethook.model.formats.text import escape, escape_json
 from fleethook.recordings.replay.decision_changes import Change
 from fleethook.recordings.replay.report import Group, Report, describe_change, describe_patch

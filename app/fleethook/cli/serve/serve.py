@@ -25,7 +25,7 @@ from fleethook.cli.options import (
     KcpCacheOption,
     ResolveOption,
 )
-from fleethook.cli.output.terminal import flush, write
+from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.parameters import Option
 from fleethook.cli.serve.acceptor import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, bind, inherit_listeners, listen
 from fleethook.cli.serve.leader import lead, needs_leader

@@ -12,9 +12,9 @@ from fleethook.model.formats.text import shorten
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, as_object
 from fleethook.patch import PatchError, apply
-from fleethook.recordings.format import BodyError, Call, unwrap_body
 from fleethook.recordings.quoted_values import Hasher, WorkLimitError
 from fleethook.recordings.reader import Entry
+from fleethook.recordings.recording_format import BodyError, Call, unwrap_body
 from fleethook.recordings.redaction import RecordValues, RedactionError, Redactor
 from fleethook.recordings.replay.decision_changes import Difference
 from fleethook.recordings.replay.report import DiffLine, describe_difference

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fleethook.console.reviews.summary import ReviewSummary, summarize
-from fleethook.recordings.format import FILE_SUFFIX
 from fleethook.recordings.reader import Entry, Problem, read_entries
+from fleethook.recordings.recording_format import FILE_SUFFIX
 from fleethook.work.turns import Worker
 
 MAX_REVIEWS: Final = 200_000

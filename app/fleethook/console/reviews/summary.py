@@ -6,8 +6,8 @@ import msgspec
 
 from fleethook.admission.rule import read_failure
 from fleethook.model.gvk import GroupKind
-from fleethook.recordings.format import BodyError, unwrap_body
 from fleethook.recordings.reader import Entry
+from fleethook.recordings.recording_format import BodyError, unwrap_body
 from fleethook.recordings.replay.decision_changes import Outcome, read_outcome
 
 VERDICTS: Final = ("patched", "allowed", "denied", "answered", "failed", "refused")

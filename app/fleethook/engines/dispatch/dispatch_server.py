@@ -25,7 +25,7 @@ from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.explain import Explanation
 from fleethook.engines.dispatch.factory import answer_from_records, build_dispatcher, call_without_effects
 from fleethook.engines.dispatch.hooks.own_endpoints import Address, OwnEndpoints, list_own_addresses
-from fleethook.engines.dispatch.request_quotas import RequestLimits
+from fleethook.engines.dispatch.request_limits import RequestLimits
 from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_open, log_access, needed_credentials
 from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint

@@ -35,7 +35,7 @@ from fleethook.engines.dispatch.match.should_call import (
     needs_namespace,
     read_labels,
 )
-from fleethook.engines.dispatch.request_quotas import Authorizer, RequestLimits
+from fleethook.engines.dispatch.request_limits import Authorizer, RequestLimits
 from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
 from fleethook.model.gvk import GroupKind, GroupVersionKind

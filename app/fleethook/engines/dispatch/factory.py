@@ -28,13 +28,13 @@ from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, Dispa
 from fleethook.engines.dispatch.hooks.hook_index import Configurations, RelevantHook
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
 from fleethook.engines.dispatch.match.rules import Attributes
-from fleethook.engines.dispatch.request_quotas import Decisions, Questions, RequestLimits
+from fleethook.engines.dispatch.request_limits import Decisions, Questions, RequestLimits
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
 from fleethook.outbound.client import HookClient, Parties
-from fleethook.recordings.format import Call
+from fleethook.recordings.recording_format import Call
 from fleethook.recordings.replay.recorded_calls import UNRECORDED, CallName, ReviewCalls, find_current, read_answer
 from fleethook.server.callers import ACCESS_REVIEWS, REVIEW_SECONDS, Post, build_access_review
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from fleethook.engines.interpret.every_kind import (
+from fleethook.engines.interpret.metadata_rules import (
     DEPENDENCIES_ANNOTATION,
     make_missing_count_error,
     read_listed_dependencies,
@@ -121,8 +121,8 @@ class Chain:
 
     An error ends the search: a later layer must not guess for a kind that has an interpreter.
 
-    The rules for objects of every kind (`fleethook.engines.interpret.every_kind`) apply after the answer of a layer,
-    and without one: Retain for every kind whose replicas are interpreted, InterpretDependency for all kinds.
+    The rules for objects of every kind (`fleethook.engines.interpret.metadata_rules`) apply after the answer of a
+    layer, and without one: Retain for every kind whose replicas are interpreted, InterpretDependency for all kinds.
     """
 
     def __init__(self, layers: Sequence[Layer], *, traces: bool = False, replaces_karmada: bool = True) -> None:

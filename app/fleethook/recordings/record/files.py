@@ -19,7 +19,7 @@ import msgspec
 from isal import isal_zlib
 
 from fleethook import __version__
-from fleethook.recordings.format import FILE_NAME, FORMAT, Header, name_file
+from fleethook.recordings.recording_format import FILE_NAME, FORMAT, Header, name_file
 
 _MAX_FILE_BYTES: Final = 64 << 20
 # A writer keeps at most an eighth of the directory in the file that it writes, because this file cannot be deleted.

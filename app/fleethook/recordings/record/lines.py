@@ -25,7 +25,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class _Call(msgspec.Struct, omit_defaults=True):
-    """A call as `fleethook.recordings.format.Call` describes it, with a value in place of JSON text."""
+    """A call as `fleethook.recordings.recording_format.Call` describes it, with a value in place of JSON text."""
 
     kind: str
     name: str

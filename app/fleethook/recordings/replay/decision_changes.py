@@ -19,7 +19,7 @@ from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import EXPLORE_REVIEW, INTERPRETER_CONTEXT
 from fleethook.patch import PatchError, apply, diff
 from fleethook.patch.diff import identical
-from fleethook.recordings.format import Record
+from fleethook.recordings.recording_format import Record
 from fleethook.recordings.replay.recorded_calls import CallName
 
 _decode: Final = msgspec.json.decode

@@ -9,7 +9,7 @@ import msgspec
 
 from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSON
-from fleethook.recordings.format import Call
+from fleethook.recordings.recording_format import Call
 
 UNRECORDED: Final = "the call was not recorded"
 
@@ -51,7 +51,7 @@ class ReviewCalls:
         """Return the next recorded answer of a call, None if there is none; the call then counts as missing.
 
         Args:
-            kind: As in `fleethook.recordings.format.Call`, and so are the other arguments.
+            kind: As in `fleethook.recordings.recording_format.Call`, and so are the other arguments.
             name: The name.
             key: The key.
             cluster: The logical cluster.

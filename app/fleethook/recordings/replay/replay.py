@@ -9,8 +9,8 @@ import msgspec
 
 from fleethook.model.json import JSON, as_object
 from fleethook.outbound.http_exchange import OUTGOING
-from fleethook.recordings.format import BodyError, Record, unwrap_body
 from fleethook.recordings.reader import Entry
+from fleethook.recordings.recording_format import BodyError, Record, unwrap_body
 from fleethook.recordings.replay.decision_changes import (
     DISPATCHING,
     Change,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.cache.tarball_cache import Cache, Origin
-from fleethook.engines.crds.http_source import Source
+from fleethook.engines.crds.tarball_source import Source
 from tests.engines.crds.tarballs import build, small
 
 KEY = Source("https://example.com/crds.tar.gz").key

@@ -32,7 +32,7 @@ from fleethook.engines.crds.cache.tarball_cache import Cache, Origin
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import list_names, open_directory_at
 from fleethook.engines.crds.fetch import fetch
-from fleethook.engines.crds.http_source import Policy, Source
+from fleethook.engines.crds.tarball_source import Policy, Source
 from tests.engines.crds.fetching import NEVER, bring
 from tests.engines.crds.origin import serving, tarball
 from tests.engines.crds.tarballs import build, crd, dotted, patch, small

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.http_source import Source
 from fleethook.engines.crds.instance.tarball_validation import find_problems
+from fleethook.engines.crds.tarball_source import Source
 from tests.engines.crds.origin import Origin, endless, says, serving, tarball
 from tests.engines.crds.tarballs import build, dotted, release, small
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.crds.commands.crds_cache import parse_age, parse_size
-from fleethook.engines.crds.http_source import Source
+from fleethook.engines.crds.tarball_source import Source
 from tests.engines.crds.origin import Origin
 from tests.engines.crds.tarballs import release
 

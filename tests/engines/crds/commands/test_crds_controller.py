@@ -12,7 +12,7 @@ import pytest
 from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.engines.crds.commands import crds_controller
 from fleethook.engines.crds.controller.fetcher import Options
-from fleethook.engines.crds.controller.tarball_sources import Reach
+from fleethook.engines.crds.controller.source_reader import Reach
 from tests.engines.crds.apply.apiserver import kubeconfig, serving
 from tests.serving import started
 from tests.waiting import NET, wait_for

@@ -22,9 +22,9 @@ from fleethook.engines.crds.commands.crds_options import (
     warn,
 )
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.http_source import Policy, Source
 from fleethook.engines.crds.instance.source_selection import SecretReferences, SelectedSource
 from fleethook.engines.crds.provenance.attestation import MAX_BYTES
+from fleethook.engines.crds.tarball_source import Policy, Source
 from tests.cli.commands import Result, invoke
 from tests.cli.conftest import WriteYAML
 from tests.engines.crds.origin import Origin, serving, tarball

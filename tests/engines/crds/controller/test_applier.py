@@ -20,7 +20,7 @@ from fleethook.engines.crds.controller.instance_outcomes import report_applied
 from fleethook.engines.crds.controller.verifier import Verifier
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched
-from fleethook.engines.crds.http_source import Source
+from fleethook.engines.crds.tarball_source import Source
 from fleethook.model.operator import KARMADA
 from tests.engines.crds.apply.apiserver import ApiServer, Asked, serving
 from tests.engines.crds.fetching import bring

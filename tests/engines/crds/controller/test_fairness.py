@@ -23,7 +23,7 @@ from fleethook.engines.crds.controller.applier import Applier
 from fleethook.engines.crds.controller.karmada_controller import RESERVED, WORKERS
 from fleethook.engines.crds.controller.verifier import Verifier
 from fleethook.engines.crds.fetch import fetch
-from fleethook.engines.crds.http_source import Policy, Source
+from fleethook.engines.crds.tarball_source import Policy, Source
 from fleethook.model.operator import KARMADA
 from tests.engines.crds.apply import apiserver
 from tests.engines.crds.controller import hostile

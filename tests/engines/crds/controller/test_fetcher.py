@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.fetcher import FetchMetrics, Options, SharedCall, SingleFlight
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.http_source import Source
+from fleethook.engines.crds.tarball_source import Source
 from fleethook.tracing.spans import CURRENT
 from tests.engines.crds.controller.test_karmada_controller import Api, Bench
 from tests.engines.crds.fetching import bring

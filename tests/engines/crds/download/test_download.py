@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import Validators, download
-from fleethook.engines.crds.http_source import Credentials, Source
+from fleethook.engines.crds.tarball_source import Credentials, Source
 from tests.engines.crds.downloading import BODY, fetched, refused
 from tests.engines.crds.origin import chunked, in_turn, proxying, redirects, says, serving, tarball
 

@@ -28,7 +28,7 @@ from fleethook.engines.crds.download.http_requests import (
 )
 from fleethook.engines.crds.download.retries import AttemptError, Deadline, MalformedError
 from fleethook.engines.crds.download.transfer import build_tls_context
-from fleethook.engines.crds.http_source import Credentials, Source
+from fleethook.engines.crds.tarball_source import Credentials, Source
 from fleethook.outbound.addresses import PrivateAddressError
 from tests.engines.crds.origin import Asked, head, proxying, says, serving
 from tests.engines.crds.origin import Connection as OriginConnection

@@ -34,7 +34,7 @@ from fleethook.engines.crds.download.retries import (
     make_timeout_error,
     parse_retry_after,
 )
-from fleethook.engines.crds.http_source import Source
+from fleethook.engines.crds.tarball_source import Source
 from fleethook.outbound.addresses import PrivateAddressError
 from tests.engines.crds.downloading import BODY
 from tests.engines.crds.names import naming

@@ -21,7 +21,7 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.http_requests import REDIRECTS, Validators, parse_address
 from fleethook.engines.crds.download.retries import AttemptError, Cancellation, Timing
 from fleethook.engines.crds.download.transfer import Job, Partial, Received, build_tls_context, transfer
-from fleethook.engines.crds.http_source import Credentials, Source
+from fleethook.engines.crds.tarball_source import Credentials, Source
 from tests.engines.crds.downloading import BODY
 from tests.engines.crds.origin import Origin, chunked, cuts_after, in_turn, redirects, says, serving, tarball
 from tests.waiting import NET

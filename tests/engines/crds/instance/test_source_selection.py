@@ -9,8 +9,8 @@ from hypothesis import given
 
 from fleethook.cluster.certificates.certificate_authority import new_authority
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.http_source import Policy, Source
 from fleethook.engines.crds.instance.source_selection import SecretReferences, SelectedSource, select_source
+from fleethook.engines.crds.tarball_source import Policy, Source
 from fleethook.model.operator import ConfigMapSource, LocalSource
 from tests.engines.crds.anything import TARBALLS
 

@@ -15,7 +15,6 @@ from fleethook.cluster.store import key_of
 from fleethook.console.attention import AttentionLine
 from fleethook.console.users.local_access import AccessError, User
 from fleethook.engines.crds.cache.cache_entry import RECORD, Listed, Record, State
-from fleethook.engines.crds.http_source import Source
 from fleethook.engines.crds.pages import crd_entries, crds
 from fleethook.engines.crds.pages.crds import (
     MAX_CONDITIONS,
@@ -28,6 +27,7 @@ from fleethook.engines.crds.pages.crds import (
     list_instance_lines,
     order_instances,
 )
+from fleethook.engines.crds.tarball_source import Source
 from tests.cli.commands import invoke
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache, karmada
 from tests.console.pages.reading import HOSTILE, Page, get, read

@@ -19,7 +19,7 @@ from fleethook.engines.interpret.hooks.webhook_layer import INDEXES, RecordedHoo
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.karmada import Operation
 from fleethook.outbound.client import HookClient
-from fleethook.recordings.format import Call
+from fleethook.recordings.recording_format import Call
 from fleethook.recordings.replay.recorded_calls import ReviewCalls, current_calls, find_current
 from fleethook.settings import Settings
 from tests.asgi_client import call

@@ -9,7 +9,7 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.admission.server_dry_run import RIGHT, ServerDryRun, Trials, select_trials, to_pointer
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.pool_rules import SubjectPools
+from fleethook.engines.overrider.rules.missing_pools import SubjectPools
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.work.pausing import do_at_once
 from tests.builders import container, entry, overrider, pod_template, pool, yurt_app_set

@@ -15,7 +15,7 @@ from fleethook.engines.overrider.plan.shared_plan import (
     share_plan,
     size_of,
 )
-from fleethook.engines.overrider.subject.subject_parts import templates_of
+from fleethook.engines.overrider.subject.subject_members import templates_of
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.work.pausing import do_at_once

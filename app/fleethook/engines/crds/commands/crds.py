@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from fleethook.cli.command_line import CommandSpec, Group
-from fleethook.cli.output.terminal import Style, show_download, write_error
+from fleethook.cli.output.text_output import Style, show_download, write_error
 from fleethook.cli.parameters import Argument, Option
 from fleethook.engines.crds.apply.crd_patches import render_tree
 from fleethook.engines.crds.archive import archive
@@ -28,8 +28,8 @@ from fleethook.engines.crds.commands.crds_options import (
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import download
 from fleethook.engines.crds.fetch import Fetched
-from fleethook.engines.crds.http_source import Source, redact
 from fleethook.engines.crds.provenance.provenance_checks import Provenance
+from fleethook.engines.crds.tarball_source import Source, redact
 
 
 def fetch(

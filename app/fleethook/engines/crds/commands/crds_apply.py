@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from fleethook.cli.exit_codes import CHECK_FAILED
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
-from fleethook.cli.output.terminal import write_document, write_json
+from fleethook.cli.output.text_output import write_document, write_json
 from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.engines.crds.apply.crd_apply import CRDChange, compare_releases

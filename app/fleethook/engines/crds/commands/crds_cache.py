@@ -22,7 +22,7 @@ from fleethook.engines.crds.commands.crds_options import (
     warn,
 )
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.http_source import Source, redact
+from fleethook.engines.crds.tarball_source import Source, redact
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _BYTES: Final = {

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
-from fleethook.cli.output.terminal import flush, write
+from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.parameters import Option
 from fleethook.cli.serve.server import find_port
 from fleethook.cluster.api_errors import APIError, UnreachableError
@@ -33,7 +33,7 @@ from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import exit_on_error
 from fleethook.engines.crds.controller.fetcher import FetchMetrics, Options
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
-from fleethook.engines.crds.controller.tarball_sources import Reach
+from fleethook.engines.crds.controller.source_reader import Reach
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.karmada_instance import parse_release
 from fleethook.lifetime import run_in_background

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fleethook.cli.inputs.kubeconfig import Target as HostCluster
-from fleethook.cli.output.terminal import write, write_error, write_json
+from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.engines.crds.apply.crd_patches import Patch, build_values
 from fleethook.engines.crds.archive.crd_content import Tree
 from fleethook.engines.crds.commands.crds_options import Output, read_file

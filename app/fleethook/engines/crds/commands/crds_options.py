@@ -10,18 +10,18 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from fleethook.cli.exit_codes import raise_at_interrupt
 from fleethook.cli.inputs.manifests import read_objects
-from fleethook.cli.output.terminal import Style, show_download, write, write_error, write_json
+from fleethook.cli.output.text_output import Style, show_download, write, write_error, write_json
 from fleethook.cli.parameters import Argument, Option, read_parameter
 from fleethook.engines.crds.cache.cache_layout import find_data_directory
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import read_regular
 from fleethook.engines.crds.fetch import Fetched, fetch
-from fleethook.engines.crds.http_source import Policy, Source, redact
 from fleethook.engines.crds.instance.karmada_instance import build_release_url, is_release, parse_release
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
 from fleethook.engines.crds.provenance.attestation import BUILDER, MAX_BYTES, SOURCE, Expected, parse_attestation
 from fleethook.engines.crds.provenance.provenance_checks import Provenance, read_trust_root, verify_attestation
+from fleethook.engines.crds.tarball_source import Policy, Source, redact
 from fleethook.model.json import JSON
 from fleethook.model.operator import KARMADA, SHA256_FORM
 

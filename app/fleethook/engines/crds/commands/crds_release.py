@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
 
 from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.cli.inputs.manifests import read_objects
-from fleethook.cli.output.terminal import Style
+from fleethook.cli.output.text_output import Style
 from fleethook.cli.parameters import Option
 from fleethook.engines.crds.apply.crd_apply import CRDChange
 from fleethook.engines.crds.apply.crd_patches import Patch, build_patches, build_values, find_foreign_webhooks

@@ -21,7 +21,7 @@ from fleethook.engines.crds.apply.instance_server import read_namespaced
 from fleethook.engines.crds.archive.unpacked_tree import Manifest
 from fleethook.engines.crds.cache.cache_entry import measure_size
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.controller.tarball_sources import Namespace, Reach, build_downloader
+from fleethook.engines.crds.controller.source_reader import Namespace, Reach, build_downloader
 from fleethook.engines.crds.controller.verifier import Load, Verifier
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.retries import Cancellation

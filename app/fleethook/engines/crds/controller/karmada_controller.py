@@ -45,7 +45,6 @@ from fleethook.engines.crds.controller.instance_outcomes import (
 )
 from fleethook.engines.crds.controller.verifier import Verifier
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.http_source import redact
 from fleethook.engines.crds.instance.karmada_instance import (
     build_ownership_patch,
     build_release_patch,
@@ -56,6 +55,7 @@ from fleethook.engines.crds.instance.karmada_instance import (
     needs_reconcile,
 )
 from fleethook.engines.crds.instance.source_selection import select_source
+from fleethook.engines.crds.tarball_source import redact
 from fleethook.fairness.slots import Limits
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import API_VERSION, KARMADA

@@ -8,7 +8,7 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.http_requests import Address, Validators, check_credentials, parse_address
 from fleethook.engines.crds.download.retries import ATTEMPTS, AttemptError, Cancellation, Timing, choose_delay
 from fleethook.engines.crds.download.transfer import Job, Partial, Progress, Received, transfer
-from fleethook.engines.crds.http_source import Source, redact
+from fleethook.engines.crds.tarball_source import Source, redact
 from fleethook.tracing.spans import child_span
 
 __all__ = ["Cancellation", "Downloaded", "Progress", "Timing", "Validators", "download"]

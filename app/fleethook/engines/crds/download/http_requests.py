@@ -30,7 +30,7 @@ from fleethook.engines.crds.download.retries import (
     make_proxy_credentials_error,
     parse_retry_after,
 )
-from fleethook.engines.crds.http_source import Source, redact
+from fleethook.engines.crds.tarball_source import Source, redact
 from fleethook.outbound.addresses import PrivateAddressError
 
 # It logs each request with its query, which may have the signature of a signed URL.

@@ -47,7 +47,7 @@ from fleethook.engines.crds.download.retries import (
     classify_error,
     make_timeout_error,
 )
-from fleethook.engines.crds.http_source import Source, redact
+from fleethook.engines.crds.tarball_source import Source, redact
 from fleethook.outbound.endpoint import Credential, CredentialError
 from fleethook.outbound.tls.trust import TrustError, create_context
 

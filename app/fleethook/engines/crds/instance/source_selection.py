@@ -8,7 +8,6 @@ from urllib.parse import quote
 import msgspec
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.http_source import Policy, Source
 from fleethook.engines.crds.instance.karmada_instance import build_release_url, parse_release, read_instance_release
 from fleethook.engines.crds.instance.tarball_validation import (
     FIELD,
@@ -16,6 +15,7 @@ from fleethook.engines.crds.instance.tarball_validation import (
     aggregate_problems,
     find_problems,
 )
+from fleethook.engines.crds.tarball_source import Policy, Source
 from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_request_uri
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import ConfigMapSource, CRDTarball, HTTPSource, LocalSource
@@ -26,7 +26,7 @@ _DEFAULTS: Final = Source("")._field_defaults
 
 
 class SecretReferences(NamedTuple):
-    """Names of Secrets in the namespace of the instance, for `fleethook.engines.crds.controller.tarball_sources`.
+    """Names of Secrets in the namespace of the instance, for `fleethook.engines.crds.controller.source_reader`.
 
     ``""`` for none.
     """

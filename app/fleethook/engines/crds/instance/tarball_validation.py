@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fleethook.engines.crds.http_source import redact
 from fleethook.engines.crds.instance.karmada_instance import is_release
+from fleethook.engines.crds.tarball_source import redact
 from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_request_uri
 from fleethook.model.formats.field_errors import (
     Problem,

@@ -15,7 +15,7 @@ from fleethook.engines.crds.archive.unpacked_tree import Manifest
 from fleethook.engines.crds.cache.cache_entry import Listed, State, translate_os_errors
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.http_source import redact
+from fleethook.engines.crds.tarball_source import redact
 from fleethook.model.formats.text import escape
 
 PAGE_SIZE: Final = 50

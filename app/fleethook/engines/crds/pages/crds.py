@@ -22,7 +22,6 @@ from fleethook.engines.crds.cache.cache_entry import TARBALL, Listed
 from fleethook.engines.crds.cache.cache_layout import find_data_directory
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.http_source import redact
 from fleethook.engines.crds.instance.karmada_instance import read_instance_release
 from fleethook.engines.crds.instance.source_selection import is_chosen_by_version, select_source
 from fleethook.engines.crds.pages.crd_entries import (
@@ -36,6 +35,7 @@ from fleethook.engines.crds.pages.crd_entries import (
     read_page,
     select_choices,
 )
+from fleethook.engines.crds.tarball_source import redact
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import KARMADA

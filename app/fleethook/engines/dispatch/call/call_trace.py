@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.engines.dispatch.match.should_call import CallWebhook, NamespaceLabels
-from fleethook.engines.dispatch.request_quotas import Decisions, Questions
+from fleethook.engines.dispatch.request_limits import Decisions, Questions
 from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject

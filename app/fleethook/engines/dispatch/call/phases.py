@@ -15,7 +15,7 @@ from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.engines.dispatch.match.should_call import MATCHED_PER_TURN, CallDecider, RequestContext, VersionedRequest
-from fleethook.engines.dispatch.request_quotas import too_many_webhooks
+from fleethook.engines.dispatch.request_limits import too_many_webhooks
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.patch import PatchError

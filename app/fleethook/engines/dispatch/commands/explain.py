@@ -13,7 +13,7 @@ from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, read_source, select_dispatching
 from fleethook.cli.options import FilesArgument, InputOptions
 from fleethook.cli.output.findings_output import report_input_errors
-from fleethook.cli.output.terminal import write_error
+from fleethook.cli.output.text_output import write_error
 from fleethook.cli.parameters import Option
 from fleethook.cluster.store import Store, StoreView
 from fleethook.engines.dispatch.call.call import Deadline

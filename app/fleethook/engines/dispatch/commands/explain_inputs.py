@@ -11,7 +11,7 @@ from fleethook.cli.inputs.cluster_reader import ListRequest, read_lists
 from fleethook.cli.inputs.kcp_export import read_consumers
 from fleethook.cli.inputs.manifests import fail_input, read_values
 from fleethook.cli.inputs.sources import Source, SourceOptions
-from fleethook.cli.output.terminal import write_error
+from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.kubernetes.resources import WORKSPACES, WatchedResource, decode_object
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
@@ -249,7 +249,7 @@ def read_reviews(paths: Sequence[Path]) -> Iterator[InputDocument]:
         list_recordings,
         read_recordings,
     )
-    from fleethook.recordings.format import BodyError, unwrap_body  # noqa: PLC0415 - as above
+    from fleethook.recordings.recording_format import BodyError, unwrap_body  # noqa: PLC0415 - as above
 
     skipped = found = 0
     for entry in read_recordings(

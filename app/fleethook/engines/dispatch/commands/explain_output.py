@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.cli.output.terminal import Styled, concatenate, styled, write_error, write_json, write_styled
+from fleethook.cli.output.text_output import Styled, concatenate, styled, write_error, write_json, write_styled
 from fleethook.engines.dispatch.explain import ExplainedHook, Explanation
 
 _STYLES: Final = {"call": "green", "skip": "dim", "error": "bold red"}

@@ -31,7 +31,7 @@ from fleethook.cli.options import (
     KcpOption,
     KubeconfigOption,
 )
-from fleethook.cli.output.terminal import StatusLine, write_error
+from fleethook.cli.output.text_output import StatusLine, write_error
 from fleethook.cli.parameters import Option
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of

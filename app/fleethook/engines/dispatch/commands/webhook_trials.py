@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from fleethook.cli.output.findings_output import Case, print_junit
-from fleethook.cli.output.terminal import styled, write_json, write_styled
+from fleethook.cli.output.text_output import styled, write_json, write_styled
 from fleethook.engines.dispatch.call.admission_review import ReviewError
 from fleethook.engines.dispatch.call.call import Audit, Deadline
 from fleethook.engines.dispatch.call.patching import check_patched

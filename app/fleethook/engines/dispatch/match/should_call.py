@@ -18,7 +18,7 @@ from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
 from fleethook.engines.dispatch.match.condition_evaluator import ConditionEvaluator
 from fleethook.engines.dispatch.match.match_conditions import Budget
 from fleethook.engines.dispatch.match.rules import Attributes
-from fleethook.engines.dispatch.request_quotas import RequestLimits
+from fleethook.engines.dispatch.request_limits import RequestLimits
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, as_object
 from fleethook.model.webhook_rules import RuleAttributes

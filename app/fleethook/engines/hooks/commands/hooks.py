@@ -39,7 +39,7 @@ from fleethook.cli.output.findings_output import (
     print_junit,
     write_annotations,
 )
-from fleethook.cli.output.terminal import write, write_json
+from fleethook.cli.output.text_output import write, write_json
 from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_rule_error

@@ -30,7 +30,7 @@ from fleethook.cli.options import (
     read_addresses,
 )
 from fleethook.cli.output.findings_output import report_input_errors
-from fleethook.cli.output.terminal import write, write_document, write_error, write_json
+from fleethook.cli.output.text_output import write, write_document, write_error, write_json
 from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.manifests.yaml_reader import Document

@@ -17,7 +17,7 @@ from fleethook.cli.output.findings_output import (
     annotate_errors,
     write_annotations,
 )
-from fleethook.cli.output.terminal import write
+from fleethook.cli.output.text_output import write
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import INTERPRETING, karmada_config
 from fleethook.cluster.manifests.manifest_reader import is_directory, list_files

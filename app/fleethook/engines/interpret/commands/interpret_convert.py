@@ -12,7 +12,7 @@ from fleethook.cli.fixtures import FixtureCase, FixtureResult
 from fleethook.cli.inputs.manifests import read_manifests, write_input_errors
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, YamlOutput, YamlOutputOption
 from fleethook.cli.output.findings_output import count_levels
-from fleethook.cli.output.terminal import flush, write, write_document, write_error, write_json
+from fleethook.cli.output.text_output import flush, write, write_document, write_error, write_json
 from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.manifests.manifest_reader import decode_text, is_directory, list_files, name_source, read_file

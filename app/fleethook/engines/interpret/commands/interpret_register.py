@@ -12,7 +12,7 @@ from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.inputs.manifests import read_objects
 from fleethook.cli.options import ConventionsOption, FilesArgument, InputOptions, InterpretersOption, YamlOutput
 from fleethook.cli.output.findings_output import report_input_errors
-from fleethook.cli.output.terminal import write, write_document, write_error, write_json
+from fleethook.cli.output.text_output import write, write_document, write_error, write_json
 from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import (

@@ -102,7 +102,7 @@ ErrorKind = Literal["script", "missing", "deadline", "instructions", "memory", "
 
 _FILES: Final = resources.files("fleethook.engines.interpret.lua")
 _SANDBOX: Final = (
-    "limits", "tables", "texts", "numbers", "formats", "patterns", "strings", "arrays", "times", "documents",
+    "limit_hook", "tables", "texts", "numbers", "formats", "patterns", "strings", "arrays", "times", "documents",
     "describe", "modules", "libraries", "calls",
 )  # fmt: skip
 """The files of the sandbox in loading order; each uses the parts of earlier files. The last returns the API."""

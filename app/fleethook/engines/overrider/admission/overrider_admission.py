@@ -14,7 +14,7 @@ from fleethook.engines.overrider.admission.dry_run import Subject, find_subject
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun, select_trials
 from fleethook.engines.overrider.rollout.guard import OFF, GuardLimits, guard_edit
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.pool_rules import SubjectPools
+from fleethook.engines.overrider.rules.missing_pools import SubjectPools
 from fleethook.engines.overrider.rules.validation import (
     check_fit,
     check_overrider_in_slices,
@@ -22,7 +22,7 @@ from fleethook.engines.overrider.rules.validation import (
     pools_to_check,
 )
 from fleethook.engines.overrider.subject.binding import overriders_of
-from fleethook.engines.overrider.subject.subject_parts import NodePools
+from fleethook.engines.overrider.subject.subject_members import NodePools
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause
 from fleethook.model.gvk import GroupKind

@@ -36,7 +36,7 @@ from fleethook.engines.overrider.subject.binding import (
     select_overriders,
     subject_of,
 )
-from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools
+from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

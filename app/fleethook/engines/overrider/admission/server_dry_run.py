@@ -18,8 +18,8 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan, find_source
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.pool_rules import SubjectPools
-from fleethook.engines.overrider.subject.subject_parts import workload_kinds
+from fleethook.engines.overrider.rules.missing_pools import SubjectPools
+from fleethook.engines.overrider.subject.subject_members import workload_kinds
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.patch import format_pointer

@@ -23,7 +23,7 @@ from fleethook.cli.options import (
     YamlOutputOption,
 )
 from fleethook.cli.output.findings_output import Row, count_levels, has_failures, print_lines, report_input_errors
-from fleethook.cli.output.terminal import write, write_document, write_error, write_json
+from fleethook.cli.output.text_output import write, write_document, write_error, write_json
 from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES

@@ -20,7 +20,7 @@ from fleethook.cli.options import (
     SubjectOption,
 )
 from fleethook.cli.output.findings_output import ObjectRow, count_levels, describe_object, report_input_errors
-from fleethook.cli.output.terminal import (
+from fleethook.cli.output.text_output import (
     Styled,
     concatenate,
     styled,

@@ -24,7 +24,7 @@ from fleethook.cli.options import (
     WithoutOption,
 )
 from fleethook.cli.output.findings_output import has_failures, print_lines, report_input_errors
-from fleethook.cli.output.terminal import concatenate, styled, write, write_error, write_json, write_styled
+from fleethook.cli.output.text_output import concatenate, styled, write, write_error, write_json, write_styled
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import ObjectKey, Store, key_of

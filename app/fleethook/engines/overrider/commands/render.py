@@ -21,7 +21,15 @@ from fleethook.cli.output.findings_output import (
     select_new,
     write_annotations,
 )
-from fleethook.cli.output.terminal import Styled, styled, write, write_document, write_error, write_json, write_styled
+from fleethook.cli.output.text_output import (
+    Styled,
+    styled,
+    write,
+    write_document,
+    write_error,
+    write_json,
+    write_styled,
+)
 from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES

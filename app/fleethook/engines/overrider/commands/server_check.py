@@ -7,7 +7,7 @@ from typing import Final
 
 from fleethook.cli.inputs.sources import SourceOptions
 from fleethook.cli.output.findings_output import Row
-from fleethook.cli.output.terminal import write_error
+from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.admission.dry_run import Subject, find_subject

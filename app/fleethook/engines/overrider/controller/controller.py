@@ -49,7 +49,7 @@ from fleethook.engines.overrider.controller.write_backoff import Backoff
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.policies.policy_keeper import NO_UPKEEP, PolicyKeeper
 from fleethook.engines.overrider.subject.binding import Binding
-from fleethook.engines.overrider.subject.subject_parts import same_input
+from fleethook.engines.overrider.subject.subject_members import same_input
 from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

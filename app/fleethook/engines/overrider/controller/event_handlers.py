@@ -9,7 +9,7 @@ from fleethook.engines.overrider.controller.owner_controller import OwnerWaits
 from fleethook.engines.overrider.controller.subject_state import find_overriders
 from fleethook.engines.overrider.controller.workloads import Change, Workloads
 from fleethook.engines.overrider.subject.binding import Binding, find_binding
-from fleethook.engines.overrider.subject.subject_parts import depends_on_node_pools, same_input
+from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools, same_input
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER

@@ -29,7 +29,7 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.rules.overrider_rules import check_overrider
 from fleethook.engines.overrider.rules.subject_rules import check_subject
 from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
-from fleethook.engines.overrider.subject.subject_parts import (
+from fleethook.engines.overrider.subject.subject_members import (
     TEMPLATES,
     SetSelections,
     is_v1beta1,

@@ -15,7 +15,7 @@ from fleethook.engines.overrider.rollout.effect import Effect, classify, find_ch
 from fleethook.engines.overrider.rollout.prediction import count
 from fleethook.engines.overrider.rollout.preview import Cell, count_changes
 from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES, overriders_of, pool_of
-from fleethook.engines.overrider.subject.subject_parts import pools_of_subject, workload_kinds
+from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.entries.entry_pattern import AppliedEntry
+from fleethook.engines.overrider.entries.alike_entries import AppliedEntry
 from fleethook.engines.overrider.entries.entry_steps import (
     REPLICAS,
     RenderError,
@@ -35,7 +35,7 @@ from fleethook.engines.overrider.render.delta import (
 from fleethook.engines.overrider.render.fast_path import CreatedMembers, PrecompiledPatch, compile_fast_path
 from fleethook.engines.overrider.render.overlay import overlay
 from fleethook.engines.overrider.render.undo import as_annotation, hash_text, undo_of
-from fleethook.engines.overrider.subject.subject_parts import is_v1beta1
+from fleethook.engines.overrider.subject.subject_members import is_v1beta1
 from fleethook.engines.overrider.template.pool_template import (
     CREATE_ONLY,
     NOT_LOOKED_UP,

@@ -6,7 +6,7 @@ from typing import Final
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.plan.shared_plan import FilledPlans, PoolPlan
 from fleethook.engines.overrider.plan.subject_plans import NotCompiledError, SubjectPlans
-from fleethook.engines.overrider.subject.subject_parts import same_input
+from fleethook.engines.overrider.subject.subject_members import same_input
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL

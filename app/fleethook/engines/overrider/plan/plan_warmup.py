@@ -10,7 +10,12 @@ from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import Binding, find_binding, overriders_of
-from fleethook.engines.overrider.subject.subject_parts import pools_of_subject, same_input, templates_of, workload_kinds
+from fleethook.engines.overrider.subject.subject_members import (
+    pools_of_subject,
+    same_input,
+    templates_of,
+    workload_kinds,
+)
 from fleethook.model.json import JSONObject, as_object, count_values
 from fleethook.model.openyurt import SUBJECT_KINDS, YURT_APP_OVERRIDER
 from fleethook.work.pausing import Pauses, Work

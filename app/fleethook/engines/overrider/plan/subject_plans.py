@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.entries.entry_pattern import Applied, EntryPatterns
+from fleethook.engines.overrider.entries.alike_entries import Applied, EntryPatterns
 from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_entries
 from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, compile_steps_in_slices
 from fleethook.engines.overrider.plan.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names, share_plan
 from fleethook.engines.overrider.rules.value_shapes import replicas_problem
-from fleethook.engines.overrider.subject.subject_parts import (
+from fleethook.engines.overrider.subject.subject_members import (
     SetSelections,
     depends_on_node_pools,
     get_identity,

@@ -24,7 +24,7 @@ from fleethook.engines.overrider.policies.form import Form, compile_form
 from fleethook.engines.overrider.policies.mode import PROBE_ANNOTATION, Compilation, Refusal
 from fleethook.engines.overrider.render.delta import leaves
 from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
-from fleethook.engines.overrider.subject.subject_parts import is_v1beta1, pools_of_subject, workload_kinds
+from fleethook.engines.overrider.subject.subject_members import is_v1beta1, pools_of_subject, workload_kinds
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object

@@ -16,10 +16,10 @@ from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store import ObjectKey, StoreView, key_of
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.rules.finding import Finding, Level
-from fleethook.engines.overrider.rules.pool_rules import check_tweak_pools, knows_node_pools, selects_node_pools
+from fleethook.engines.overrider.rules.missing_pools import check_tweak_pools, knows_node_pools, selects_node_pools
 from fleethook.engines.overrider.rules.subject_rules import check_subject, check_workloads
 from fleethook.engines.overrider.rules.validation import check_overrider, check_overrider_in_slices
-from fleethook.engines.overrider.subject.subject_parts import is_v1beta1, listed_pools
+from fleethook.engines.overrider.subject.subject_members import is_v1beta1, listed_pools
 from fleethook.model.formats.text import nearest
 from fleethook.model.gvk import parse_api_version
 from fleethook.model.json import JSONObject

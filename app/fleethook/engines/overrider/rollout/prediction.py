@@ -30,7 +30,7 @@ from fleethook.engines.overrider.rollout.effect import (
     write,
 )
 from fleethook.engines.overrider.subject.binding import Owner, find_owner, overriders_of, subject_of
-from fleethook.engines.overrider.subject.subject_parts import (
+from fleethook.engines.overrider.subject.subject_members import (
     depends_on_node_pools,
     is_v1beta1,
     pools_of_subject,

@@ -18,7 +18,7 @@ from fleethook.engines.overrider.rules.value_shapes import (
     replicas_problem,
     type_name,
 )
-from fleethook.engines.overrider.subject.subject_parts import (
+from fleethook.engines.overrider.subject.subject_members import (
     TEMPLATES,
     is_v1beta1,
     templates_of,

@@ -8,17 +8,17 @@ from typing import Final
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.admission.dry_run import Subject, dry_run_overrider, find_subject
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.overrider_rules import check_parts
-from fleethook.engines.overrider.rules.pool_rules import (
+from fleethook.engines.overrider.rules.missing_pools import (
     SubjectPools,
     check_controller,
     check_node_pools,
     check_pools,
     known_pools,
 )
+from fleethook.engines.overrider.rules.overrider_rules import check_parts
 from fleethook.engines.overrider.rules.subject_rules import check_template
 from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
-from fleethook.engines.overrider.subject.subject_parts import NodePoolView
+from fleethook.engines.overrider.subject.subject_members import NodePoolView
 from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

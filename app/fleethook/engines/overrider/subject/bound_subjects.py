@@ -20,7 +20,7 @@ from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode, read_mode
 from fleethook.engines.overrider.subject.binding import subject_of
-from fleethook.engines.overrider.subject.subject_parts import same_input
+from fleethook.engines.overrider.subject.subject_members import same_input
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object

@@ -18,7 +18,7 @@ import msgspec
 
 from fleethook.engines.overrider.entries.patch_paths import LIMITS
 from fleethook.engines.overrider.render.overlay import overlay
-from fleethook.engines.overrider.subject.subject_parts import (
+from fleethook.engines.overrider.subject.subject_members import (
     TEMPLATES,
     SetSelections,
     is_v1beta1,
@@ -68,7 +68,7 @@ def apply_tweaks(
     Args:
         workload: The workload that the template describes.
         subject: A YurtAppSet v1beta1.
-        numbers: The tweaks to apply, from `fleethook.engines.overrider.subject.subject_parts.SetSelections.tweaks`.
+        numbers: The tweaks to apply, from `fleethook.engines.overrider.subject.subject_members.SetSelections.tweaks`.
         kind: Deployment or StatefulSet.
         pool: The node pool's name.
 

@@ -1,4 +1,4 @@
-r"""The only way from a command to a terminal: lines, styles, and progress on standard error.
+r"""The only writer of commands to a terminal: lines, styled text, JSON, and progress on standard error.
 
 Names in archives and objects are escaped: they cannot control the terminal.
 

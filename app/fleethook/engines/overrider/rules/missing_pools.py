@@ -1,4 +1,4 @@
-"""Rules for node pools: names in entries, entries that apply to none, and subjects without node pool or controller."""
+"""Finds names of missing node pools, entries that apply to no pool, and subjects without node pools or controller."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
@@ -9,7 +9,7 @@ from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.controller.owner_controller import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, selects_any, uses_labels
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.subject.subject_parts import (
+from fleethook.engines.overrider.subject.subject_members import (
     NodePoolView,
     depends_on_node_pools,
     is_v1beta1,

@@ -1,4 +1,4 @@
-"""Rules for objects of every kind, beside the interpreters of their layers: a label and an annotation.
+"""Rules by the metadata of objects of every kind: a label retains replicas, an annotation lists dependencies.
 
 Karmada labels the objects of any kind that a HorizontalPodAutoscaler scales, but retains the replicas of Deployments
 only (karmada v1.19 pkg/controllers/hpascaletargetmarker, pkg/resourceinterpreter/default/native/retain.go).

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.interpret.every_kind import (
+from fleethook.engines.interpret.metadata_rules import (
     DEPENDENCIES_ANNOTATION,
     make_missing_count_error,
     read_listed_dependencies,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.crds.http_source import Source, redact
+from fleethook.engines.crds.tarball_source import Source, redact
 
 
 @pytest.mark.parametrize(

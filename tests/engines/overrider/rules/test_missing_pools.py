@@ -10,7 +10,7 @@ from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.admission.overrider_admission import validate_overrider, validate_subject
 from fleethook.engines.overrider.controller.owner_controller import DAEMONS_WITHOUT_CONTROLLER
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestReport, check_documents
-from fleethook.engines.overrider.rules.pool_rules import (
+from fleethook.engines.overrider.rules.missing_pools import (
     check_pools,
     known_pools,
     knows_node_pools,

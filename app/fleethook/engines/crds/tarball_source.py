@@ -1,4 +1,7 @@
-"""The origin of a CRD tarball: its URL, credentials to reach it, and the URL without secrets for messages."""
+"""The source of a CRD tarball: URL, mirrors, pinned digest, credentials and limits, and its download policy.
+
+`redact` writes a URL without secrets, for messages.
+"""
 
 import enum
 import hashlib

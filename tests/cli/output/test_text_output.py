@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fleethook.cli.output.findings_output import ObjectRow
-from fleethook.cli.output.terminal import (
+from fleethook.cli.output.text_output import (
     Style,
     concatenate,
     show_download,
@@ -53,7 +53,7 @@ def test_no_command_writes_to_the_terminal_directly() -> None:
         for folder in ("cli", "engines/*/commands")
         for path in PACKAGE.glob(f"{folder}/**/*.py")
         for line in path.read_text().splitlines()
-        if direct.search(line) and path.name != "terminal.py"
+        if direct.search(line) and path.name != "text_output.py"
     }
     assert found == set()
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.subject.subject_parts import (
+from fleethook.engines.overrider.subject.subject_members import (
     NodePools,
     PoolSelection,
     SetSelections,

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from fleethook.recordings.format import FILE_NAME, BodyError, Call, Record, name_file, unwrap_body
+from fleethook.recordings.recording_format import FILE_NAME, BodyError, Call, Record, name_file, unwrap_body
 
 
 @pytest.mark.parametrize(

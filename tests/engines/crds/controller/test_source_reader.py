@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.controller.tarball_sources import Namespace, Reach, apply_secrets, build_downloader
+from fleethook.engines.crds.controller.source_reader import Namespace, Reach, apply_secrets, build_downloader
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.retries import Cancellation
 from fleethook.engines.crds.fetch import Fetched, fetch
-from fleethook.engines.crds.http_source import Credentials, Source
 from fleethook.engines.crds.instance.source_selection import select_source
+from fleethook.engines.crds.tarball_source import Credentials, Source
 from fleethook.model.json import JSONObject
 from tests.engines.crds.origin import Asked, Connection, Origin, says, serving, tarball
 from tests.engines.crds.tarballs import build, small

@@ -1,7 +1,7 @@
-"""Finds a common pattern of entries that differ only in the values that they set, with a mark for each value.
+"""Finds entries that differ only in the values that they set, and writes their common pattern with marks for values.
 
 An overrider may have a separate entry for each node pool. Node pools whose entries have the same pattern share a plan,
-and their values replace the marks as the name of the node pool does. Otherwise each node pool would need a plan.
+which has marks in place of the values. Without a common pattern, each node pool would need its own plan.
 
 A mark replaces only a value that differs from every other value that a step may compare it with. A value that occurs
 anywhere else in the template or in the entries is therefore part of the pattern. Equal values have equal marks.

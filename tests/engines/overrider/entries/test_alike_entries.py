@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.entries.entry_pattern import Applied, EntryPatterns, map_values
+from fleethook.engines.overrider.entries.alike_entries import Applied, EntryPatterns, map_values
 from fleethook.workload_schema.value_marks import REPLICAS_MARK, PoolValues
 from tests.builders import entry, image, patch
 

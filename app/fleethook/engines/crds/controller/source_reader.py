@@ -16,8 +16,8 @@ from fleethook.engines.crds.download.download import Downloaded, Progress, Valid
 from fleethook.engines.crds.download.retries import AttemptError, Cancellation
 from fleethook.engines.crds.download.transfer import Partial
 from fleethook.engines.crds.fetch import Downloader
-from fleethook.engines.crds.http_source import Credentials, Source
 from fleethook.engines.crds.instance.source_selection import SelectedSource
+from fleethook.engines.crds.tarball_source import Credentials, Source
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import ConfigMapSource, LocalSource
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import validate
-from fleethook.cli.doctor.registration_checks import (
+from fleethook.cli.doctor.doctor_checks import (
     Diagnosis,
     check_authorities,
     check_clock,

@@ -6,7 +6,7 @@ import pytest
 
 from fleethook.engines.dispatch.dispatcher import DispatchResult
 from fleethook.engines.dispatch.hooks.hooks import Phase
-from fleethook.engines.dispatch.request_quotas import RequestLimits
+from fleethook.engines.dispatch.request_limits import RequestLimits
 from tests.engines.dispatch.access_reviews import Apiserver, authorizer_hook
 from tests.engines.dispatch.builders import configuration, review, store_of
 from tests.engines.dispatch.conftest import Front
