@@ -139,6 +139,24 @@ def test_the_switch_interval_is_only_shortened() -> None:
         sys.setswitchinterval(before)
 
 
+async def test_the_loop_waits_for_a_short_function() -> None:
+    worker = Worker()
+    started: Any = worker.start("ws1", int, "5", patience=60)
+    failed: Any = worker.start("ws1", int, "x", patience=60)
+    assert started.result() == 5
+    assert isinstance(failed.exception(), ValueError)
+    assert worker.count("ws1") == 0
+
+
+async def test_the_loop_goes_on_after_its_patience() -> None:
+    worker, go = Worker(), threading.Event()
+    started: Any = worker.start("ws1", go.wait, patience=0.0001)
+    assert not started.done()
+    assert worker.count("ws1") == 1
+    go.set()
+    assert await started
+
+
 async def test_a_started_function_keeps_its_turn_until_it_returns() -> None:
     worker, go = Worker(threads=2, share=1), threading.Event()
     started = worker.start("ws1", go.wait, 60)

@@ -1,6 +1,7 @@
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from fleethook.admission import Denied, mutate, validate
 from fleethook.admission.objects import find_among
 from fleethook.admission.rule import build_request
 from fleethook.engines.hooks.hooks_settings import HooksSettings
-from fleethook.engines.hooks.rule_runner import MAX_WAITING, RuleRunner
+from fleethook.engines.hooks.rule_runner import CALLS_WITHOUT_PATIENCE, MAX_WAITING, RuleRunner
 from fleethook.model.admission import Response
 from tests.waiting import until
 
@@ -18,15 +19,30 @@ REQUEST = build_request(POD, None, operation="CREATE")
 NOTHING = find_among(())
 
 
+@contextmanager
+def running(**options: Any) -> Iterator[RuleRunner]:
+    made = RuleRunner(HooksSettings(hook_threads=2, hook_settings={"team": "web"}), **options)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
 @pytest.fixture
 async def runner() -> AsyncIterator[RuleRunner]:
-    made = RuleRunner(HooksSettings(hook_threads=2, hook_settings={"team": "web"}))
-    yield made
-    made.close()
+    with running() as made:
+        yield made
 
 
 def ask(runner: RuleRunner, rule: Any) -> asyncio.Task[Response]:
-    return asyncio.create_task(runner.answer(rule, REQUEST, NOTHING))
+    async def answer() -> Response:
+        return await take(runner.answer(rule, REQUEST, NOTHING))
+
+    return asyncio.create_task(answer())
+
+
+async def take(answer: Response | Awaitable[Response]) -> Response:
+    return answer if isinstance(answer, Response) else await answer
 
 
 @validate("v1", "Pod")
@@ -37,6 +53,45 @@ def names_its_thread(settings: Any) -> None:
 async def test_a_plain_function_runs_in_a_thread(runner: RuleRunner) -> None:
     assert (await ask(runner, names_its_thread)).message.startswith("rules")
     assert (await ask(runner, names_its_thread)).message.endswith("web")
+
+
+async def test_a_short_function_is_answered_at_once() -> None:
+    rule: Any = names_its_thread
+    with running(patience=60) as runner:
+        answer = runner.answer(rule, REQUEST, NOTHING)
+        assert isinstance(answer, Response)
+        assert answer.message.startswith("rules")
+
+
+async def test_the_loop_does_not_wait_for_a_rule_after_it_has_waited_in_vain() -> None:
+    release = threading.Event()
+
+    @validate("v1", "Pod", timeout=30)
+    def waits() -> None:
+        release.wait()
+
+    rule: Any = waits
+    with running(patience=0.0001) as runner:
+        first = runner.answer(rule, REQUEST, NOTHING)
+        assert not isinstance(first, Response)
+        runner._patience = 60  # type: ignore[misc]
+        release.set()
+        assert (await take(first)).allowed
+        for _ in range(CALLS_WITHOUT_PATIENCE):
+            answer = runner.answer(rule, REQUEST, NOTHING)
+            assert not isinstance(answer, Response)
+            assert (await take(answer)).allowed
+        assert isinstance(runner.answer(rule, REQUEST, NOTHING), Response)
+
+
+async def test_the_loop_does_not_wait_for_a_rule_about_a_large_object() -> None:
+    metadata = {"name": "a", "namespace": "n", "annotations": {"a": "b" * 40_000}}
+    request = build_request(POD | {"metadata": metadata}, None, operation="CREATE")
+    rule: Any = names_its_thread
+    with running(patience=60) as runner:
+        answer = runner.answer(rule, request, NOTHING)
+        assert not isinstance(answer, Response)
+        assert (await answer).code == 403
 
 
 async def test_a_coroutine_runs_in_the_loop_of_its_rule(runner: RuleRunner) -> None:
@@ -109,24 +164,13 @@ async def test_an_invalid_result_is_a_failure_with_pointers(runner: RuleRunner, 
     spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": spec}
     rule: Any = mutate("apps/v1", "Deployment", failure_policy="Fail")(function)
-    answer = await runner.answer(rule, build_request(deployment, None, operation="CREATE"), NOTHING)
+    answer = await take(runner.answer(rule, build_request(deployment, None, operation="CREATE"), NOTHING))
     assert (answer.allowed, answer.code) == (False, 500)
     assert "test_rule_runner.py:" in answer.message
     assert "its changes are invalid: /spec/replicas: " in answer.message
     assert "/spec/template/spec/containers/0/imagePulPolicy: " in answer.message
     # This mistake is not that of the rule.
     assert "Sometimes" not in answer.message
-
-
-def take_first_step(work: Coroutine[Any, Any, Response]) -> Response | None:
-    """Return the answer of a call that waits for nothing."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        answer: Response = end.value
-        return answer
-    work.close()
-    return None
 
 
 @pytest.mark.parametrize(
@@ -139,9 +183,7 @@ def take_first_step(work: Coroutine[Any, Any, Response]) -> Response | None:
         ("object.spec.missing == 1", 1, False),
     ],
 )
-async def test_an_expression_of_low_cost_needs_no_thread(
-    runner: RuleRunner, expression: str, size: int, *, inline: bool
-) -> None:
+async def test_an_expression_of_low_cost_needs_no_thread(expression: str, size: int, *, inline: bool) -> None:
     @validate("v1", "Pod", expression=expression, message="refused")
     def decides() -> None:
         pass
@@ -150,5 +192,7 @@ async def test_an_expression_of_low_cost_needs_no_thread(
     annotations = {f"a{number}": "b" for number in range(size)}
     pod = POD | {"metadata": {"name": "a", "namespace": "n", "annotations": annotations}}
     request = build_request(pod, None, operation="CREATE")
-    assert (take_first_step(runner.answer(rule, request, NOTHING)) is not None) == inline
-    assert await runner.answer(rule, request, NOTHING) == rule.answer(request)
+    with running(patience=0) as runner:
+        answer = runner.answer(rule, request, NOTHING)
+        assert isinstance(answer, Response) == inline
+        assert await take(answer) == rule.answer(request)
