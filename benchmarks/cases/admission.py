@@ -1,23 +1,33 @@
-"""The latency that webhooks and policies add to a write, beside a kube-apiserver without them, in turns."""
+"""The latency that webhooks and policies add to a write: one write to each row in turn, and differences of pairs."""
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from statistics import median as middle
+from typing import Any, Final, NamedTuple
 
-from benchmarks.engines.admission_rows import POLICY, run_rows
+from benchmarks.engines.admission_pairs import OPERATIONS, Found, measure_pairs
+from benchmarks.engines.admission_rows import (
+    CHANGED,
+    NONE,
+    NOOP,
+    PATCH,
+    POLICY,
+    SETTLED,
+    WITHOUT,
+    run_rows,
+)
 from benchmarks.engines.deployments import NoControlPlaneError
 from benchmarks.harness.goals import at_most
-from benchmarks.harness.rounds import Round, Spread, figure, spread, turns
+from benchmarks.harness.pairs import Sequences, estimate, median, p99, ratio_of_medians, ratio_of_p99, subtract
+from benchmarks.harness.rounds import Spread
 from benchmarks.harness.section import Context, Section
-from benchmarks.harness.tables import NOTE, table
+from benchmarks.harness.tables import table
 
 TITLE: Final = "Added latency of a write"
-NONE, NOOP, PATCH, CONSTANT = "no webhook", "no-op, Go", "constant patch, Go", "one constant policy"
-WITHOUT, SETTLED, CHANGED = "fleethook, no overrider", "fleethook, settled", "fleethook, changed"
-OPERATIONS: Final = {"create": "CREATE", "update": "UPDATE of the spec", "template": "UPDATE from the template"}
-REQUESTS_PER_SECOND: Final = 20
-"""Writes of each kind for each second of a measurement."""
-TURNS: Final = 3
-"""Turns of each row for each round of the other parts. A turn is short, and an apiserver's latency varies."""
+TITLES: Final = dict(zip(OPERATIONS, ("CREATE", "UPDATE of the spec", "UPDATE from the template"), strict=True))
+MAX_SECONDS: Final = 45.0
+"""Time for the sets of a control plane."""
+PAIRS_PER_SECOND: Final = 75
+"""Pairs for each second of a measurement of the other parts."""
 GOALS: Final = (
     # A row, the row to compare it with, and the maximum of the ratio.
     (SETTLED, NOOP, 1.3),
@@ -25,88 +35,139 @@ GOALS: Final = (
     (WITHOUT, NOOP, 0.3),
 )
 
-ABOUT: Final = """Writes of Deployments by one client with one connection; {requests} of each kind in a turn of each row. All rows but *mode policy* are
-namespaces of one kube-apiserver, with an etcd; *mode policy* has its own. All programs share the cores with the client, so compare figures
-of one table only. UPDATE of the spec changes a member that no overrider sets, and also the image where the row is *changed*. UPDATE from the template
+ABOUT: Final = """Writes of Deployments by one client with one connection. All rows but *mode policy* are namespaces of one kube-apiserver, with an etcd.
+One write goes to each row in turn, in another order each time: {pairs} sets. *Added* is the median of the differences to the write
+of the same set to *no webhook*. The ranges are 95 % confidence ranges (bootstrap over the sets). kube-apiserver and the server of the row are idle before each write, so no
+write waits for the watch events of the one before; the columns of CPU include these events, and are medians.
+*Mode policy* has a kube-apiserver of its own, with a *no webhook* and a *no-op* of its own, which run after the others. All programs share the cores with the client.
+UPDATE of the spec changes a member that no overrider sets, and also the image where the row is *changed*. UPDATE from the template
 writes the template without the overrides, as OpenYurt's controllers do. Rows:
 
 - *no-op*: a webhook that admits everything, with the library's way of doing so, or with the least work in Go. No match conditions.
+- *no-op, Python's event loop*: the same with the least work in Python: uvloop, TLS, and a search for the uid in the bytes.
+- *no-op, fleethook's server*: the same in our app, which decodes, counts and logs the review, without an engine.
+- *no-op, Go, fleethook's conditions*: the no-op in Go, registered as fleethook is: two webhooks with match conditions, one of which matches.
 - *constant patch*, *one constant policy*: a webhook or a policy that adds one annotation to every workload.
 - *no overrider*: the subject has no overrider, so kube-apiserver does not call fleethook. fleethook watches the workload.
 - *settled*: the workload has the overrides before the write. UPDATE from the template is *changed* here, too.
 - *changed*: the write lacks the overrides, or edits them.
 - *mode policy*: the same writes; a MutatingAdmissionPolicy makes the changes.
 
-The columns *added* are relative to *no webhook*, by round. CPU is that of kube-apiserver and of the server of the webhook, user and system, in steps of 10 ms.
 Reads and writes are requests of fleethook to kube-apiserver, by its audit log; watches, leases and reviews of tokens and access are left out."""
 
 
+class Rows(NamedTuple):
+    """The measurements of a control plane, or of both."""
+
+    found: Found
+
+    def count_sets(self) -> int:
+        """Return the number of sets."""
+        return len(self.found.samples[NONE][OPERATIONS[0]])
+
+    def values(self, name: str, operation: str, member: str) -> list[float]:
+        """Return a member of the samples of a row."""
+        return [getattr(one, member) for one in self.found.samples[name][operation]]
+
+    def added(self, name: str, operation: str) -> list[float]:
+        """Return the milliseconds that the writes of a row take more than those without a webhook."""
+        base = self.values(NONE, operation, "milliseconds")
+        return subtract(self.values(name, operation, "milliseconds"), base)
+
+    def compare(self, name: str, operation: str, other: str) -> Spread:
+        """Return the added latency of a row relative to that of another one."""
+        return estimate(ratio_of_medians, (self.added(name, operation), self.added(other, operation)))
+
+    def compare_member(
+        self, name: str, operation: str, other: str, member: str, statistic: Callable[[Sequences], float]
+    ) -> Spread:
+        """Return a ratio of a member of the samples of two rows."""
+        return estimate(statistic, [self.values(one, operation, member) for one in (name, other)])
+
+
 def run(context: Context) -> Section:
-    requests = 10 if context.small else max(20, round(context.seconds * REQUESTS_PER_SECOND))
+    pairs = 6 if context.small else max(20, round(context.seconds * PAIRS_PER_SECOND))
+    found = {}
     try:
-        with run_rows(context, requests) as writers:
-            found = turns({name: writer.measure for name, writer in writers.items()}, context.rounds * TURNS)
+        for mode in ("webhook", "policy"):
+            # One after the other: a control plane that is not measured has informers, too.
+            with run_rows(context, mode) as running:
+                found[mode] = Rows(measure_pairs(running, pairs, seconds=MAX_SECONDS))
     except NoControlPlaneError:
         return Section(TITLE, "Not measured: there is no control plane; `make controlplane` builds one.", {})
-    tables = [tabulate(found, operation) for operation in OPERATIONS]
-    text = "\n\n".join((ABOUT.format(requests=requests), *tables, tabulate_requests(found), NOTE))
-    return Section(TITLE, text, {"rounds": found, "goals": compare_with_goals(found)})
+    beside, alone = found["webhook"], found["policy"]
+    tables = [tabulate(beside, alone, operation) for operation in OPERATIONS]
+    text = "\n\n".join((ABOUT.format(pairs=beside.count_sets()), *tables, tabulate_requests(beside, alone)))
+    return Section(TITLE, text, {"medians": summarize(found), "goals": compare_with_goals(beside)})
 
 
-def tabulate(found: list[Round], operation: str) -> str:
+def summarize(found: Mapping[str, Rows]) -> dict[str, Any]:
+    """Return the medians of the samples: mode, row, operation, member."""
+    return {
+        mode: {
+            name: {
+                operation: {member: middle(rows.values(name, operation, member)) for member in ("milliseconds", "cpu", "hook")}
+                for operation in OPERATIONS
+            }
+            for name in rows.found.samples
+        }
+        for mode, rows in found.items()
+    }  # fmt: skip
+
+
+def tabulate(beside: Rows, alone: Rows, operation: str) -> str:
     """Return the table of an operation, whose name is the title of the first column."""
-    header = [OPERATIONS[operation], "p50 ms", "p99 ms", "p50 added, ms", "added: it : no-op", "apiserver, µs CPU", "webhook, µs CPU"]  # fmt: skip
-    rows = [
-        [
-            name,
-            *(f"{figure(found, name, f'{operation}_{key}_ms').median:.2f}" for key in ("p50", "p99")),
-            "" if name == NONE else spread(_added(one, operation, name) for one in found).text(),
-            "" if name == NONE else _compare(found, operation, name, NOOP).text(),
-            *(f"{figure(found, name, f'{operation}_{key}_us').median:,.0f}" for key in ("cpu", "hook")),
-        ]
-        for name in found[0]
-    ]  # fmt: skip
-    return table(header, rows)
+    header = [TITLES[operation], "p50 ms", "p99 ms", "p50 added, ms", "added: it : no-op", "apiserver, µs CPU", "webhook, µs CPU"]  # fmt: skip
+    rows = [_make_line(beside, name, operation) for name in beside.found.samples]
+    return table(header, [*rows, _make_line(alone, POLICY, operation)])
 
 
-def tabulate_requests(found: list[Round]) -> str:
+def _make_line(rows: Rows, name: str, operation: str) -> list[str]:
+    times = rows.values(name, operation, "milliseconds")
+    return [
+        name,
+        f"{middle(times):.2f}",
+        f"{p99(times):.2f}",
+        "" if name == NONE else estimate(median, [rows.added(name, operation)]).text(),
+        "" if name in (NONE, NOOP) else rows.compare(name, operation, NOOP).text(),
+        *(f"{middle(rows.values(name, operation, member)):,.0f}" for member in ("cpu", "hook")),
+    ]
+
+
+def tabulate_requests(beside: Rows, alone: Rows) -> str:
     """Return the table of the requests of fleethook to kube-apiserver."""
-    names = (WITHOUT, SETTLED, CHANGED, POLICY)
-    rows = [[name, *(f"{figure(found, name, key).median:.2f}" for key in ("reads", "writes"))] for name in names]
-    return table(["fleethook", "reads / write", "writes / write"], rows)
+    shown = ((beside, WITHOUT), (beside, SETTLED), (beside, CHANGED), (alone, POLICY))
+    lines = [[name, f"{rows.found.reads[name]:.2f}", f"{rows.found.writes[name]:.2f}"] for rows, name in shown]
+    return table(["fleethook", "reads / write", "writes / write"], lines)
 
 
-def _added(one: Round, operation: str, name: str) -> float:
-    key = f"{operation}_p50_ms"
-    return one[name][key] - one[NONE][key]
-
-
-def _compare(found: list[Round], operation: str, name: str, other: str) -> Spread:
-    """Return the added latency of a row relative to that of another one.
-
-    A single round on a busy machine may be faster with a webhook than without one. So each round is compared with the
-    median that the other row adds, a microsecond at least.
-    """
-    base = max(spread(_added(one, operation, other) for one in found).median, 1e-3)
-    return spread(_added(one, operation, name) / base for one in found)
-
-
-def compare_with_goals(found: list[Round]) -> list[dict[str, Any]]:
+def compare_with_goals(rows: Rows) -> list[dict[str, Any]]:
     """Return the goals; an UPDATE from the template changes a workload in each row."""
     made = [
-        at_most(f"{name}, {title}: p50 added, relative to {other}", most, _compare(found, operation, name, other))
+        at_most(f"{name}, {TITLES[operation]}: p50 added, relative to {other}", most, rows.compare(name, operation, other))
         for name, other, most in GOALS
-        for operation, title in OPERATIONS.items()
-        if name != SETTLED or operation != "template"
+        for operation in _list_operations(name)
+    ]  # fmt: skip
+    return [
+        *made,
+        *_compare_loads(rows),
+        at_most(f"{SETTLED}: reads for each write", 0, _constant(rows.found.reads[SETTLED]), unit="", places=2),
     ]
-    by_key: list[tuple[str, float, Callable[[str], str]]] = [
-        ("CPU of kube-apiserver", 1.3, "{}_cpu_us".format), ("p99", 2, "{}_p99_ms".format)
-    ]  # fmt: skip
-    made += [
-        at_most(f"{SETTLED}, {title}: {what}, relative to {NOOP}", most, spread(one[SETTLED][key(operation)] / one[NOOP][key(operation)] for one in found))
-        for what, most, key in by_key
-        for operation, title in OPERATIONS.items()
-        if operation != "template"
-    ]  # fmt: skip
-    reads = figure(found, SETTLED, "reads")
-    return [*made, at_most(f"{SETTLED}: reads for each write", 0, reads, unit="", places=2)]
+
+
+def _compare_loads(rows: Rows) -> Iterator[dict[str, Any]]:
+    """Yield the goals of kube-apiserver's CPU and of p99."""
+    members = (("CPU of kube-apiserver", 1.3, "cpu", ratio_of_medians), ("p99", 2, "milliseconds", ratio_of_p99))
+    for what, most, member, statistic in members:
+        for operation in _list_operations(SETTLED):
+            found = rows.compare_member(SETTLED, operation, NOOP, member, statistic)
+            yield at_most(f"{SETTLED}, {TITLES[operation]}: {what}, relative to {NOOP}", most, found)
+
+
+def _list_operations(name: str) -> tuple[str, ...]:
+    """Return the operations for which a row has goals."""
+    return OPERATIONS[:2] if name == SETTLED else OPERATIONS
+
+
+def _constant(value: float) -> Spread:
+    return Spread(value, value, value)

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -101,3 +102,11 @@ def proportional_mib(pids: Collection[int]) -> float:
 def cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_microseconds(pid: int) -> float:
+    """Return the CPU of all threads of a process, with the resolution of the scheduler; `cpu_seconds` has steps of 10 ms.
+
+    The id of the clock is that of clock_getcpuclockid(3).
+    """
+    return time.clock_gettime(~pid << 3 | 2) * 1e6

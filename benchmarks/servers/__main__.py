@@ -7,7 +7,9 @@ from pathlib import Path
 MODULES = {
     "fleethook": "ours",
     "floor": "ours",
+    "noop": "ours",
     "echo": "ours",
+    "admitting": "admitting",
     "bare": "bare",
     "ordinary": "ordinary",
     "rules": "fastapi_rules",

@@ -1,7 +1,7 @@
-"""Our app with constant answers, in two forms; the difference to our server is the cost of our engines.
+"""Our app with constant answers, in three forms; the difference to our server is the cost of our engines.
 
 The protocol answers all reviews, as it does for our engines. *floor* is a handler that always returns the same verdict. The app decodes,
-answers, counts and logs the review, as it does for every webhook. *echo* returns constant bytes: the cost of HTTP and TLS.
+answers, counts and logs the review, as it does for every webhook. *noop* is the same, and admits everything. *echo* returns constant bytes: the cost of HTTP and TLS.
 """
 
 import base64
@@ -15,7 +15,7 @@ from fleethook.app import Fleethook
 from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.review.codec import decode_review
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint, make_interpret_line
-from fleethook.model.admission import patched
+from fleethook.model.admission import allowed, patched
 from fleethook.server.log_lines import LogLines
 from fleethook.server.logs import encode_line
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
@@ -26,13 +26,13 @@ OPERATION = {"op": "replace", "path": "/spec/replicas", "value": 5}
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 
 
-def answer_constantly(app: Fleethook, settings: Settings, *, decoded: bool) -> None:
-    """Make the app answer with constant verdicts, or with constant bytes."""
+def answer_constantly(app: Fleethook, settings: Settings, form: str) -> None:
+    """Make the app answer with constant verdicts (``floor``, ``noop``), or with constant bytes (``echo``)."""
     known: dict[str, Any] = {"metrics": app.metrics, "body_limit": settings.body_limit, "bodies": app.bodies}
-    if not decoded:
+    if form == "echo":
         app.reviews[PATH] = ConstantBytes(PATH, known_clients_only=False, **known)
         return
-    verdict = patched([OPERATION])
+    verdict = allowed() if form == "noop" else patched([OPERATION])
     known["log"] = LogLines().write
     app.reviews[PATH] = AdmissionEndpoint(PATH, lambda _: verdict, **known)
     app.reviews[EXPLORE] = ConstantAnswer(EXPLORE, Chain([]), **known)

@@ -59,7 +59,7 @@ def app_of(
     if hooks:
         app.store.put(configuration(QUIET, "mutating", hooks[0]))
     if given.name != "fleethook":
-        answer_constantly(app, settings, decoded=given.name == "floor")
+        answer_constantly(app, settings, given.name)
     return app
 
 

@@ -1,34 +1,33 @@
 """The arithmetic of the benchmark of added latency; `make bench` measures."""
 
+from collections.abc import Callable
+
 from benchmarks.cases import admission
-from benchmarks.engines.admission_rows import POLICY
-from benchmarks.harness.load import Figures
-from benchmarks.harness.rounds import Round
+from benchmarks.cases.admission import Rows
+from benchmarks.engines.admission_pairs import OPERATIONS, Found, Sample
+from benchmarks.engines.admission_rows import CHANGED, NONE, NOOP, PATCH, SETTLED, WITHOUT, list_rows
+
+PAIRS = 20
 
 
-def figures(p50: float, *, reads: float = 0) -> Figures:
-    """Return figures of a row whose three kinds of writes take ``p50`` milliseconds."""
-    keys = {"p50_ms": p50, "p99_ms": 10 * p50, "cpu_us": 1_000 * p50, "hook_us": 500}
-    found = {f"{operation}_{key}": float(value) for operation in admission.OPERATIONS for key, value in keys.items()}
-    return {**found, "reads": reads, "writes": 0.0}
+def make_rows(*, settled: float = 1.2, reads: float = 0, slow: Callable[[int], float] = lambda _: 0) -> Rows:
+    """Return rows in which a no-op adds 1 ms to 2 ms; ``slow`` is added to every write of a set."""
+    added = {NONE: 0, NOOP: 1, PATCH: 2, WITHOUT: 0.5, SETTLED: settled, CHANGED: 3}
+    samples = {
+        name: {key: [Sample(2 + value + slow(number), 1_000 + 100 * value, 50) for number in range(PAIRS)] for key in OPERATIONS}
+        for name, value in added.items()
+    }  # fmt: skip
+    nothing = dict.fromkeys(added, 0.0)
+    return Rows(Found(samples, nothing | {SETTLED: reads}, nothing))
 
 
-def make_round(*, noop: float, settled: float, reads: float = 0) -> Round:
-    """Return a round in which a write takes 2 ms without a webhook."""
-    fixed = {admission.PATCH: 4.0, admission.CHANGED: 5.0, admission.WITHOUT: 2.5, POLICY: 3.0}
-    return {
-        admission.NONE: figures(2),
-        admission.NOOP: figures(noop),
-        admission.SETTLED: figures(settled, reads=reads),
-        **{name: figures(value) for name, value in fixed.items()},
-    }
+def list_goals(rows: Rows) -> dict[str, tuple[str, bool]]:
+    return {one["goal"]: (one["found"], one["met"]) for one in admission.compare_with_goals(rows)}
 
 
-def test_a_round_is_compared_with_the_median_that_the_other_row_adds() -> None:
-    # The second round is faster with a webhook than without one.
-    found = [make_round(noop=3, settled=3.2), make_round(noop=1.9, settled=3.3), make_round(noop=3, settled=3.1)]
-    goals = {one["goal"]: (one["found"], one["met"]) for one in admission.compare_with_goals(found)}
-    assert goals["fleethook, settled, CREATE: p50 added, relative to no-op, Go"] == ("1.20 (1.10-1.30) times", True)
+def test_a_slow_set_changes_no_difference() -> None:
+    goals = list_goals(make_rows(slow=lambda number: 100 * number))
+    assert goals["fleethook, settled, CREATE: p50 added, relative to no-op, Go"] == ("1.20 (1.20-1.20) times", True)
     assert goals["fleethook, changed, CREATE: p50 added, relative to constant patch, Go"] == (
         "1.50 (1.50-1.50) times",
         True,
@@ -37,21 +36,30 @@ def test_a_round_is_compared_with_the_median_that_the_other_row_adds() -> None:
         "0.50 (0.50-0.50) times",
         False,
     )
-    assert goals["fleethook, settled, CREATE: CPU of kube-apiserver, relative to no-op, Go"][0].startswith("1.07 ")
-    # A settled workload is changed by an update from the template, so it has no goal there.
-    assert not any("settled, UPDATE from the template" in goal for goal in goals)
+    assert goals["fleethook, settled, CREATE: CPU of kube-apiserver, relative to no-op, Go"][0].startswith("1.02 ")
+
+
+def test_a_settled_workload_has_no_goal_for_an_update_that_changes_it() -> None:
+    assert not any("settled, UPDATE from the template" in goal for goal in list_goals(make_rows()))
 
 
 def test_one_read_in_a_converged_fleet_misses_the_goal() -> None:
     goal = "fleethook, settled: reads for each write"
-    for reads, met in ((0.0, True), (0.01, False)):
-        found = [make_round(noop=3, settled=3, reads=reads)]
-        assert [one["met"] for one in admission.compare_with_goals(found) if one["goal"] == goal] == [met]
+    assert list_goals(make_rows())[goal][1]
+    assert not list_goals(make_rows(reads=0.01))[goal][1]
 
 
-def test_added_latency_is_relative_to_the_same_round() -> None:
-    busy = {
-        name: {key: 10 * value for key, value in one.items()} for name, one in make_round(noop=3, settled=4).items()
-    }
-    row = admission.tabulate([make_round(noop=3, settled=4), busy], "create").splitlines()[4]
-    assert row.split(" | ")[3:5] == ["11.00 (2.00-20.00)", "2.00 (0.36-3.64)"]
+def test_the_table_has_a_line_for_each_row_and_one_of_the_other_control_plane() -> None:
+    beside = make_rows()
+    samples = {**beside.found.samples, admission.POLICY: beside.found.samples[CHANGED]}
+    alone = Rows(beside.found._replace(samples=samples))
+    lines = admission.tabulate(beside, alone, "create").splitlines()
+    assert len(lines) == 2 + len(beside.found.samples) + 1
+    assert lines[3].split(" | ")[3:5] == ["1.00 (1.00-1.00)", ""]
+    assert lines[-1].split(" | ")[3:5] == ["3.00 (3.00-3.00)", "3.00 (3.00-3.00)"]
+
+
+def test_each_row_has_a_namespace_of_its_own() -> None:
+    for mode in ("webhook", "policy"):
+        namespaces = [row.world.namespace for row in list_rows(mode).values()]
+        assert len(set(namespaces)) == len(namespaces)
