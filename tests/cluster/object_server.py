@@ -165,7 +165,10 @@ class ObjectServer:
             return self.objects[path]
         items = [one for place, one in self.objects.items() if is_selected(place, one, path, query)]
         kind = f"{items[0].get('kind', '')}List" if items else "List"
-        return {"kind": kind, "metadata": {"resourceVersion": str(self._version)}, "items": items}
+        first, limit = int(query.get("continue") or 0), int(query.get("limit") or 0) or len(items)
+        more = {"continue": str(first + limit)} if first + limit < len(items) else {}
+        metadata = {"resourceVersion": str(self._version), **more}
+        return {"kind": kind, "metadata": metadata, "items": items[first : first + limit]}
 
     def _create(self, path: str, body: Any, *, dry: bool) -> Document:
         (check_event if path.endswith("/events") else check_created)(path, body)

@@ -70,7 +70,9 @@ def test_selectors_match_the_pods_of_one_deployment(helm: Path) -> None:
 def test_the_console_reads_and_asks_for_nothing_else(helm: Path) -> None:
     given = [(right, names) for right, names in rights(rendered(helm, {}))]
     assert {verb for (_, _, verb), _ in given} == {"list", "watch", "create", "get"}
-    assert [(resource, names) for (_, resource, verb), names in given if verb == "get"] == [("leases", (LEASE_NAME,))]
+    assert [(resource, names) for (_, resource, verb), names in given if verb == "get"] == [
+        ("deployments", ()), ("statefulsets", ()), ("leases", (LEASE_NAME,)),
+    ]  # fmt: skip
     asked = {(group, resource) for (group, resource, verb), _ in given if verb == "create"}
     assert asked == {("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")}
     assert [names for (_, resource, _), names in given if resource == "configmaps"] == [("karmada-config",)] * 2
@@ -81,8 +83,8 @@ def test_it_may_list_and_watch_the_kinds_that_the_console_follows_and_no_other(h
     followed = list_followed(kubeconfig)
     assert {("apps.openyurt.io", "yurtappoverriders"), ("apps", "deployments"), ("", "configmaps")} <= followed
     given = {right for right, _ in rights(rendered(helm, {}))}
-    for verb in ("list", "watch"):
-        assert {(group, resource) for group, resource, other in given if other == verb} == followed
+    for verb, on_demand in (("list", {("", "events")}), ("watch", set[tuple[str, str]]())):
+        assert {(group, resource) for group, resource, other in given if other == verb} == followed | on_demand
 
 
 def test_volumes_are_those_of_the_values(helm: Path) -> None:

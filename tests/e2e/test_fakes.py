@@ -18,6 +18,6 @@ def test_a_real_apiserver_answers_as_expected(admin: Api) -> None:
 
     assert compare_answers(send) == []
     admin.delete(f"{DEFINITIONS}/gadgets.example.com")
-    for left in ("configmaps/a", "leases/l", "events/e", "events/f", "hooks/h"):
+    for left in ("configmaps/a", "leases/l", "events/e", "events/f", "events/g", "hooks/h"):
         plural, _, name = left.partition("/")
         admin.delete(f"{FACTS['resources'][plural]}/{name}")

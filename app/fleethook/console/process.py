@@ -200,10 +200,12 @@ def _choose_authorizer(settings: Settings, cluster: Cluster | None, *, one_time_
     if cluster is None:
         raise ValueError("a console on another address than loopback needs a cluster, which authorizes its users")
     source = cluster.source
+    # The overview reads the Lease.
+    on_demand = {LEASE: RESOURCE, **{kind: name for one in engine_pages() for kind, name in one.on_demand.items()}}
 
     def find_resource(group_kind: GroupKind) -> str | None:
-        if group_kind == LEASE:  # The overview reads it without following it.
-            return RESOURCE
+        if group_kind in on_demand:
+            return on_demand[group_kind]
         try:
             return source.informer(group_kind).resource.plural
         except KeyError:

@@ -61,6 +61,7 @@ class ConsolePage(NamedTuple):
         router: Their routes.
         indexes: The indexes of the store that they need, besides those of the engine's reviews.
         followed: Resources that they show, besides those of the engine's reviews.
+        on_demand: Kinds that they read for a request only, each with its resource.
         reviewed: Kinds that recorded reviews of the engine show, as `Section.kinds`.
         replayed: Kinds that a replay of such a review reads, as `Section.further`.
         attention: Returns its lines of the overview's list for the user of a request, None without any. It must not
@@ -73,6 +74,7 @@ class ConsolePage(NamedTuple):
     router: APIRouter
     indexes: tuple[Index, ...] = ()
     followed: Followed = Followed()
+    on_demand: Mapping[GroupKind, str] = MappingProxyType({})
     reviewed: tuple[GroupKind, ...] = ()
     replayed: tuple[GroupKind, ...] = ()
     attention: Callable[[Request], Awaitable[Attention]] | None = None

@@ -284,6 +284,7 @@ async def test_the_page_of_a_pool_shows_rollout_managers_and_last_reviews(
     page = (await client.get("/overriders/pool", **POOL)).text
     text = read_text(page)
     assert "1 of 2 pods are updated, 2 available" in text
+    assert "Last events This console reads files. Only an apiserver has Events." in text
     assert "kubectl-edit Update: 1 field spec/paused" in text
     assert [one for one in links(page) if one.startswith("/reviews/review?")] == [
         "/reviews/review?file=reviews.jsonl&line=2"

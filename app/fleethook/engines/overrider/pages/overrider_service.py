@@ -24,7 +24,15 @@ from fleethook.engines.overrider.pages.edit_report import (
     parse_overrider,
     report_edit,
 )
-from fleethook.engines.overrider.pages.fleet import STATES, CellKey, CellState, State, SubjectRow, find_cell
+from fleethook.engines.overrider.pages.fleet import (
+    STATES,
+    CellKey,
+    CellState,
+    State,
+    SubjectRow,
+    find_cell,
+    list_running,
+)
 from fleethook.engines.overrider.pages.fleet_scan import (
     CellStates,
     ClusterWorkloads,
@@ -213,6 +221,7 @@ class CellView(NamedTuple):
         overrider: The overrider in effect, None without one.
         shown: The state, compared with the stored workloads.
         running: The stored workloads that can be read; usually one.
+        unread: The names of those that cannot be read.
     """
 
     diff: PoolDiff | None
@@ -220,6 +229,7 @@ class CellView(NamedTuple):
     overrider: ObjectKey | None
     shown: ShownCell
     running: Sequence[RunningWorkload]
+    unread: Sequence[str]
 
 
 class EditView(NamedTuple):
@@ -336,13 +346,15 @@ class OverriderService:
         read = await self.scan.read_running(row, [key.pool])
         shown = ShownCell(key, row.title, (await self.scan.compute([key], read)).get(key))
         running = [describe_workload(one) for one in read.get(key, ())]
+        stored = {one.name for one in list_running(self._store, row.key, key.kind, (key.pool,)).get(key.pool, ())}
+        unread = sorted(stored.difference(one.name for one in running))
         try:
             prepared = prepare_diff(cell, store=self._store, plans=self.scan.plans)
         except (SubjectError, RenderError) as error:
-            return CellView(None, str(error), row.overrider_key, shown, running)
+            return CellView(None, str(error), row.overrider_key, shown, running, unread)
         context = EVERY_LINE if everything else CONTEXT
         diff = await self._worker.run(_TURN, partial(compare_with_template, prepared, context=context))
-        return CellView(diff, "", row.overrider_key, shown, running)
+        return CellView(diff, "", row.overrider_key, shown, running, unread)
 
     async def show_edit(self, text: str, *, opened: ObjectKey | None, pool: str = "") -> EditView:
         """Return the effect of a typed text.

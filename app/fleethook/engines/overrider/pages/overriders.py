@@ -51,6 +51,7 @@ from fleethook.engines.overrider.pages.fleet import LABELS, CellKey, State, Subj
 from fleethook.engines.overrider.pages.matrix import LAYOUTS, SORTS, Column, Query, group_columns
 from fleethook.engines.overrider.pages.overrider_service import CellView, EditView, MatrixView, make_service
 from fleethook.engines.overrider.pages.running_workload import select_last_reviews
+from fleethook.engines.overrider.pages.workload_events import EVENT, find_events
 from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES, binding_of, pool_of, subject_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
@@ -224,6 +225,7 @@ PAGE: Final = ConsolePage(
     router,
     indexes=tuple(WORKLOAD_INDEXES.values()),
     followed=Followed(advisory=WORKLOADS),
+    on_demand={EVENT: "events"},
     reviewed=(YURT_APP_OVERRIDER,),
     replayed=_SUBJECTS,
     attention=find_attention,
@@ -290,6 +292,7 @@ async def show_pool(request: Request, context: Context) -> HTMLResponse:
         view=view,
         shown=view.shown,
         found=Concerned(context.store, FINDINGS.find(request).find().value or ()).find_of_cell(key),
+        events=await find_events(request, key, view.running),
         reviews=await _find_last_reviews(request, view),
         everything_url=cell_url(key, everything=True),
         row_url=_subject_url(key.subject),

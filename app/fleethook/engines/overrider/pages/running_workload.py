@@ -68,6 +68,7 @@ class RunningWorkload(NamedTuple):
     Attributes:
         namespace: Its namespace.
         name: Its name.
+        uid: Its uid, ``""`` in a manifest.
         created: Its creation in UTC, ``""`` if it is unknown.
         rollout: Its progress, None without a status.
         conditions: The conditions of its status.
@@ -76,6 +77,7 @@ class RunningWorkload(NamedTuple):
 
     namespace: str
     name: str
+    uid: str
     created: str
     rollout: Rollout | None
     conditions: Sequence[WorkloadCondition]
@@ -89,6 +91,7 @@ def describe_workload(document: JSONObject) -> RunningWorkload:
     return RunningWorkload(
         str(metadata.get("namespace") or ""),
         str(metadata.get("name") or ""),
+        str(metadata.get("uid") or ""),
         read_since(metadata.get("creationTimestamp")),
         _read_rollout(as_object(document.get("spec")), status, metadata) if status else None,
         [_read_condition(one) for one in islice(_list_objects(status.get("conditions")), MAX_CONDITIONS)],
