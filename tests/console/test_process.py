@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import yaml
 
-from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.manifest_source import ManifestSource
@@ -31,6 +31,7 @@ from fleethook.lifetime import run_in_background
 from fleethook.settings import Settings
 from tests.builders import yurt_app_set
 from tests.cli.interpreting import DATABASE
+from tests.cluster.kubernetes.scripted import GADGETS, Script, bookmark, page
 from tests.console.printed_addresses import console_with_token
 from tests.console.users.test_permissions import Restricted
 from tests.console.visits import HOSTS, console_of, visit
@@ -88,6 +89,28 @@ async def test_a_console_that_may_not_read_a_kind_is_ready_and_says_so() -> None
         await until(lambda: all(part.failing for part in source.parts()))
         assert (await visit(app, "/readyz")).status == 200
         assert b"User cannot GET /apis/apps.openyurt.io/v1beta2/nodepools" in (await visit(app, "/")).body
+
+
+async def test_each_page_of_a_cluster_that_cannot_be_read_any_more_says_so_until_it_is_back() -> None:
+    script, store = Script(), Store(console_indexes())
+    source = KubernetesSource([GADGETS], script, store, absent_seconds=10.0, sleep=script.sleep)
+    app = create_console(ConsoleContext(store, cluster=cast("Cluster", SimpleNamespace(source=source))), hosts=HOSTS)
+
+    async def find_outdated() -> list[str]:
+        pages = [one.path for one in list_sections()]
+        return [path for path in pages if b"This page shows old data" in (await visit(app, path)).body]
+
+    script.lists.put_nowait(page(10))
+    async with run_in_background(source.run(), name="source", ended=pytest.fail):
+        await source.wait_synced()
+        assert await find_outdated() == []
+        script.put(UnreachableError("connection refused"), UnreachableError("connection refused"))
+        await until(lambda: any(part.failing for part in source.parts()))
+        assert await find_outdated() == [one.path for one in list_sections()]
+        assert b"connection refused" in (await visit(app, "/overriders")).body
+        script.put(bookmark(11))
+        await until(lambda: not any(part.failing for part in source.parts()))
+        assert await find_outdated() == []
 
 
 async def test_a_file_that_cannot_be_read_does_not_keep_a_console_unready(tmp_path: Path) -> None:
