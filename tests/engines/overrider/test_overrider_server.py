@@ -9,7 +9,7 @@ import pytest
 from fleethook.app import create_app
 from fleethook.cluster.registration import paths
 from fleethook.cluster.store import Store
-from fleethook.engines.overrider.overrider_server import OverriderServer, overrider_routes
+from fleethook.engines.overrider.overrider_server import REHEARSALS, OverriderServer, overrider_routes, rehearse
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.openyurt import YURT_APP_SET
@@ -64,6 +64,18 @@ async def test_a_small_review_with_a_compiled_plan_needs_no_waiting(store: Store
     begun = begin(route, review(large))
     assert not isinstance(begun, Reply)
     assert (await begun).status == 200
+
+
+def test_only_compiled_plans_are_rehearsed_and_nothing_changes(store: Store) -> None:
+    plans, other = PlanCache(), overrider(entry("*"), name="other", subject="missing")
+    store.put(other)
+    assert rehearse(store, plans) == plans.compiled == 0
+    subject, applied = yurt_app_set(), overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
+    store.put(subject)
+    store.put(applied)
+    pools = [one["name"] for one in subject["spec"]["topology"]["pools"]]
+    plans.plan(YURT_APP_SET, subject, applied, kind="Deployment", pool=pools[0], cluster="", store=store)
+    assert (rehearse(store, plans), plans.compiled) == (REHEARSALS, 1)
 
 
 @pytest.mark.parametrize("findings", [(), ("another webhook reverts changes",)])

@@ -11,6 +11,7 @@ bytes first.
 """
 
 import asyncio
+import gc
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, cast
 
@@ -38,6 +39,18 @@ class _Answered(NamedTuple):
 
 # It never changes and no task waits for its event, so all connections share it.
 _ANSWERED: Final[Any] = _Answered(asyncio.Event())
+
+
+# Half of the limits after which the collector runs by itself, in the midst of a review (`fleethook.lifetime`).
+MANY_YOUNG: Final = 2_500
+_MANY_COLLECTIONS: Final = 10
+
+
+def collect_between_reviews() -> None:
+    """Collect garbage after an answer instead of during the next review: a run takes up to 2 ms, a review 0.1 ms."""
+    young, collections, _ = gc.get_count()
+    if young > MANY_YOUNG:
+        gc.collect(1 if collections > _MANY_COLLECTIONS else 0)
 
 
 class _Heads:
@@ -276,6 +289,8 @@ class DirectProtocol(ClosingProtocol):
             self.cycle = _ANSWERED
             self.transport.write(self._heads.encode(begun, self.server_state.default_headers))
             self.on_response_complete()
+            if gc.get_count()[0] > MANY_YOUNG:
+                self.loop.call_soon(collect_between_reviews)
         else:
             self._start(self.app if begun is None else begun)
 
