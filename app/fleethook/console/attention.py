@@ -15,7 +15,7 @@ plan or waits, or a certificate ends soon. ``warning``: a probable mistake."""
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 """The severities, the worst first."""
 MAX_LINES: Final = 100
-"""Lines of the list. A fleet with more mistakes has a common cause, and the pages of findings have all."""
+"""Lines of the list. More mistakes usually have a common cause, and the pages of findings list all."""
 MAX_OBJECTS: Final = 5
 """Objects of a kind that have a line each for a warning with the same code."""
 MAX_USERS: Final = 100
@@ -96,7 +96,7 @@ def join_attention(parts: Iterable[Attention]) -> AttentionList:
 
 
 class FirstSeen:
-    """The times at which the console first saw lines whose objects do not say since when."""
+    """The times at which the console first saw a line, for lines whose objects give no time."""
 
     def __init__(self) -> None:
         """Start without any line."""
@@ -114,7 +114,7 @@ class FirstSeen:
 
 
 def _identify(line: AttentionLine) -> tuple[str, str, str]:
-    """Return a key that stays while numbers in the reason change."""
+    """Return a key that does not depend on the numbers in the reason."""
     return line.severity, line.about, line.address
 
 
@@ -193,8 +193,8 @@ def list_object_lines(
 ) -> list[AttentionLine]:
     """Return a line for each object with findings, with the worst finding.
 
-    A warning that more than `MAX_OBJECTS` objects of a kind have, with other numbers or not, is one line for all of
-    them.
+    A warning that more than `MAX_OBJECTS` objects of a kind have is one line for all of them, even if numbers in its
+    text differ.
 
     Args:
         findings: The findings.

@@ -55,13 +55,13 @@ _health: Final = APIRouter()
 
 @_health.get("/healthz")
 async def show_health() -> PlainTextResponse:
-    """Answer as long as the event loop turns."""
+    """Answer while the event loop runs."""
     return PlainTextResponse("ok\n")
 
 
 @_health.get("/readyz")
 async def show_readiness(request: Request) -> PlainTextResponse:
-    """Answer 503 until each kind was read, or could not be read: a page then shows the reason."""
+    """Answer 503 until each kind was read or has failed. A page shows the reason for a failure."""
     if all(part.synced or part.failing or not part.needed for part in find_context(request).parts()):
         return PlainTextResponse("ready\n")
     return PlainTextResponse("reading the objects\n", status_code=503)

@@ -121,7 +121,7 @@ class KeptValue(Generic[T]):
     """Finds its value in the application that answers a request, so that two consoles of one process share nothing."""
 
     def __init__(self, make: Callable[[ConsoleContext], T]) -> None:
-        """Say how the value is made.
+        """Store the function that makes the value.
 
         Args:
             make: Returns the value for a console; it must not compute values that no page may need.

@@ -32,7 +32,10 @@ _log: Final = logging.getLogger(__name__)
 
 
 class LineShares:
-    """The log lines of consumers. In each minute, a consumer gets at most as many lines as it leaves free of 30,000."""
+    """The log lines of consumers, which share 30,000 lines a minute.
+
+    In each minute, the lines of a consumer may not outnumber those that are still free.
+    """
 
     def __init__(self, *, limit: int = _MAX_LINES, clock: Callable[[], float] = time.monotonic) -> None:
         """Prepare; ``clock`` returns seconds."""

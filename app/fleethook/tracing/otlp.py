@@ -37,7 +37,7 @@ _RATIO: Final = re.compile(r"(?:ParentBased\{root:)?TraceIdRatioBased\{([0-9.e-]
 
 
 class _Ids(RandomIdGenerator):
-    """Random ids; that of a trace is drawn before its span, for the sampler."""
+    """Random ids. The id of a trace is drawn before its span, because the sampler needs it."""
 
     def __init__(self) -> None:
         self.drawn = 0
@@ -119,7 +119,7 @@ class OTLPTracing:
             headers: Headers of an ASGI scope, with names in lower case.
 
         Returns:
-            None if the sampler leaves the trace out and its caller has none either.
+            The span, or None if the sampler leaves the trace out and the caller sent none.
         """
         for key, value in headers:
             if key == b"traceparent":
@@ -143,7 +143,8 @@ class OTLPTracing:
 
     def _start_root(self, name: str, kind: SpanKind) -> Span | None:
         drawn = self._ids.draw()
-        # `start_span` costs several times as much as the sampler alone, and the sampler as the comparison.
+        # `start_span` takes several times as long as the sampler, and the sampler several times as long as this
+        # comparison.
         if self._bound is not None:
             is_sampled = drawn & TraceIdRatioBased.TRACE_ID_LIMIT < self._bound
         else:
@@ -158,7 +159,7 @@ def _is_unsampled(parent: bytes) -> bool:
 
 
 def _find_bound(description: str) -> int | None:
-    """Return the bound of sampled trace ids if the sampler of new traces is a share, None if it is another one."""
+    """Return the bound below which trace ids are sampled, None unless the sampler takes a share of new traces."""
     found = _RATIO.match(description)
     return None if found is None else TraceIdRatioBased.get_bound_for_rate(float(found[1]))
 

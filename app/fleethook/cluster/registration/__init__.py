@@ -1,1 +1,1 @@
-"""Telling an apiserver about this server: webhook configurations and custom resource definitions, from one place."""
+"""Registers this server with an apiserver: webhook configurations and CustomResourceDefinitions."""

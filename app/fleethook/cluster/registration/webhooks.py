@@ -232,9 +232,9 @@ def build_configuration(
         name: The name of the configuration.
         kind: `MUTATING` or `VALIDATING`.
         webhooks: The webhooks in their order.
-        reference: As of `webhook_configurations`, and also ``exempt`` and ``selecting``.
-        exempt: See there.
-        selecting: See there.
+        reference: The Service or URL of this server.
+        exempt: Namespaces whose objects are never sent.
+        selecting: Whether a leader adds the rules of `list_selected`.
     """
     return {
         "apiVersion": API_VERSION,

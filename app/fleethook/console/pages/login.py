@@ -22,7 +22,7 @@ async def show(request: Request, token: str = "") -> Response:
     if not token or not authorizer.opens_by_address:
         return await _show_form(request)
     if authorizer.sessions.find_token(request):
-        # A reload of the address in the browser that it has opened.
+        # A reload of the address, in the browser whose session it has begun.
         return RedirectResponse("/", 303)
     return await _begin_session(request, token)
 

@@ -40,7 +40,7 @@ class ReviewReplay:
         """
         self._app: Final = Fleethook(Settings(**OFFLINE), log=None, replay=Replay.RECORDED, store=store)
         self._replayer: Final = Replayer(self._app.find_endpoint)
-        # The calls of a review are in the context of one task, and engines may be used by one review at a time.
+        # The calls of a review are in the context of one task, and an engine may answer only one review at a time.
         self._turn: Final = asyncio.Lock()
         self.version = 0
         """Changes with each object that reviews depend on."""
@@ -184,7 +184,7 @@ class ReplayJob:
 
     @property
     def is_running(self) -> bool:
-        """Whether a further request asks further reviews."""
+        """Whether another request would ask more reviews."""
         return not (self.is_done or self.is_stopped)
 
     @property

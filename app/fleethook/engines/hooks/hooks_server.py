@@ -78,7 +78,7 @@ class HooksServer(EngineServer):
             raise EngineStartError(str(error)) from error
 
     async def _check_served(self, rules: Iterable[Hook]) -> None:
-        """Raise RuleError for a kind that the cluster does not serve. Without an answer, nothing is known."""
+        """Raise RuleError for a kind that the cluster does not serve. Without an answer, it checks nothing."""
         if not self._settings.follows_cluster:
             return
         from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
@@ -129,7 +129,7 @@ class HooksServer(EngineServer):
         return self._runner.answer(rule, request, _find_in(self.context.store))
 
     def checks(self) -> Iterable[Check]:
-        """Return the check of the files. A broken file is not unready: the server answers by the former rules."""
+        """Return the check of the files. A broken file leaves the server ready: it answers by the former rules."""
         if self._paths:
             yield Check("hooks", ok=True, detail=self.problem, degraded=bool(self.problem))
 

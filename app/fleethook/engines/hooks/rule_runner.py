@@ -77,7 +77,7 @@ class RuleRunner:
         task.add_done_callback(self._tasks.discard)
         done, _ = await asyncio.wait({task}, timeout=rule.declaration.timeout)
         if not done:
-            # A coroutine ends, and a call that waits is dropped. Nothing ends a function that runs.
+            # This ends a coroutine, and drops a waiting call. Nothing can end a running function.
             task.cancel()
             return _time_out(rule)
         return task.result()

@@ -47,7 +47,7 @@ _SOME_RELEASE: Final = "v0.0.0"
 
 PinState = Literal["none", "unknown", "missing", "untrusted", "match", "mismatch"]
 """``none``: without a pin. ``unknown``: the operator chooses the URL. ``missing``: no entry. ``untrusted``: the entry
-is not verified. ``match``, ``mismatch``: the verified entry has the pinned digest, or another one."""
+is not verified. ``match``, ``mismatch``: the verified entry has the pinned digest, or a different one."""
 
 PIN_TEXTS: Final[dict[PinState, str]] = {
     "none": "no pin",

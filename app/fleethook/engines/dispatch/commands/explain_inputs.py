@@ -159,7 +159,7 @@ def _find_lists(
 def _find_changed(source: Source, subresource: str, exported: Sequence[tuple[str, str]]) -> list[ResourceName]:
     """Return the resources in the rules of added, changed and removed webhook configurations.
 
-    A wildcard stands for the resources of the APIExport, which are all that its virtual workspace has of consumers.
+    A wildcard stands for the resources of the APIExport: its virtual workspace has no others of consumers.
     """
     configurations = [
         one.object

@@ -112,7 +112,7 @@ class _Candidates(NamedTuple):
 class HookIndex:
     """Webhooks in an apiserver's order: by configuration name, then as declared.
 
-    Replacing a configuration costs as much as that configuration is large, however many others there are.
+    The cost of replacing a configuration grows with its size, not with the number of others.
     """
 
     def __init__(self, hooks: Iterable[Hook] = ()) -> None:
@@ -172,8 +172,8 @@ class HookIndex:
     ) -> Work[tuple[RelevantHook, ...]]:
         """Return the webhooks whose rules match a request, in order.
 
-        The answer depends on the arguments and these webhooks only, so it is cached. The next request of the same kind
-        costs as much as its matching webhooks, however many others there are.
+        The answer depends on the arguments and these webhooks only, so it is cached. The cost of the next request of
+        the same kind grows with the number of its matching webhooks only.
         """
         question = (attributes, kind, equivalents)
         found = self._cache.get(question)

@@ -75,7 +75,7 @@ def compile_hooks(phase: Phase, cluster: str, configuration: JSONObject, *, firs
     """Return the webhooks of a configuration in order. Members of a wrong type are ignored.
 
     Nothing is defaulted here: without a matchPolicy only the exact resource matches, and a missing selector selects
-    nothing. `fleethook.engines.dispatch.hooks.hooks` sets the apiserver's defaults.
+    nothing. `set_defaults` sets the defaults of the apiserver.
 
     Args:
         phase: The phase of the configuration's kind.

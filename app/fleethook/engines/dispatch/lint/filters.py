@@ -60,7 +60,7 @@ class _Known(NamedTuple):
 def find_false(hook: Hook, store: StoreView) -> Iterator[tuple[str, ...]]:
     """Yield the names of conditions that are false for each request of the rules.
 
-    Several names are those of conditions that are false only together: for each request, one of them.
+    Several names mean that at least one of these conditions is false for each request.
     """
     requests = list(islice(_list_requests(hook, store), _MAX_REQUESTS + 1))
     if not requests or len(requests) > _MAX_REQUESTS:

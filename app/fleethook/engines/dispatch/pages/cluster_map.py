@@ -196,7 +196,7 @@ def _provider(binding: Binding) -> str:
 def _group(
     shown: Iterable[str], bindings: Sequence[Binding], fleet: Fleet, *, keep: set[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the clusters of each node: consumers with the same bindings, that provide nothing, are one node."""
+    """Return the clusters of each node. Consumers that provide nothing and have the same bindings share one."""
     providers = {_provider(one) for one in bindings} | fleet.exports.keys()
     used: dict[str, set[tuple[str, ...]]] = defaultdict(set)
     for one in bindings:

@@ -132,7 +132,7 @@ def object_url(key: ObjectKey) -> str:
 
 
 class DispatchState(NamedTuple):
-    """The values.
+    """The values that the pages of the section share.
 
     Attributes:
         dispatcher: Keeps the compiled webhooks of the store.
@@ -146,7 +146,7 @@ class DispatchState(NamedTuple):
 
 
 def make_state(store: Store) -> DispatchState:
-    """Return the values for a store, which compute nothing before they are needed."""
+    """Return the values for a store. Each one is computed when a page first needs it."""
     return DispatchState(
         build_offline_dispatcher(store),
         Memo(store, FLEET_KINDS, read_fleet),
@@ -209,7 +209,7 @@ def _list_names(configuration: Any) -> list[str]:
 router: Final = APIRouter(prefix="/dispatch")
 
 PAGE: Final = ConsolePage(
-    # Its pages ask for the other kinds themselves: each needs other ones.
+    # The pages check the rights for the other kinds, because each page needs different ones.
     Section("/dispatch", "Dispatch", (MUTATING, VALIDATING)),
     router,
     reviewed=(MUTATING, VALIDATING),

@@ -29,7 +29,7 @@ from fleethook.model.json import JSONObject
 from fleethook.model.kcp import cluster_of, is_cluster
 
 MAX_TEXT: Final = 1 << 20
-"""Characters of a pasted object. An apiserver accepts requests of 3 MiB, of which few are that large."""
+"""Characters of a pasted object. An apiserver accepts requests of 3 MiB; few are that large."""
 MAX_CHOICES: Final = 200
 
 _SECRET: Final = GroupKind("", "Secret")
@@ -67,7 +67,7 @@ class HookBranch:
 
     hook: ExplainedHook
     is_near_miss: bool
-    """Whether the webhook is skipped by only one filter, or a rule matches but for one member."""
+    """Whether only one filter skips the webhook, or a rule matches except for one member."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class Choice:
 def list_choices(store: Store, kinds: Collection[GroupKind], *, text: str = "") -> list[Choice]:
     """Return at most `MAX_CHOICES` objects of some kinds whose title has a text.
 
-    Kinds of which the store keeps only parts are left out, and Secrets, because the console never shows them.
+    It leaves out Secrets, which the console never shows, and kinds of which the store keeps only parts.
     """
     wanted, found = text.casefold(), list[Choice]()
     for group_kind in sorted(kinds):

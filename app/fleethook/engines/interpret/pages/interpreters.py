@@ -73,7 +73,7 @@ class Cell:
     interpreter: str
     """The customization, webhook, function or bundled script that answers."""
     later: tuple[str, ...]
-    """The layers that answer only without this one."""
+    """The later layers that could answer, too."""
     note: str = ""
     """The difference for a cluster-scoped object, if the scope of the kind is unknown."""
 
@@ -276,7 +276,7 @@ MAX_SCRIPTS: Final = 4
 
 
 class InterpretersState(NamedTuple):
-    """The values.
+    """The values that the pages of the section share.
 
     Attributes:
         interpreters: The chain and the kinds.

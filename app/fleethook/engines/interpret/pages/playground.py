@@ -113,7 +113,7 @@ class PlaygroundResult:
 
 
 def fill_form(operation: str) -> PlaygroundForm:
-    """Return the form with an example for an operation; another operation gets that of the health."""
+    """Return the form with the example for an operation. Operations without an example get that for health."""
     name = operation if operation in EXAMPLES else Operation.HEALTH.value
     return PlaygroundForm(
         operation=name,
@@ -126,7 +126,7 @@ def fill_form(operation: str) -> PlaygroundForm:
 
 
 def number_lines(code: str, line: int) -> tuple[tuple[int, str], ...]:
-    """Return the lines of a script around one that an error names."""
+    """Return the lines of a script around the line that an error names."""
     lines = code.splitlines()
     first = max(1, line - _LINES_AROUND)
     return tuple(enumerate(lines[first - 1 : line + _LINES_AROUND], first))

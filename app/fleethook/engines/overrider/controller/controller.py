@@ -65,7 +65,7 @@ RESYNC_SECONDS: Final = 600.0
 _WORKERS: Final = 8
 # The share of second and later writes of a workload, so that conflicts hardly slow down other writes.
 _RETRY_SHARE: Final = 0.1
-# The apiserver did not store these workloads as requested. Each resync tests so many of them again.
+# The workloads that the apiserver did not store as requested and that each resync tests again.
 _MAX_RECHECKED: Final = 500
 _FIRST_PAUSE_SECONDS: Final = 1.0
 _NEVER: Final = float("inf")

@@ -72,9 +72,9 @@ class OutdatedWorkloads:
     def find(self, keys: Sequence[ObjectKey]) -> list[ObjectKey]:
         """Return the outdated workloads of a subject.
 
-        If a workload that is not outdated has the same revision, the owner has written both, and another client has
-        changed this one since. It is not outdated. A workload with an override is a weaker proof, because an entry may
-        hide the change of the template. Then one nudge shows whether the owner has something to write.
+        A workload is not outdated if another one of the same revision is not: the owner has written both, and another
+        client has changed this one since. If the other one has an override, the proof is weaker, because an entry may
+        hide a change of the template. Then one nudge shows whether the owner has anything to write.
         """
         behind = [key for key in keys if key in self._behind]
         if not behind:

@@ -336,7 +336,7 @@ def _select_for_events(findings: Sequence[Condition], known: Sequence[tuple[JSON
 
 
 def _is_well(finding: Condition) -> bool:
-    """Return whether a condition needs no action; an unknown one changes without any."""
+    """Return whether a condition needs no action. An unknown one changes by itself."""
     return finding.type != CONFLICT and finding.status != "False"
 
 

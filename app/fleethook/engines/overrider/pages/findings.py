@@ -180,7 +180,8 @@ def list_finding_lines(
 
     Args:
         found: The findings.
-        failing: The overriders of subjects whose failing workloads have a line, so that this failure needs no other.
+        failing: The overriders whose subjects already have a line for failing workloads; the failure gets no second
+            line.
         address_of: Returns the address of a list of findings.
     """
     shown = [one for one in found if one.finding.code != "does-not-fit" or one.key not in failing]
@@ -256,7 +257,7 @@ def list_condition_lines(
 
 
 def _select_conditions(stored: JSON) -> Iterator[Mapping[str, Any]]:
-    """Yield the conditions that need attention; one reason is named once, by the first condition that has it."""
+    """Yield the conditions that need attention. Of several conditions with one reason, yield only the first."""
     reasons = set[Any]()
     for one in map(as_object, stored if isinstance(stored, list) else ()):
         needs_attention = one.get("status") in ("False", "Unknown") or one.get("type") == "Conflict"

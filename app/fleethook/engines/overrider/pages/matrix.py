@@ -47,8 +47,9 @@ class Query(NamedTuple):
         sort: The order of the list.
         page: The page, counted from 1.
         columns: The page of the columns of the table, counted from 1.
-        groups: The groups of node pools that are folded or unfolded against the default, separated by commas.
-        by: The label of NodePools whose values are the groups; without it, the names of node pools decide.
+        groups: The groups of node pools whose folding differs from the default, separated by commas.
+        by: The label of NodePools whose values name the groups. Without it, the names of node pools begin with the
+            group.
     """
 
     subject: str = ""
@@ -182,7 +183,7 @@ def _filter_rows(rows: Sequence[SubjectRow], query: Query) -> list[SubjectRow]:
 
 
 def _match_pool(text: str) -> Callable[[str], bool]:
-    """Return a test of names that looks at each name once: thousands of subjects share them."""
+    """Return a test of names. It remembers each result, because thousands of subjects share the names."""
     wanted, known = text.casefold(), dict[str, bool]()
 
     def matches(pool: str) -> bool:

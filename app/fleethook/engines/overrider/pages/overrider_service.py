@@ -62,7 +62,7 @@ from fleethook.work.turns import Turns, Worker
 
 HEAT_LEVELS: Final = (1, 2, 4)
 """The least number of changed fields of each level of the heat map."""
-# 240 cells with templates of 6 KB take about 100 ms. The scan finds the others.
+# 240 cells with templates of 6 KB take about 100 ms. The scan computes the others.
 MAX_COMPUTED: Final = 240
 
 
@@ -308,7 +308,7 @@ class OverriderService:
     ) -> dict[CellKey, CellState]:
         """Return the states that the scan knows, and those of the first other cells."""
         current: dict[ObjectKey, CellStates] = {}
-        # To check the inputs of a subject takes milliseconds, and a list by node pool changes the subject at each cell.
+        # Checking the inputs of a subject takes milliseconds. A list by node pool has another subject in each cell.
         for subject in dict.fromkeys(one.subject for one in cells):
             current[subject] = self.scan.find_current(subject)
             await asyncio.sleep(0)

@@ -201,7 +201,7 @@ def _address_state(row: SubjectRow, state: str) -> str:
 
 
 async def list_pools(request: Request) -> Iterable[Hit]:
-    """Return the node pools without a NodePool that subjects or overriders name, if the user may see the section."""
+    """Return the named node pools that have no NodePool, if the user may see the section."""
     store = find_context(request).store
     if not (await select_permitted(request, _SHOWN)).issuperset(_SHOWN):
         return ()
@@ -465,7 +465,7 @@ def _select_subject(key: ObjectKey) -> tuple[str, ...]:
 
 
 def _make_command(context: ConsoleContext, command: str, *options: str) -> str:
-    """Return the command that prints the same; ``diff`` takes the edit by ``-f``, so manifests by ``--against``."""
+    """Return the command that prints the same; ``diff`` takes the edit by ``-f``, and manifests by ``--against``."""
     words = shlex.split(context.command_source)
     if command == "diff":
         words = ["--against" if word == "-f" else word for word in words]

@@ -128,7 +128,7 @@ def _read_condition(condition: Mapping[str, JSON]) -> WorkloadCondition:
 
 
 def _list_managers(stored: JSON) -> list[FieldManager]:
-    # The status is written by controllers all the time, and no decision of a person.
+    # Controllers write the status all the time. It shows no decision of a person.
     entries = [one for one in _list_objects(stored) if not one.get("subresource")]
     found = [manager for one in entries if (manager := _read_manager(one)).total]
     return sorted(found, key=lambda one: one.since, reverse=True)[:MAX_MANAGERS]
