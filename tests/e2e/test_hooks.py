@@ -42,6 +42,17 @@ def at_most_two(object, store, request):
     if len(list(store.each("v1", "ConfigMap", namespace=request.namespace))) >= 2:
         raise Denied("the namespace has two ConfigMaps")
 """
+INVALID = """
+from fleethook.admission import mutate
+
+@mutate("example.com/v1", "Shirt", failure_policy="Fail")
+def adds_colour(shirt):
+    shirt.spec["colour"] = "red"
+
+@mutate("v1", "Pod", failure_policy="Fail", namespace_selector={"matchLabels": {"team": "web"}})
+def misspells(pod):
+    pod.spec["securityContex"] = {}
+"""
 
 
 def deployment(**labels: str) -> dict[str, Any]:
@@ -185,6 +196,83 @@ def test_replicas_share_a_registration_that_the_next_leader_follows(
         wait_for(lambda: create(admin, team)[1].endswith("is not there"), what="the other replica has the new rule")
         rules.write_text(RULES.partition("@mutate")[0])
         wait_for(lambda: webhooks(admin, MUTATING) is None, what="the next leader removes the rule")
+
+
+@pytest.mark.parametrize(("policy", "status"), [("Fail", 500), ("Ignore", 201)])
+def test_the_failure_policy_decides_about_a_rule_that_the_replica_does_not_have(
+    plane: ControlPlane, admin: Api, team: str, tmp_path: Path, policy: str, status: int
+) -> None:
+    """The other replica has loaded the file with the rule, and has registered it."""
+    (tmp_path / "rules.py").write_text(RULES.replace("on=(", f'failure_policy="{policy}", on=('))
+    with serving_rules(plane, tmp_path) as server:
+        found = wait_for(lambda: webhooks(admin, VALIDATING), what="the rule is registered")
+        other = {**found[0], "name": "other.hooks.fleethook.io"}
+        other["clientConfig"] = {**other["clientConfig"], "url": other["clientConfig"]["url"].replace("needs-", "no-")}
+        body = {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "other"},
+            "webhooks": [other],
+        }
+        admin.create(VALIDATING, body)
+        try:
+            sent = "a review is left to its failure policy"
+            wait_for(
+                lambda: create(admin, team, owner="ann") and sent in server.log.read_text(), what="the review is sent"
+            )
+            answered, message = create(admin, team, owner="ann")
+            assert answered == status, message
+            assert ("this replica has no such rule for Deployment" in message) == (policy == "Fail")
+        finally:
+            admin.call("DELETE", f"{VALIDATING}/other")
+
+
+def test_an_invalid_result_for_a_pod_or_a_custom_resource_is_a_failure(
+    plane: ControlPlane, admin: Api, team: str, tmp_path: Path
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {"size": {"type": "string"}}}},
+    }
+    names = {"plural": "shirts", "singular": "shirt", "kind": "Shirt"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "shirts.example.com"},
+        "spec": spec,
+    }
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    admin.create(definitions, definition)
+    shirts = f"/apis/example.com/v1/namespaces/{team}/shirts"
+    wait_for(lambda: admin.call("GET", shirts)[0] == 200, what="the custom resource is served")
+    (tmp_path / "rules.py").write_text(INVALID)
+    try:
+        with serving_rules(plane, tmp_path):
+            wait_for(lambda: webhooks(admin, MUTATING), what="the webhooks are registered")
+            shirt = {"apiVersion": "example.com/v1", "kind": "Shirt", "metadata": {"generateName": "a-"}, "spec": {}}
+
+            def message(path: str, body: Any) -> str:
+                status, answer, _ = admin.call("POST", path, body, dryRun="All")
+                return answer["message"] if status != 201 else ""
+
+            found = wait_for(lambda: message(shirts, shirt), what="the Shirt is refused")
+            assert found.endswith(
+                "its changes are invalid: /spec/colour: the CustomResourceDefinition has no such field"
+            ), found
+            template = deployment()["spec"]["template"]
+            pod = {**template, "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
+            pods = f"/api/v1/namespaces/{team}/pods"
+            found = message(pods, pod)
+            assert "its changes are invalid: /spec/securityContex: " in found, found
+            # An edit of the definition needs no reload.
+            schema["properties"]["spec"]["properties"]["colour"] = {"type": "string"}  # type: ignore[index]
+            admin.merge(f"{definitions}/shirts.example.com", {"spec": {"versions": [version]}})
+            wait_for(lambda: not message(shirts, shirt), what="the Shirt is admitted")
+            assert admin.create(shirts, shirt)["spec"] == {"colour": "red"}
+    finally:
+        admin.call("DELETE", f"{definitions}/shirts.example.com")
 
 
 def test_a_dry_run_is_sent_to_a_rule_that_has_side_effects_otherwise(

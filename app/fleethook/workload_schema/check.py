@@ -10,12 +10,11 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import chain, islice
-from typing import Final, NamedTuple, get_args
+from typing import Final, NamedTuple
 
 import msgspec
 from jsonschema_rs import Draft4Validator, ValidationError
 
-from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.patch import format_pointer
 from fleethook.workload_schema.findings import (
@@ -244,12 +243,6 @@ def check_workload(document: JSONObject, kind: Kind) -> list[Finding]:
         kind: The kind of its schema.
     """
     return check_decoded(decode_workload(document, kind), kind)
-
-
-def describe_faults(document: JSONObject, kind: GroupKind) -> list[str]:
-    """Return the findings about a Deployment or StatefulSet as texts, none about other kinds."""
-    name = next((one for one in get_args(Kind) if kind == ("apps", one)), None)
-    return [] if name is None else [str(one) for one in check_workload(document, name)]
 
 
 def check_decoded(decoded: JSONObject, kind: Kind) -> list[Finding]:

@@ -329,7 +329,7 @@ def test_an_edited_rule_decides_the_recorded_reviews_of_rules_without_objects(tm
 def test_a_removed_rule_is_reported(tmp_path: Path) -> None:
     done = replay_rules(tmp_path, RULE.replace("needs_owner", "other"))
     assert done.exit_code == 1, done.output
-    assert "+ fleethook has no such rule, yet or any more; it admits the object" in done.stdout
+    assert "this replica has no such rule for Deployment" in done.stdout
 
 
 def test_an_invalid_rule_exits_with_2_and_its_line(tmp_path: Path) -> None:

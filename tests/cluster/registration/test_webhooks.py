@@ -24,16 +24,19 @@ from fleethook.settings import Settings
 
 @pytest.mark.parametrize("service", ["fleet/hook", "fleet/hook:8443"])
 def test_the_namespace_of_the_service_is_exempt(service: str) -> None:
-    assert find_exempt_namespaces(service) == ["fleet"]
+    assert find_exempt_namespaces(Settings(service=service), "other") == ["fleet"]
 
 
-@pytest.mark.parametrize("service", [None, ""])
-def test_no_namespace_is_exempt_without_a_service(service: str | None) -> None:
-    assert find_exempt_namespaces(service) == []
+def test_the_namespace_of_the_pod_is_exempt_with_a_url() -> None:
+    assert find_exempt_namespaces(Settings(in_cluster=True, webhook_url="https://hook.example"), "fleet") == ["fleet"]
+
+
+def test_no_namespace_is_exempt_for_a_server_outside_of_the_cluster() -> None:
+    assert find_exempt_namespaces(Settings(webhook_url="https://hook.example"), "fleet") == []
 
 
 def test_each_webhook_excludes_the_namespace_of_its_server() -> None:
-    exempt = find_exempt_namespaces("fleet/hook")
+    exempt = find_exempt_namespaces(Settings(service="fleet/hook"), "fleet")
     configurations = webhook_configurations(service_of("fleet/hook"), exempt_namespaces=exempt)
     selectors = [one["namespaceSelector"] for each in configurations for one in each["webhooks"]]
     label = "kubernetes.io/metadata.name"

@@ -98,11 +98,10 @@ async def test_metrics_and_logs_name_the_rule_and_no_unknown_one(tmp_path: Path)
     app = create_app(Settings(hooks=[tmp_path / "rules.py"]), log=lines.append)
     async with app.router.lifespan_context(app):
         await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))
-        await ask(app, "/hooks/validate/a-1", review("Pod"))
-        await ask(app, "/hooks/validate/a-2", review("Pod"))
+        await call(app, "/hooks/validate/a-1", review("Pod"))
+        await call(app, "/hooks/validate/a-2", review("Pod"))
     text = app.metrics.exposition("")[0].decode()
     assert 'route="/hooks/validate/needs-owner"' in text
-    assert 'route="/hooks/{rule}"' in text
     assert "a-1" not in text
     assert "/hooks/validate/needs-owner" in str(lines[0])
 
@@ -213,13 +212,27 @@ async def test_a_broken_file_keeps_the_former_rules_and_is_reported(tmp_path: Pa
         assert [one.detail for one in app.checks() if one.name == "hooks"] == [""]
 
 
-async def test_a_removed_rule_admits_with_a_warning(tmp_path: Path) -> None:
+async def test_a_removed_rule_decides_until_its_webhook_is_removed(tmp_path: Path) -> None:
     async with serving(tmp_path, MORE) as (app, server):
         (tmp_path / "rules.py").write_text(RULES)
         await server.reload()
         answer = await ask(app, "/hooks/validate/added", review("Pod"))
-        assert answer["allowed"]
-        assert answer["warnings"] == ["fleethook has no rule added any more; it admits the object"]
+        assert (answer["allowed"], answer["status"]["message"]) == (False, "no")
+        assert answer["warnings"] == [
+            "the rule added is not in the files any more, and decides until its webhook is removed"
+        ]
+        (tmp_path / "rules.py").write_text(MORE.replace('"no"', '"again"'))
+        await server.reload()
+        answer = await ask(app, "/hooks/validate/added", review("Pod"))
+        assert (answer["status"]["message"], "warnings" in answer) == ("again", False)
+
+
+async def test_a_removed_rule_does_not_decide_about_other_kinds(tmp_path: Path) -> None:
+    async with serving(tmp_path, MORE) as (app, server):
+        (tmp_path / "rules.py").write_text(RULES)
+        await server.reload()
+        answer = await ask(app, "/hooks/validate/added", review("ConfigMap"))
+        assert (answer["allowed"], answer["status"]["code"]) == (False, 400)
 
 
 async def test_a_broken_file_is_an_error_at_start(tmp_path: Path) -> None:
@@ -228,11 +241,16 @@ async def test_a_broken_file_is_an_error_at_start(tmp_path: Path) -> None:
             pass
 
 
-async def test_a_review_for_an_unknown_rule_admits_with_a_warning(tmp_path: Path) -> None:
+async def test_the_failure_policy_decides_about_a_rule_that_the_replica_does_not_have(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with serving(tmp_path) as (app, _):
-        answer = await ask(app, "/hooks/validate/of-another-replica", review("Pod"))
-        assert answer["allowed"]
-        assert answer["warnings"] == ["fleethook has no such rule, yet or any more; it admits the object"]
+        # kube-apiserver applies failurePolicy if the status is not 200. A response with a verdict would decide itself.
+        for _ in range(2):
+            answer = await call(app, "/hooks/validate/of-another-replica", review("Pod"))
+            assert answer.status == 503
+            assert "this replica has no such rule for Pod" in answer.json()["message"]
+    assert caplog.text.count("a review is left to its failure policy") == 1
 
 
 async def test_the_registration_follows_the_file(tmp_path: Path) -> None:

@@ -5,10 +5,17 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission import RuleError, validate
+from fleethook.admission import RuleError, mutate, validate
+from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.resources import NAMESPACES
 from fleethook.engine import EngineStartError
-from fleethook.engines.hooks.served_kinds import check_followed, check_served, list_resources
+from fleethook.engines.hooks.served_kinds import (
+    check_followed,
+    check_served,
+    find_definition_name,
+    list_resources,
+    read_definition,
+)
 from fleethook.settings import Settings
 from tests.apiserver_rules import unserved
 
@@ -93,3 +100,33 @@ def test_a_rule_cannot_follow_a_kind_that_the_server_does_not_read_completely() 
         check_followed([reads], {})
     with pytest.raises(RuleError, match="follows Namespace, of which other engines of this server read only a part"):
         check_followed([reads], {NAMESPACES.group_kind: NAMESPACES})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("example.com/v1", "Shirt"), "shirts.example.com"),
+        (("v1", "Pod"), None),
+        (("apps/v1", "Deployment"), None),
+        (("example.com/v1", "*"), None),
+        (("*/*", "*"), None),
+    ],
+)
+def test_a_rule_that_changes_custom_resources_has_a_definition(arguments: Any, expected: str | None) -> None:
+    changing: Any = mutate(*arguments)(changes_nothing)
+    assert find_definition_name(changing.declaration) == expected
+    assert find_definition_name(rule(*arguments).declaration) is None
+
+
+def changes_nothing() -> None:
+    pass
+
+
+@pytest.mark.parametrize("code", [403, 404])
+async def test_a_definition_that_cannot_be_read_has_no_schemas(code: int) -> None:
+    class Refusing:
+        async def json(self, _method: str, _path: str) -> Any:
+            raise APIError(code, "no", "no")
+
+    refusing: Any = Refusing()
+    assert await read_definition(refusing, "shirts.example.com") == ()

@@ -104,7 +104,7 @@ async def _register(app: Fleethook, registrar: "Registrar") -> None:
     if settings.registration == "all":
         registration = Registration(
             find_reference(settings),
-            find_exempt_namespaces(settings.service),
+            find_exempt_namespaces(settings, find_namespace(settings)),
             settings.engines,
             selecting=any(one.selects for one in app.engines.values()),
         )

@@ -20,7 +20,6 @@ from fleethook.cluster.registration.webhooks import (
     ServiceReference,
     Webhook,
     build_configuration,
-    find_exempt_namespaces,
 )
 from fleethook.model.json import JSONObject, as_object
 
@@ -79,7 +78,7 @@ def describe_rule(rule: Hook) -> JSONObject:
     The Service is that of the chart.
     """
     webhook = make_webhook(rule)
-    exempt = find_exempt_namespaces("fleethook/fleethook")
+    exempt = (_EXAMPLE.namespace,)
     found = build_configuration(rule.name, webhook.configuration, [webhook], _EXAMPLE, exempt=exempt)
     texts = {
         DESCRIPTION_ANNOTATION: inspect.cleandoc(rule.__doc__ or ""),

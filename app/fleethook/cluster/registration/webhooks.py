@@ -12,14 +12,17 @@ from fleethook.model.json import JSON, JSONObject
 from fleethook.settings import Settings
 
 
-def find_exempt_namespaces(service: str | None) -> list[str]:
+def find_exempt_namespaces(settings: Settings, namespace: str) -> list[str]:
     """Return the exempt namespaces: that of this server, so that it can be repaired while it does not respond.
 
     Args:
-        service: The server's Service as ``NAMESPACE/NAME[:PORT]``. None or empty if it is reached by a URL; then
-            its namespace is unknown, and none is exempt.
+        settings: The settings of the server. A server outside of the cluster, which is reached by a URL, has no pods,
+            so no namespace is exempt.
+        namespace: The namespace of the pod, for a server in the cluster that is reached by a URL.
     """
-    return [service.partition("/")[0]] if service else []
+    if settings.service:
+        return [settings.service.partition("/")[0]]
+    return [namespace] if settings.in_cluster else []
 
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"

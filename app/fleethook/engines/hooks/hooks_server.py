@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from watchfiles import awatch
 
 from fleethook.admission.declaration import RuleError, find_wrong_kind
@@ -19,17 +20,22 @@ from fleethook.cluster.leader_election import find_namespace
 from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
 from fleethook.cluster.registration.webhooks import find_exempt_namespaces, find_reference
-from fleethook.cluster.store import StoreView
+from fleethook.cluster.store import StaleError, StoreView
 from fleethook.engine import EngineStartError
 from fleethook.engines.hooks.hooks_settings import HooksSettings
-from fleethook.engines.hooks.rule_runner import RuleRunner
-from fleethook.engines.hooks.served_kinds import check_followed, check_served
-from fleethook.model.admission import AdmissionRequest, Response, allowed, errored
+from fleethook.engines.hooks.result_check import Schema, find_custom_faults
+from fleethook.engines.hooks.rule_runner import RuleRunner, report_faults
+from fleethook.engines.hooks.served_kinds import check_followed, check_served, find_definition_name, read_definition
+from fleethook.model.admission import AdmissionRequest, Response, errored
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
+from fleethook.work.pausing import Work
+
+if TYPE_CHECKING:
+    from fleethook.cluster.connection import Connection
 
 _log = logging.getLogger("fleethook.hooks")
 
@@ -59,8 +65,11 @@ class HooksServer(EngineServer):
             self.rules = self._load()
         except RuleError as error:
             raise EngineStartError(str(error)) from error
+        self._removed: Final[dict[str, Hook]] = {}
         self._served: Final = set(self.rules)
+        self._has_refused = False  # Logged once for each version of the files.
         self.problem = ""
+        self._schemas: Final[dict[str, tuple[Schema, ...]]] = {}
         self._reloading: Final = asyncio.Lock()
 
     def _load(self) -> Mapping[str, Hook]:
@@ -81,34 +90,58 @@ class HooksServer(EngineServer):
         """Raise RuleError for a kind that the cluster does not serve. Without an answer, it checks nothing."""
         if not self._settings.follows_cluster:
             return
-        from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
-
         try:
-            async with Connection(self._settings.kubeconfig, context=self._settings.context) as connection:
+            async with self._connect() as connection:
                 await check_served(rules, connection)
+                for rule in rules:
+                    await self._read_schemas(rule, connection)
         except (APIError, UnreachableError) as error:
             _log.warning("cannot compare the kinds of rules with those of the cluster: %s", error)
 
+    def _connect(self) -> "Connection":
+        from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
+
+        return Connection(self._settings.kubeconfig, context=self._settings.context)
+
+    async def _read_schemas(self, rule: Hook, connection: "Connection") -> None:
+        """Read the schemas of the custom resources that a rule changes."""
+        if (name := find_definition_name(rule.declaration)) is not None:
+            self._schemas[name] = await read_definition(connection, name)
+
     def configurations(self) -> list[JSONObject]:
         """Return the webhook configurations of the rules."""
+        settings = self.context.settings
+        namespace = find_namespace(settings)
         return build_rule_configurations(
             self.rules.values(),
-            find_reference(self.context.settings),
+            find_reference(settings),
             name=self._settings.hook_configuration,
-            server=find_namespace(self.context.settings),
-            exempt=find_exempt_namespaces(self.context.settings.service),
+            server=namespace,
+            exempt=find_exempt_namespaces(settings, namespace),
         )
 
     def routes(self) -> list[ReviewRoute]:
         """Return a route for each rule, and one for the reviews of all others.
 
-        While replicas start or reload their files, kube-apiserver may send reviews for rules of another replica.
+        While replicas start or reload their files, kube-apiserver may send reviews for rules of another replica. This
+        replica cannot decide about them, so its answer is an error, and the failure policy decides.
         """
         if not self._paths:
             return []
-        summary = "Admit objects for which this replica has no rule"
-        unknown = make_admission_route(UNKNOWN_RULE, summary, lambda _: _admit("such rule, yet or any more"))
+        summary = "Leave objects for which this replica has no rule to the failure policy"
+        unknown = make_admission_route(UNKNOWN_RULE, summary, _deny_unasked, prepare=self._refuse_unknown)
         return [*(self._make_route(path) for path in self.rules), unknown]
+
+    def _refuse_unknown(self, request: AdmissionRequest) -> Work[None] | None:
+        """Raise StaleError: a response with a verdict would decide in place of the failure policy."""
+        problem = (
+            f"this replica has no such rule for {request.kind.kind}: its files are older or newer than those of the "
+            "replica that registered the webhook"
+        )
+        if not self._has_refused:
+            self._has_refused = True
+            _log.warning("a review is left to its failure policy: %s", problem)
+        raise StaleError(problem)
 
     def _make_route(self, path: str) -> ReviewRoute:
         rule = self.rules[path]
@@ -118,7 +151,20 @@ class HooksServer(EngineServer):
     def _answer(self, path: str, request: AdmissionRequest) -> Response | Any:
         rule = self.rules.get(path)
         if rule is None:
-            return _admit(f"rule {path.rpartition('/')[2]} any more")
+            return self._answer_removed(self._removed[path], request)
+        return self._ask(rule, request)
+
+    async def _answer_removed(self, rule: Hook, request: AdmissionRequest) -> Response:
+        """Return the answer of a rule that the files lack: it decides until its webhook is removed.
+
+        A renamed rule would have a gap otherwise, because the webhook of its new name is registered later.
+        """
+        decided = self._ask(rule, request)
+        answer = decided if isinstance(decided, Response) else await decided
+        warning = f"the rule {rule.name} is not in the files any more, and decides until its webhook is removed"
+        return msgspec.structs.replace(answer, warnings=(*answer.warnings, warning))
+
+    def _ask(self, rule: Hook, request: AdmissionRequest) -> Response | Any:
         if reason := find_wrong_kind(rule.declaration, request):
             return errored(f"the rule {rule.name} does not decide about this request: {reason}")
         if self.context.cluster is not None and (
@@ -126,7 +172,32 @@ class HooksServer(EngineServer):
         ):
             # A rule that sees no objects could decide wrongly.
             return rule.fail(f"{rule.place}: {missing}")
-        return self._runner.answer(rule, request, _find_in(self.context.store))
+        decided = self._runner.answer(rule, request, _find_in(self.context.store))
+        if find_definition_name(rule.declaration) in self._schemas:
+            return self._check_custom(rule, request, decided)
+        return decided
+
+    async def _check_custom(
+        self, rule: Hook, request: AdmissionRequest, decided: Response | Awaitable[Response]
+    ) -> Response:
+        """Return the answer of a rule, or that of a failed rule if the changed custom resource is invalid."""
+        answer = decided if isinstance(decided, Response) else await decided
+        name = find_definition_name(rule.declaration) or ""
+        if not answer.patch or request.sub_resource:
+            return answer
+
+        def check() -> Response:
+            schemas = self._schemas[name]
+            return report_faults(rule, request, answer, lambda one: find_custom_faults(schemas, request, one))
+
+        checked = await asyncio.to_thread(check)
+        if checked is answer:
+            return answer
+        # The definition may have changed since it was read.
+        with contextlib.suppress(APIError, UnreachableError):
+            async with self._connect() as connection:
+                await self._read_schemas(rule, connection)
+        return await asyncio.to_thread(check)
 
     def checks(self) -> Iterable[Check]:
         """Return the check of the files. A broken file leaves the server ready: it answers by the former rules."""
@@ -175,8 +246,10 @@ class HooksServer(EngineServer):
             self.problem = f"{error}; the former rules stay"
             _log.error("admission rules not reloaded: %s", self.problem)
             return True
+        self._removed.update((path, rule) for path, rule in self.rules.items() if path not in rules)
         self.rules = rules
         self.problem = ""
+        self._has_refused = False
         for path in self.rules:
             if path not in self._served:
                 self._served.add(path)
@@ -186,8 +259,8 @@ class HooksServer(EngineServer):
         return True
 
 
-def _admit(lack: str) -> Response:
-    return allowed(warnings=(f"fleethook has no {lack}; it admits the object",))
+def _deny_unasked(_: AdmissionRequest) -> Response:
+    raise AssertionError("the preparation refuses each review")
 
 
 def find_path(rule: Hook) -> str:

@@ -7,19 +7,19 @@ most rules are so short that a message from the thread to the event loop would t
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from fleethook.admission.objects import Lookup
 from fleethook.admission.rule import Hook
 from fleethook.engines.hooks.hooks_settings import HooksSettings
+from fleethook.engines.hooks.result_check import find_faults
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import as_object
+from fleethook.model.json import JSONObject, as_object
 from fleethook.patch import apply
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.work.turns import Worker
-from fleethook.workload_schema.check import describe_faults
 
 MAX_WAITING: Final = 200
 """Maximum calls of one rule that run or wait. More would only wait until kube-apiserver has given up."""
@@ -28,6 +28,24 @@ PATIENCE: Final = 0.001
 depends on the clock here; the answer is the same."""
 CALLS_WITHOUT_PATIENCE: Final = 32
 """Calls of a rule for which the event loop does not wait after it has waited in vain."""
+
+
+def report_faults(
+    rule: Hook, request: AdmissionRequest, answer: Response, find: Callable[[JSONObject], list[str]]
+) -> Response:
+    """Return the answer, or that of a failed rule if the changes of the answer have faults.
+
+    Args:
+        rule: The rule.
+        request: Its request.
+        answer: Its answer, with a patch.
+        find: Returns the faults of an object.
+    """
+    faults = find(dict(as_object(apply(request.object, answer.patch))))
+    # The author of the object may have made mistakes, too.
+    present = set(find(dict(as_object(request.object)))) if faults else set()
+    added = [one for one in faults if one not in present]
+    return rule.fail(f"{rule.place}: its changes are invalid: {'; '.join(added)}") if added else answer
 
 
 class RuleRunner:
@@ -103,12 +121,8 @@ class RuleRunner:
         """Return the answer, or that of a failed rule if kube-apiserver would refuse or drop a part of the changes."""
         if not answer.patch or request.sub_resource:
             return answer
-        kind, before = GroupKind(request.kind.group, request.kind.kind), request.object
-        faults = describe_faults(dict(as_object(apply(before, answer.patch))), kind)
-        # The author of the object may have made mistakes, too.
-        present = set(describe_faults(dict(as_object(before)), kind)) if faults else set()
-        added = [one for one in faults if one not in present]
-        return rule.fail(f"{rule.place}: its changes are invalid: {'; '.join(added)}") if added else answer
+        kind, old = GroupKind(request.kind.group, request.kind.kind), dict(as_object(request.old_object)) or None
+        return report_faults(rule, request, answer, lambda document: find_faults(kind, document, old))
 
     async def _run_in_loop(self, name: str, work: Coroutine[Any, Any, Response]) -> Response:
         """Run a coroutine in the event loop of its rule: one that blocks it delays only itself."""

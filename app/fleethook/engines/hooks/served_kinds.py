@@ -1,14 +1,17 @@
 """The kinds of rules in a cluster: those that it serves, and those that rules follow."""
 
+import logging
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fleethook.admission.declaration import Declaration, RuleError
 from fleethook.admission.rule import Hook
 from fleethook.admission.rules_file import load_rules
+from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.followed_cluster import Followed
 from fleethook.engine import EngineStartError
 from fleethook.engines.hooks.hooks_settings import HooksSettings
+from fleethook.engines.hooks.result_check import Schema, read_schemas
 from fleethook.model.gvk import GroupKind, guess_plural, parse_api_version
 from fleethook.model.json import JSONObject, as_object
 from fleethook.settings import Settings
@@ -16,6 +19,10 @@ from fleethook.settings import Settings
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
     from fleethook.cluster.kubernetes.resources import WatchedResource
+
+_log: Final = logging.getLogger("fleethook.hooks")
+
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def list_resources(settings: Settings) -> Followed:
@@ -88,6 +95,28 @@ def _list_kinds(one: Declaration) -> Iterable[tuple[str, str, str, str]]:
         yield one.group, one.version, "" if one.subresource else one.kind, path
     for api_version, kind in one.follows:
         yield *parse_api_version(api_version), kind, guess_plural(kind.lower())
+
+
+def find_definition_name(one: Declaration) -> str | None:
+    """Return the name of the CustomResourceDefinition whose objects a rule changes; None for built-in kinds."""
+    is_custom = one.mutates and "." in one.group and "*" not in (one.version, one.resource)
+    return f"{one.resource}.{one.group}" if is_custom and not one.subresource else None
+
+
+async def read_definition(connection: "Connection", name: str) -> tuple[Schema, ...]:
+    """Return the schemas of a CustomResourceDefinition, none if it does not exist or cannot be read.
+
+    Raises:
+        UnreachableError: The apiserver does not answer.
+    """
+    from fleethook.cluster.registration.server_side_apply import get_object  # noqa: PLC0415 - see fleethook.cluster
+
+    try:
+        found = await get_object(connection, f"{_DEFINITIONS}/{name}")
+    except APIError as error:
+        _log.info("the results of rules are not checked with the schema of %s: %s", name, error)
+        return ()
+    return tuple(read_schemas(found or {}))
 
 
 async def _discover(connection: "Connection", group: str, version: str) -> Collection[JSONObject]:

@@ -1,0 +1,200 @@
+"""The faults of an object that a rule has changed: the parts that kube-apiserver refuses or drops.
+
+Built-in kinds: Deployments, StatefulSets and Pods. Custom resources: the structural schema of their
+CustomResourceDefinition. Nothing is known about other kinds, so they have no faults.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple, get_args
+
+from jsonschema_rs import Draft4Validator, ValidationError
+
+from fleethook.model.admission import AdmissionRequest
+from fleethook.model.gvk import GroupKind, GroupVersionKind
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.patch import format_pointer
+from fleethook.workload_schema.check import MAX_FINDINGS, check_workload
+from fleethook.workload_schema.go_structs import Kind
+
+POD: Final = GroupKind("", "Pod")
+_TEMPLATE: Final = "/spec/template"
+# Members of a Pod that a template of a Deployment may not have, or not with these values.
+_RESTARTS: Final = ("Never", "OnFailure")
+_ONLY_PODS: Final = ("activeDeadlineSeconds", "ephemeralContainers")
+
+# pkg/apis/apps/validation and pkg/apis/core/validation of k8s.io/kubernetes v1.36: ValidateDeploymentUpdate,
+# ValidateStatefulSetUpdate and ValidatePodUpdate. Members of ``spec`` that an UPDATE may change; None for all others.
+_IMMUTABLE: Final[Mapping[GroupKind, frozenset[str]]] = {GroupKind("apps", "Deployment"): frozenset({"selector"})}
+_MUTABLE: Final[Mapping[GroupKind, frozenset[str]]] = {
+    GroupKind("apps", "StatefulSet"): frozenset(
+        {
+            "minReadySeconds",
+            "ordinals",
+            "persistentVolumeClaimRetentionPolicy",
+            "replicas",
+            "revisionHistoryLimit",
+            "template",
+            "updateStrategy",
+        }
+    ),
+    POD: frozenset(
+        {
+            "activeDeadlineSeconds",
+            "containers",
+            "ephemeralContainers",
+            "initContainers",
+            "schedulingGates",
+            "terminationGracePeriodSeconds",
+            "tolerations",
+        }
+    ),
+}
+_GATED: Final = frozenset({"affinity", "nodeSelector"})
+"""Members of a Pod that may change as long as it has scheduling gates."""
+_CONTAINERS: Final = ("containers", "initContainers")
+
+
+def find_faults(kind: GroupKind, document: JSONObject, old: JSONObject | None) -> list[str]:
+    """Return the faults of an object of a built-in kind, with their JSON pointers.
+
+    Args:
+        kind: The kind; others than those of this module have no faults.
+        document: The object.
+        old: The stored object, for an UPDATE.
+    """
+    found = [str(one) for one in _check_built_in(kind, document)]
+    return found if old is None else [*found, *_find_immutable(kind, document, old)]
+
+
+def _check_built_in(kind: GroupKind, document: JSONObject) -> Iterator[Any]:
+    if kind == POD:
+        yield from _check_pod(document)
+    elif kind.group == "apps" and kind.kind in get_args(Kind):
+        name: Any = kind.kind
+        yield from check_workload(document, name)
+
+
+def _check_pod(pod: JSONObject) -> Iterator[Any]:
+    """Yield the findings about a Pod as those about the template of a Deployment."""
+    template = {name: value for name, value in pod.items() if name not in ("apiVersion", "kind", "status")}
+    spec = pod.get("spec")
+    if isinstance(spec, dict):
+        kept = {name: value for name, value in spec.items() if name not in _ONLY_PODS}
+        template["spec"] = kept | ({"restartPolicy": "Always"} if kept.get("restartPolicy") in _RESTARTS else {})
+    body = {"selector": {}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": body}
+    for one in check_workload(deployment, "Deployment"):
+        if one.pointer.startswith(_TEMPLATE):
+            yield one._replace(pointer=one.pointer.removeprefix(_TEMPLATE))
+
+
+def _find_immutable(kind: GroupKind, document: JSONObject, old: JSONObject) -> Iterator[str]:
+    after, before = as_object(document.get("spec")), as_object(old.get("spec"))
+    changed = sorted(name for name in after.keys() | before.keys() if after.get(name) != before.get(name))
+    if kind in _IMMUTABLE:
+        fixed = [name for name in changed if name in _IMMUTABLE[kind]]
+    elif kind in _MUTABLE:
+        allowed = _MUTABLE[kind] | (_GATED if kind == POD and before.get("schedulingGates") else frozenset())
+        fixed = [name for name in changed if name not in allowed]
+    else:
+        return
+    for name in fixed:
+        yield f"/spec/{name}: may not change in an UPDATE"
+    if kind == POD:
+        yield from _find_immutable_containers(after, before)
+
+
+def _find_immutable_containers(after: Mapping[str, JSON], before: Mapping[str, JSON]) -> Iterator[str]:
+    """Yield the members of containers that an UPDATE may not change: all except the image."""
+    for list_name in _CONTAINERS:
+        new, former = ([*map(as_object, one.get(list_name) or ())] for one in (after, before))
+        if len(new) != len(former):
+            yield f"/spec/{list_name}: an UPDATE may neither add nor remove a container"
+            continue
+        for number, (one, other) in enumerate(zip(new, former, strict=True)):
+            for name in sorted(one.keys() | other.keys()):
+                if name != "image" and one.get(name) != other.get(name):
+                    yield f"/spec/{list_name}/{number}/{name}: may not change in an UPDATE"
+
+
+_PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
+_KEPT: Final = (
+    "type", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
+    "minItems", "maxItems", "minProperties", "maxProperties", "multipleOf", "required", "uniqueItems", "allOf",
+    "anyOf", "oneOf", "not",
+)  # fmt: skip
+_EVERY_OBJECT: Final = ("apiVersion", "kind", "metadata")
+
+
+class Schema(NamedTuple):
+    """The schema of one version of a custom resource."""
+
+    kind: GroupVersionKind
+    validator: Draft4Validator
+
+
+def read_schemas(definition: JSONObject) -> Iterator[Schema]:
+    """Yield the schemas of the versions of a CustomResourceDefinition, except those that cannot be compiled.
+
+    CEL rules, formats and defaults are left out: kube-apiserver alone checks them.
+    """
+    spec = as_object(definition.get("spec"))
+    kind = str(as_object(spec.get("names")).get("kind"))
+    versions: Any = spec.get("versions") or ()
+    for one in map(as_object, versions):
+        schema = as_object(as_object(one.get("schema")).get("openAPIV3Schema"))
+        if not schema:
+            continue
+        converted = _convert(schema)
+        for name in _EVERY_OBJECT:
+            converted.setdefault("properties", {})[name] = {}
+        try:
+            validator = Draft4Validator(converted, validate_formats=False, offline=True)
+        except (ValidationError, ValueError):
+            continue  # Go's regular expressions are others, for example.
+        yield Schema(GroupVersionKind(str(spec.get("group")), str(one.get("name")), kind), validator)
+
+
+def _convert(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a node of a structural schema as JSON Schema (draft 4) that forbids the fields that are pruned."""
+    made = {word: schema[word] for word in _KEPT if word in schema}
+    for word in ("items", "additionalProperties"):
+        if isinstance(schema.get(word), dict):
+            made[word] = _convert(schema[word])
+    if "properties" in schema:
+        made["properties"] = {name: _convert(one) for name, one in schema["properties"].items()}
+    if schema.get("x-kubernetes-int-or-string"):
+        made.pop("type", None)
+        made["anyOf"] = [{"type": "integer"}, {"type": "string"}]
+    if schema.get("x-kubernetes-embedded-resource"):
+        made["properties"] = {**{name: {} for name in _EVERY_OBJECT}, **made.get("properties", {})}
+    prunes = schema.get("type") == "object" and not schema.get(_PRESERVE) and "additionalProperties" not in schema
+    if prunes:
+        made.setdefault("properties", {})
+        made["additionalProperties"] = False
+    if schema.get("nullable") and "type" in made:
+        return {"anyOf": [{"type": "null"}, made]}
+    return made
+
+
+def find_custom_faults(schemas: Sequence[Schema], request: AdmissionRequest, document: JSONObject) -> list[str]:
+    """Return the faults of a custom resource, with their JSON pointers; none without a schema of its version."""
+    kind = GroupVersionKind(request.kind.group, request.kind.version, request.kind.kind)
+    validator = next((one.validator for one in schemas if one.kind == kind), None)
+    if validator is None:
+        return []
+    try:
+        errors = list(islice(validator.iter_errors(document), MAX_FINDINGS))
+    except ValueError:
+        return []  # The document is nested too deeply for the validator.
+    return sorted(text for error in errors for text in _describe(error))
+
+
+def _describe(error: ValidationError) -> Iterator[str]:
+    path = [*map(str, error.instance_path)]
+    if error.kind.name == "additionalProperties":
+        for name in error.kind.as_dict()["unexpected"]:
+            yield f"{format_pointer([*path, name])}: the CustomResourceDefinition has no such field"
+    else:
+        yield f"{format_pointer(path) or 'the object'}: {error.message}"
