@@ -94,8 +94,9 @@ def _count_bundles(configuration: Any) -> dict[str, int]:
     webhooks = as_object(configuration).get("webhooks")
     for webhook in webhooks if isinstance(webhooks, list) else ():
         text = as_object(as_object(webhook).get("clientConfig")).get("caBundle")
-        if text and isinstance(text, str):
-            counts[text] = counts.get(text, 0) + 1
+        if text:
+            # A value of another type cannot be read either.
+            counts[str(text)] = counts.get(str(text), 0) + 1
     return counts
 
 

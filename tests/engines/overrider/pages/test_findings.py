@@ -6,6 +6,7 @@ import pytest
 
 from fleethook.app import list_indexes
 from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import AttentionLine
 from fleethook.engines.overrider.pages.findings import (
@@ -19,6 +20,7 @@ from fleethook.engines.overrider.pages.findings import (
     list_condition_lines,
     list_finding_lines,
     list_findings,
+    needs_attention,
     prepare_findings,
 )
 from fleethook.engines.overrider.pages.fleet import CellState, SubjectRow
@@ -231,3 +233,16 @@ def test_an_overrider_whose_failing_workloads_have_a_line_has_no_other_line_for_
     assert errors == [AttentionLine("error", about, text, address)]
     rest = list_finding_lines(FINDINGS[:2], {KEY}, address_of)
     assert rest == [AttentionLine("warning", about, "entries[1].items[0]: wrong", address)]
+
+
+def test_a_part_of_an_overrider_that_changes_nothing_needs_no_attention() -> None:
+    images = {"nginx": "nginx:1.0", "ngnix": "nginx:2.0"}
+    items = [{"replicas": 2}, *({"image": {"containerName": a, "imageClaim": b}} for a, b in images.items())]
+    documents = [yurt_app_set(), overrider({"pools": ["*"], "items": items}, {"pools": ["*"]})]
+    found = find_all([Document(one, "a.yaml", 1) for one in documents])
+    assert {one.finding.text.partition(": ")[0]: needs_attention(one.finding) for one in found} == {
+        "entries[0].items[0]": False,
+        "entries[0].items[1]": False,
+        "entries[0].items[2]": True,
+        "entries[1]": False,
+    }

@@ -163,8 +163,7 @@ async def find_attention(request: Request) -> Attention:
     permitted = await select_permitted(request, [GroupKind(group, kind) for kind, group in _GROUPS.items()])
     names = {one.kind for one in permitted}
     shown = [one for one in found.value or () if one.kind in names]
-    # The overview has a line for each certificate that is not valid.
-    listed = [one for one in shown if one.code != "expired-authority"]
+    listed = [one for one in shown if not _is_about_authorities(one)]
     lines = list_object_lines(
         (ObjectFinding(one.level, one.code, one.kind, _describe(one), _name_webhook(one)) for one in listed),
         {_describe(one): _findings_url(cluster=one.cluster, about=one.configuration) for one in listed},
@@ -173,6 +172,12 @@ async def find_attention(request: Request) -> Attention:
     counts = Counter((one.level, one.code, one.kind) for one in shown)
     rows = [FindingCount(*key, total, _findings_url(level=key[0], code=key[1])) for key, total in counts.items()]
     return Attention(lines, rows, found.is_current, (found.problem,) if found.problem else ())
+
+
+def _is_about_authorities(finding: WebhookFinding) -> bool:
+    """Return whether a finding is about invalid authorities, for which the overview has a line of its own."""
+    is_refused = finding.code in ("invalid", "suspicious") and ".clientConfig.caBundle: " in finding.text
+    return is_refused or finding.code == "expired-authority"
 
 
 def _name_webhook(finding: WebhookFinding) -> str:

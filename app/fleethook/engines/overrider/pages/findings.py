@@ -15,7 +15,7 @@ from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCL
 from fleethook.engines.overrider.pages.fleet import CellKey, CellState, SubjectRow, find_overrider
 from fleethook.engines.overrider.pages.matrix import States
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding, check_documents
-from fleethook.engines.overrider.rules.finding import ERROR_MEANINGS, WARNINGS
+from fleethook.engines.overrider.rules.finding import ERROR_MEANINGS, WARNINGS, Finding
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
@@ -27,6 +27,8 @@ MEANINGS: Final = {**ERROR_MEANINGS, **WARNINGS}
 LEVELS: Final = ("error", "warning")
 PAGE_ROWS: Final = 100
 _ENTRY: Final = re.compile(r"entries\[(\d+)\]")
+# The end of a warning that the template has a value, such as ``replicas is 3 already (node pools a, b)``.
+_ALREADY: Final = re.compile(r" already( \([^()]*\))?$")
 
 
 def collect_documents(context: ConsoleContext) -> list[Document]:
@@ -171,6 +173,16 @@ def describe_key(key: ObjectKey) -> str:
     return f"{key.group_kind.kind} {name}{f' of {key.cluster}' if key.cluster else ''}"
 
 
+def needs_attention(finding: Finding) -> bool:
+    """Return whether a finding has a line in "Needs attention".
+
+    An error does, and a warning that something fails, differs or never applies. A warning that a part of an overrider
+    changes nothing is a note: the workloads are as the overrider wants them.
+    """
+    is_note = finding.code == "no-effect" or _ALREADY.search(finding.text) is not None
+    return finding.level == "error" or not is_note
+
+
 def list_finding_lines(
     found: Iterable[ManifestFinding],
     failing: Collection[ObjectKey | None],
@@ -184,7 +196,8 @@ def list_finding_lines(
             line.
         address_of: Returns the address of a list of findings.
     """
-    shown = [one for one in found if one.finding.code != "does-not-fit" or one.key not in failing]
+    known = [one for one in found if one.finding.code != "does-not-fit" or one.key not in failing]
+    shown = [one for one in known if needs_attention(one.finding)]
     return list_object_lines(
         (
             ObjectFinding(one.level, one.finding.code, one.key.group_kind.kind, describe_key(one.key), one.finding.text)
