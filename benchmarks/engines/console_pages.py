@@ -38,9 +38,10 @@ FILTERED: Final = "/overriders?pool=42&layout=list&sort=pool"
 BY_STATE: Final = "/overriders?state=overridden&layout=list&sort=state"
 EDITOR: Final = f"/overriders/edit?{_PLACE}"
 POOL: Final = f"/overriders/pool?{_PLACE}&subject=YurtAppSet&kind=Deployment&pool={objects.pool_name(0)}"
+SEARCH: Final = f"/search?q={objects.pool_name(0)[:-1]}"
 PAGES: Final = {
     "overview": "/", "matrix": MATRIX, "matrix of one subject": SUBJECT, "list, filtered by pool": FILTERED,
-    "list, by state": BY_STATE, "pool": POOL, "editor": EDITOR,
+    "list, by state": BY_STATE, "pool": POOL, "editor": EDITOR, "search": SEARCH,
 }  # fmt: skip
 
 

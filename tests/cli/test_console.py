@@ -44,3 +44,17 @@ def test_the_console_needs_loadable_interpreters(tmp_path: Path) -> None:
     done = run_command("console", "-f", str(tmp_path), "--port", "0", "--interpreters", str(missing))
     assert done.returncode == 2
     assert f"{missing} is not a file" in done.stderr
+
+
+def test_a_lasting_token_that_others_could_guess_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEETHOOK_CONSOLE_TOKEN", "too-short")
+    done = invoke(["console", "-f", str(tmp_path), "--port", "0"])
+    assert done.exit_code == 2
+    assert "FLEETHOOK_CONSOLE_TOKEN: the token has fewer than 16 characters" in done.stderr
+    assert "too-short" not in done.output
+
+
+def test_a_missing_file_of_rules_is_refused(tmp_path: Path) -> None:
+    done = invoke(["console", "-f", str(tmp_path), "--port", "0", "--hooks", str(tmp_path / "none.py")])
+    assert done.exit_code == 2
+    assert f"--hooks: there is no file or directory {tmp_path / 'none.py'}" in done.stderr

@@ -2,9 +2,10 @@
 
 import asyncio
 import functools
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import uvloop
 
@@ -32,6 +33,7 @@ from fleethook.cluster.certificates.certificate_files import CertificateError
 from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT
 from fleethook.console.process import ConsoleOptions, run_console
 from fleethook.console.server_watch import MetricsTarget, check_target
+from fleethook.console.users.local_access import TOKEN_VARIABLE
 from fleethook.interpret.interpreter import LoadError
 from fleethook.server.logs import configure_logging
 from fleethook.settings import Settings
@@ -93,7 +95,8 @@ def console(
     their changes; standard input is read once. Every page shows the command that prints the same.
 
     On loopback, the printed address has a token that opens one browser; the console then prints the next one. With
-    --no-token, every account of this host can read the pages.
+    FLEETHOOK_CONSOLE_TOKEN, its token stays valid, and sessions outlive a restart. With --no-token, every account of
+    this host can read the pages.
 
     On other addresses than loopback, the console needs HTTPS (--cert-dir) and a cluster. Users need a bearer token of
     the cluster or a client certificate, and see the kinds that they may get.
@@ -126,7 +129,8 @@ def console(
     _check_address(settings, has_certificate=cert_dir is not None, has_hosts=bool(allowed_host), has_token=token)
     metrics = _read_target(metrics_url, metrics_ca_file, metrics_token_file)
     options = ConsoleOptions(
-        tuple(paths), records, crd_cache, playground, token, tuple(allowed_host or ()), metrics, tuple(hooks or ())
+        tuple(paths), records, crd_cache, playground, token, tuple(allowed_host or ()), metrics, tuple(hooks or ()),
+        _read_lasting_token() if settings.listens_on_loopback and token else "",
     )  # fmt: skip
     configure_logging()
     try:
@@ -135,6 +139,18 @@ def console(
             runner.run(run_console(settings, options, listeners, announce=functools.partial(_announce, settings)))
     except (APIError, UnreachableError, CertificateError, LoadError, OSError) as error:
         fail(str(error))
+
+
+_MIN_TOKEN: Final = 16
+"""Characters of a token that programs cannot guess."""
+
+
+def _read_lasting_token() -> str:
+    """Return the token of the environment, ``""`` without one; exit with a message if others could guess it."""
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    if token and len(token) < _MIN_TOKEN:
+        fail(f"{TOKEN_VARIABLE}: the token has fewer than {_MIN_TOKEN} characters; `openssl rand -hex 24` makes one")
+    return token
 
 
 def _load(given: SourceOptions, flags: Mapping[str, Any]) -> Settings:

@@ -123,6 +123,7 @@ class ConsoleOptions(NamedTuple):
         allowed_hosts: The names by which a console on another address than loopback may be called; empty for any.
         metrics: The server whose metrics the overview shows, None for none.
         hooks: Files of admission rules in Python.
+        lasting_token: The token of a console on a loopback address that stays valid, ``""`` for tokens of the console.
     """
 
     files: tuple[Path, ...] = ()
@@ -133,6 +134,7 @@ class ConsoleOptions(NamedTuple):
     allowed_hosts: tuple[str, ...] = ()
     metrics: MetricsTarget | None = None
     hooks: tuple[Path, ...] = ()
+    lasting_token: str = ""
 
 
 Announce = Callable[[int, str], None]
@@ -193,10 +195,10 @@ def _ignore_end(_reason: str) -> None:
     """Do nothing: `run_in_background` has logged the failure, and the console keeps its certificate and samples."""
 
 
-def _choose_authorizer(settings: Settings, cluster: Cluster | None, *, one_time_token: bool) -> Authorizer:
+def _choose_authorizer(settings: Settings, cluster: Cluster | None, options: ConsoleOptions) -> Authorizer:
     """Return the authorizer for the address of the console."""
     if settings.listens_on_loopback:
-        return OneTimeTokenAuthorizer() if one_time_token else OpenAuthorizer()
+        return OneTimeTokenAuthorizer(options.lasting_token) if options.one_time_token else OpenAuthorizer()
     if cluster is None:
         raise ValueError("a console on another address than loopback needs a cluster, which authorizes its users")
     source = cluster.source
@@ -247,7 +249,7 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         records=options.records,
         crd_cache=options.crd_cache,
         playground=options.playground,
-        authorizer=_choose_authorizer(settings, cluster, one_time_token=options.one_time_token),
+        authorizer=_choose_authorizer(settings, cluster, options),
         lease=None if cluster is None else _watch_lease(settings, cluster),
         reviews=None if options.records is None else ReviewIndex(options.records),
         replay=replay,

@@ -35,6 +35,7 @@ PAGES: Final = {
     "dispatch-map": "/dispatch/map",
     "interpreters": "/interpreters",
     "interpreters-playground": "/interpreters/playground",
+    "rules": "/rules",
     "crds": "/crds",
     "reviews": "/reviews",
     "reviews-review": "/reviews/review?file=reviews.jsonl&line=2&now=1",
@@ -48,7 +49,13 @@ def take_pictures(directory: Path) -> None:
     with ThreadPoolExecutor(1) as executor:
         executor.submit(asyncio.run, record_workloads(records, workload(owners=[]))).result()
     command = [sys.executable, "-m", "fleethook", "console", "-f", str(EXAMPLES.relative_to(ROOT)), "--port", "0"]
-    command += ["--no-token", "--records", str(records)]
+    command += [
+        "--no-token",
+        "--records",
+        str(records),
+        "--hooks",
+        str((EXAMPLES / "policies" / "rules.py").relative_to(ROOT)),
+    ]
     found = started(command, directory / "log", r"console: http://127\.0\.0\.1:(\d+)/")
     with found as (_, port), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])

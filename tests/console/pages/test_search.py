@@ -61,6 +61,21 @@ async def test_a_name_leads_to_the_page_of_its_object(text: str, address: str) -
     assert address in page.addresses
 
 
+async def test_a_node_pool_that_only_the_label_of_a_workload_names_leads_to_that_workload() -> None:
+    def moved(**fields: Any) -> dict[str, Any]:
+        document = workload(pool="moved", **fields)
+        return {**document, "metadata": {**document["metadata"], "name": "a"}}
+
+    page = await get(console_of(moved(owners=[])), "/search", "q=moved")
+    assert "Node pool without a NodePool 1" in page.text
+    assert "/reviews?text=default%2Fa" in page.addresses
+    owned = await get(console_of(yurt_app_set(), moved()), "/search", "q=moved")
+    cell = "/overriders/pool?namespace=default&name=demo&subject=YurtAppSet&pool=moved&kind=Deployment"
+    assert cell in owned.addresses
+    defined = await get(console_of(moved(owners=[]), node_pool("moved")), "/search", "q=moved")
+    assert "without a NodePool" not in defined.text
+
+
 async def test_a_webhook_has_its_place_on_the_page_of_its_configuration() -> None:
     webhooks = {
         "apiVersion": "admissionregistration.k8s.io/v1",

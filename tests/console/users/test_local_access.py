@@ -78,3 +78,23 @@ async def test_a_closed_output_does_not_refuse_a_browser(authorizer: OneTimeToke
 
     authorizer.announce_tokens(announce)
     assert await authorizer.review_token(told[0], client="") == LOCAL_USER
+
+
+async def test_a_lasting_token_opens_all_browsers_and_is_not_announced() -> None:
+    told: list[str] = []
+    lasting = OneTimeTokenAuthorizer("a-token-of-the-user")
+    lasting.announce_tokens(told.append)
+    for _ in range(2):
+        assert await lasting.review_token("a-token-of-the-user", client="") == LOCAL_USER
+    assert told == [""]
+    with pytest.raises(AccessError, match="not the token of FLEETHOOK_CONSOLE_TOKEN"):
+        await lasting.review_token("", client="")
+
+
+async def test_the_page_of_a_browser_without_a_session_says_how_to_sign_in_again(
+    authorizer: OneTimeTokenAuthorizer,
+) -> None:
+    with pytest.raises(AccessError, match=r"restarted since: open the last address .*login\?token=TOKEN"):
+        await authorizer.authenticate(request_with())
+    with pytest.raises(AccessError, match="sign in with the token of FLEETHOOK_CONSOLE_TOKEN"):
+        await OneTimeTokenAuthorizer("a-token-of-the-user").authenticate(request_with())

@@ -3,7 +3,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fleethook.console.users.sessions import COOKIE, SESSION_SECONDS, Sessions
+from fleethook.console.users.sessions import COOKIE, SESSION_SECONDS, LastingSessions, Sessions
 
 
 class Clock:
@@ -98,3 +98,50 @@ def test_consoles_on_two_ports_of_a_host_have_different_cookies() -> None:
     assert sent.startswith("fleethook-session-9444=")
     assert sessions.find_token(local_request("127.0.0.1:9444", sent)) == "t"
     assert sessions.find_token(local_request("127.0.0.1:9555", sent)) == ""
+
+
+LASTING = "a-token-of-the-user"
+
+
+def begin(sessions: LastingSessions) -> str:
+    response = Response()
+    sessions.start(local_request("127.0.0.1:9444"), response, user="", token=LASTING)
+    return response.headers["set-cookie"].partition(";")[0]
+
+
+def test_a_session_of_a_lasting_token_outlives_its_console() -> None:
+    clock = Clock()
+    cookie = begin(LastingSessions(LASTING, clock=clock))
+    restarted = LastingSessions(LASTING, clock=clock)
+    assert restarted.find_token(local_request("127.0.0.1:9444", cookie)) == LASTING
+    other = LastingSessions("another-token-of-the-user", clock=clock)
+    assert other.find_token(local_request("127.0.0.1:9444", cookie)) == ""
+    clock.now = SESSION_SECONDS
+    assert restarted.find_token(local_request("127.0.0.1:9444", cookie)) == ""
+
+
+def test_a_cookie_that_a_lasting_token_has_not_signed_is_no_session() -> None:
+    sessions = LastingSessions(LASTING, clock=Clock())
+    name, _, key = begin(sessions).partition("=")
+    until, nonce, signature = key.split(".")
+    for forged in (
+        "",
+        "x",
+        "..",
+        f"{int(until) + 1}.{nonce}.{signature}",
+        f"{until}.{nonce}.{signature}0",
+        f"{until}.",
+    ):
+        assert sessions.find_token(local_request("127.0.0.1:9444", f"{name}={forged}")) == ""
+    moved = f"fleethook-session-9555={key}"
+    assert sessions.find_token(local_request("127.0.0.1:9555", moved)) == ""
+
+
+def test_an_ended_session_of_a_lasting_token_stays_ended() -> None:
+    sessions = LastingSessions(LASTING, clock=Clock())
+    first, second = begin(sessions), begin(sessions)
+    response = Response()
+    sessions.end(local_request("127.0.0.1:9444", first), response)
+    assert "fleethook-session-9444=" in response.headers["set-cookie"]
+    assert sessions.find_token(local_request("127.0.0.1:9444", first)) == ""
+    assert sessions.find_token(local_request("127.0.0.1:9444", second)) == LASTING

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 
 from starlette.requests import Request
 
-from fleethook.console.users.sessions import Sessions
+from fleethook.console.users.sessions import LastingSessions, Sessions
 from fleethook.model.gvk import GroupKind
 
 
@@ -102,14 +102,19 @@ class OpenAuthorizer:
         return True
 
 
+TOKEN_VARIABLE: Final = "FLEETHOOK_CONSOLE_TOKEN"  # noqa: S105 - the name of a variable
+"""The environment variable with a token that stays valid."""
 _NO_SESSION: Final = (
-    "this browser has no session: open the last address that this console has printed, with its token; or start the "
-    "console with --no-token to let every account of this host read its pages"
+    "this browser has no session, or the console has been restarted since: open the last address that the console has "
+    "printed (fleethook console: http://…/login?token=TOKEN); or start the console with --no-token to let every "
+    f"account of this host read its pages. With {TOKEN_VARIABLE}, sessions outlive a restart"
 )
+_NO_LASTING_SESSION: Final = f"this browser has no session, or it has ended: sign in with the token of {TOKEN_VARIABLE}"
 _REFUSED: Final = (
     "the console does not accept this token: each one opens one browser, and ends with its console; open the last "
     "address that the console has printed"
 )
+_REFUSED_LASTING: Final = f"this is not the token of {TOKEN_VARIABLE}"
 
 
 class OneTimeTokenAuthorizer:
@@ -121,34 +126,41 @@ class OneTimeTokenAuthorizer:
     needs_credentials: Final = True
     limits_kinds: Final = False
 
-    def __init__(self) -> None:
-        """Make the first token."""
-        self.sessions = Sessions(secure=False)
+    def __init__(self, lasting_token: str = "") -> None:
+        """Make the first token.
+
+        Args:
+            lasting_token: A token of the user, in place of tokens that are valid once. It is never printed, opens all
+                browsers, and its sessions outlive a restart of the console.
+        """
+        self.sessions = LastingSessions(lasting_token) if lasting_token else Sessions(secure=False)
         self.opens_by_address = True
-        self._token = ""
-        self._token = secrets.token_urlsafe(32)
+        self._is_lasting: Final = bool(lasting_token)
+        self._token = lasting_token or secrets.token_urlsafe(32)
         self._announce: Callable[[str], None] | None = None
 
     def announce_tokens(self, announce: Callable[[str], None]) -> None:
         """Call a function with the present token, and with the next one after each use. It must reach only the user."""
         self._announce = announce
-        announce(self._token)
+        announce("" if self._is_lasting else self._token)
 
     async def authenticate(self, request: Request) -> User:
         """Return the local user; raises AccessError (401) for a browser without a session."""
         if self.sessions.find_token(request):
             return LOCAL_USER
-        raise AccessError(401, _NO_SESSION)
+        raise AccessError(401, _NO_LASTING_SESSION if self._is_lasting else _NO_SESSION)
 
     async def permits(self, _user: User, _group_kind: GroupKind, _namespace: str) -> bool:
         """Return True."""
         return True
 
     async def review_token(self, token: str, *, client: str) -> User:
-        """Return the local user, and replace the token; raises AccessError (401) for another token."""
+        """Return the local user, and replace a token that is valid once; raises AccessError (401) for another token."""
         del client
         if not hmac.compare_digest(token.encode(), self._token.encode()):
-            raise AccessError(401, _REFUSED)
+            raise AccessError(401, _REFUSED_LASTING if self._is_lasting else _REFUSED)
+        if self._is_lasting:
+            return LOCAL_USER
         self._token = secrets.token_urlsafe(32)
         # The reader of standard output may be gone; the session of this browser begins all the same.
         with contextlib.suppress(OSError):

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter
@@ -52,7 +52,7 @@ from fleethook.engines.overrider.pages.matrix import LAYOUTS, SORTS, Column, Que
 from fleethook.engines.overrider.pages.overrider_service import CellView, EditView, MatrixView, make_service
 from fleethook.engines.overrider.pages.running_workload import select_last_reviews
 from fleethook.engines.overrider.pages.workload_events import EVENT, find_events
-from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES, binding_of, pool_of, subject_of
+from fleethook.engines.overrider.subject.binding import POOL_INDEXES, WORKLOAD_INDEXES, binding_of, pool_of, subject_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 
@@ -201,7 +201,10 @@ def _address_state(row: SubjectRow, state: str) -> str:
 
 
 async def list_pools(request: Request) -> Iterable[Hit]:
-    """Return the named node pools that have no NodePool, if the user may see the section."""
+    """Return the node pools that have no NodePool, if the user may see the section.
+
+    Subjects, overriders and the labels of workloads name them.
+    """
     store = find_context(request).store
     if not (await select_permitted(request, _SHOWN)).issuperset(_SHOWN):
         return ()
@@ -218,12 +221,19 @@ def _find_pools(store: Store, rows: Iterable[SubjectRow]) -> Iterator[Hit]:
             address = edit_url(key) if key.group_kind == YURT_APP_OVERRIDER else matrix_url(Query(pool=pool))
             yield Hit(pool, key.cluster, address)
         seen.add((key.cluster, pool))
+    for index in POOL_INDEXES:
+        for cluster, pool in cast("list[tuple[str, str]]", list(store.index_keys(index))):
+            if (cluster, pool) not in seen and store.get(cluster, NODE_POOL, "", pool) is None:
+                first = store.find(index, cluster, (cluster, pool))[0]
+                key = ObjectKey(cluster, index.group_kind, first.namespace, first.name)
+                yield Hit(pool, cluster, _workload_url(store, key))
+            seen.add((cluster, pool))
 
 
 PAGE: Final = ConsolePage(
     Section("/overriders", "Overriders", _SHOWN),
     router,
-    indexes=tuple(WORKLOAD_INDEXES.values()),
+    indexes=(*WORKLOAD_INDEXES.values(), *POOL_INDEXES),
     followed=Followed(advisory=WORKLOADS),
     on_demand={EVENT: "events"},
     reviewed=(YURT_APP_OVERRIDER,),
