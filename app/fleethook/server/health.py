@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fleethook.server.protocol.sending import close_after_answer
+from fleethook.server.protocol.sending import RETRY_AFTER, close_after_answer
 from fleethook.server.reviews.codec import encode_error
 from fleethook.server.reviews.endpoint import respond
 
@@ -111,4 +111,4 @@ class HealthOnly:
         if scope["path"] in _PATHS:
             await self._app(scope, receive, close_after_answer(send))
         else:
-            await respond(close_after_answer(send), 503, _TOO_MANY, (b"retry-after", b"1"))
+            await respond(close_after_answer(send), 503, _TOO_MANY, RETRY_AFTER)

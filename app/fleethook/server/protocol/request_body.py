@@ -177,9 +177,8 @@ def client_of(address: tuple[str, int] | None) -> str:
     return str(parsed.ipv4_mapped or IPv6Address(int(parsed) >> 64 << 64))
 
 
-# The server answers bodies within milliseconds, and ends stalled ones within seconds
-# (`fleethook.server.protocol.request_body`).
-_RETRY_SECONDS: Final = 1
+RETRY_AFTER_SECONDS: Final = 1
+"""``Retry-After`` of each 503: the server answers bodies within milliseconds, and ends stalled ones within seconds."""
 
 
 class RequestError(Exception):
@@ -280,7 +279,7 @@ def _too_large(limit: int) -> RequestError:
 
 def _no_room() -> RequestError:
     text = "the bodies of other requests take all the memory that the setting body_memory allows; try again later"
-    return RequestError(503, "ServiceUnavailable", text, retry_after=_RETRY_SECONDS)
+    return RequestError(503, "ServiceUnavailable", text, retry_after=RETRY_AFTER_SECONDS)
 
 
 class PartialBody:

@@ -8,10 +8,17 @@ from typing import Final, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fleethook.server.protocol.request_body import BodyBudget, BodyCharge, OverBudgetError, client_of
+from fleethook.server.protocol.request_body import (
+    RETRY_AFTER_SECONDS,
+    BodyBudget,
+    BodyCharge,
+    OverBudgetError,
+    client_of,
+)
 from fleethook.server.reviews.codec import encode_error
 
 PIECE_BYTES: Final = 64 * 1024
+RETRY_AFTER: Final = (b"retry-after", b"%d" % RETRY_AFTER_SECONDS)
 _TOO_BUSY: Final = encode_error(
     503, "ServiceUnavailable", "other answers take all the memory that the setting body_memory allows; try again later"
 )
@@ -78,7 +85,7 @@ class _Paced:
                 raise
             self._refused = True
             headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(_TOO_BUSY))]
-            headers.append((b"retry-after", b"1"))
+            headers.append(RETRY_AFTER)
             await self._send({"type": "http.response.start", "status": 503, "headers": headers})
             await self._send({"type": "http.response.body", "body": _TOO_BUSY})
             return False

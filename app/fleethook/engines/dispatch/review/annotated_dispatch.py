@@ -84,7 +84,7 @@ class AnnotatedEndpoint(DispatchEndpoint):
         """Prepare.
 
         Args:
-            path: Of the route.
+            path: The path of the route.
             callers: The callers that are answered.
             rest: As in `DispatchEndpoint`.
         """

@@ -1,4 +1,4 @@
-"""Answering reviews for a logical cluster: ``/clusters/{cluster}/mutate``, ``validate`` and ``explain``."""
+"""Answers reviews for a logical cluster: ``/clusters/{cluster}/mutate``, ``validate`` and ``explain``."""
 
 import asyncio
 import contextlib
@@ -110,7 +110,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         """Prepare.
 
         Args:
-            path: Of the route.
+            path: The path of the route.
             context: The objects and services that it answers with.
             rest: As in `ReviewEndpoint`.
         """
@@ -323,8 +323,8 @@ class DispatchEndpoint(ClusterEndpoint):
         """Prepare.
 
         Args:
-            path: Of the route.
-            phase: Of admission.
+            path: The path of the route.
+            phase: The admission phase.
             vouched: As in `fleethook.engines.dispatch.schema_owner.find_owner`.
             rest: As in `ClusterEndpoint`.
         """
