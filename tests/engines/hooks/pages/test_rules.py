@@ -101,7 +101,7 @@ async def test_a_rule_tells_whether_the_cluster_calls_it(tmp_path: Path) -> None
     registered = await show(console_with(path, *configurations), OWNER)
     assert "ValidatingWebhookConfiguration fleethook-hooks" in registered.text
     assert any(one.startswith("/dispatch/object?") for one in registered.addresses)
-    assert "unknown: no cluster" in (await get(console_with(path), "/rules")).text
+    assert "no cluster" in (await get(console_with(path), "/rules")).text
     without_file = await get(console_with(None, *configurations), "/rules")
     assert "needs-owner validates deployments of apps/v1" in without_file.text
     assert "file unknown" in without_file.text
