@@ -18,6 +18,9 @@ from fleethook.model.gvk import GroupKind
 FindAddress = Callable[[Store, ObjectKey], str]
 """Returns the address of the page that shows an object."""
 
+FindRelated = Callable[[Store, ObjectKey], ObjectKey | None]
+"""Returns another object, None without one."""
+
 
 class Hit(NamedTuple):
     """A name that the search finds.
@@ -67,6 +70,7 @@ class ConsolePage(NamedTuple):
         attention: Returns its lines of the overview's list for the user of a request, None without any. It must not
             wait for work that takes long.
         addresses: The kinds that the search finds, each with the function that returns the page of an object.
+        related: Return another object that decides about an object of a kind, such as the overrider of a workload.
         names: The names of parts of objects that the search finds, by their title.
     """
 
@@ -79,6 +83,7 @@ class ConsolePage(NamedTuple):
     replayed: tuple[GroupKind, ...] = ()
     attention: Callable[[Request], Awaitable[Attention]] | None = None
     addresses: Mapping[GroupKind, FindAddress] = MappingProxyType({})
+    related: Mapping[GroupKind, FindRelated] = MappingProxyType({})
     names: Mapping[str, ListNames] = MappingProxyType({})
 
 
@@ -96,6 +101,12 @@ def find_address(store: Store, key: ObjectKey) -> str:
     """Return the address of the page that shows an object, that of the search if no engine has such a page."""
     found = next((one.addresses[key.group_kind] for one in engine_pages() if key.group_kind in one.addresses), None)
     return found(store, key) if found else f"/search?{urlencode({'q': key.name})}"
+
+
+@functools.cache
+def list_addresses() -> Mapping[GroupKind, FindAddress]:
+    """Return the kinds that have pages, each with the function that returns the page of an object."""
+    return {kind: find for one in engine_pages() for kind, find in one.addresses.items()}
 
 
 @functools.cache

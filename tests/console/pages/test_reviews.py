@@ -1,5 +1,6 @@
 """The pages about recorded reviews."""
 
+import html
 import re
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,40 @@ async def test_one_review_shows_its_changes(bench: Bench) -> None:
     assert "nginx:2.0" in body
     assert "And now?" in body
     assert "The outcome is the same" not in body
+
+
+def list_links(body: str) -> dict[str, str]:
+    """Return the links of the content by their texts."""
+    found = re.findall(r'<a href="([^"]*)"><bdi>(.*?)</bdi></a>', body.partition("<main")[2])
+    return {text: html.unescape(address) for address, text in found}
+
+
+async def test_a_review_leads_to_its_workload_and_overrider(bench: Bench) -> None:
+    assert list_links(await bench.get("/reviews/review", file="reviews.jsonl", line=2)) == {}
+    bench.store.put(workload())
+    assert list_links(await bench.get("/reviews/review", file="reviews.jsonl", line=2)) == {
+        "Deployment default/demo-hangzhou-x":
+            "/overriders/pool?namespace=default&name=demo&subject=YurtAppSet&pool=hangzhou&kind=Deployment",
+        "YurtAppOverrider default/demo1": "/overriders/edit?namespace=default&name=demo1",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("route", ["mutate", "validate"])
+async def test_a_review_leads_to_the_configurations_of_the_webhooks_that_were_called(
+    tmp_path: Path, route: str
+) -> None:
+    body = {**widget_review(), "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+    asked = {"kind": "webhook", "name": "w.example.org", "configuration": "hooks", "cluster": "ws1", "key": "k"}
+    answer = {"kind": "AdmissionReview", "response": {"allowed": True}}
+    write(tmp_path / "a.jsonl", line(body, answer, route=f"/clusters/ws3/{route}", cluster="ws3", calls=[asked]))
+    bench = Bench(tmp_path)
+    for phase in ("mutating", "validating"):
+        bench.store.put(configuration("ws1", phase, webhook("w.example.org")))
+    kind = {"mutate": "Mutating", "validate": "Validating"}[route]
+    assert list_links(await bench.get("/reviews/review", file="a.jsonl", line=2)) == {
+        "webhook hooks/w.example.org":
+            f"/dispatch/object?choice=ws1%2Fadmissionregistration.k8s.io%2F{kind}WebhookConfiguration%2F%2Fhooks",
+    }  # fmt: skip
 
 
 async def test_a_recorded_explanation_is_a_structure_with_its_json_on_demand(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
-from fleethook.console.rendering import SAME, Context, render
-from fleethook.console.reviews.detail import describe_review, list_columns
+from fleethook.console.rendering import SAME, Context, find_context, render
+from fleethook.console.reviews.detail import AskedCall, describe_review, list_columns
 from fleethook.console.reviews.replay_jobs import ReplayJob, ReplayJobs, ReviewReplay, Start, list_rows, select_changed
 from fleethook.console.reviews.review_index import Indexed, ReviewIndex
 from fleethook.console.reviews.search import (
@@ -26,6 +27,7 @@ from fleethook.console.reviews.search import (
     select_page,
 )
 from fleethook.console.reviews.summary import VERDICTS, ReviewSummary
+from fleethook.console.sections import MUTATING, VALIDATING, Hit, engine_pages, list_addresses
 from fleethook.console.shared_value import KeptValue
 from fleethook.console.users.local_access import AccessError
 from fleethook.console.users.permissions import require_kind, select_permitted, select_permitted_reviews
@@ -122,6 +124,7 @@ async def show_review(request: Request, context: Context, file: str, line: int, 
     if summary is None or not entries:
         raise HTTPException(404, f"there is no review at line {line} of {file}; its file may have been deleted")
     await _require(request, context, summary)
+    detail = describe_review(entries[0], summary.group_kind)
     results = await replay.replay(entries) if now else []
     here = {"file": file, "line": line}
     return await render(
@@ -131,7 +134,9 @@ async def show_review(request: Request, context: Context, file: str, line: int, 
         command_title="All reviews of the route, asked again on the command line",
         one=summary,
         file=file,
-        detail=describe_review(entries[0], summary.group_kind),
+        detail=detail,
+        related=await _find_related(request, summary),
+        call_urls=await _find_configurations(request, summary, detail.calls),
         outcome=describe_outcome(results[0]) if results else None,
         columns=list_columns,
         now_url=f"/reviews/review?{urlencode({**here, 'now': '1'})}#now",
@@ -190,6 +195,39 @@ async def show_replay(request: Request, context: Context, page: int = 1, resume:
             f"/reviews/review?{urlencode({'file': change.file, 'line': change.line, 'now': '1'})}#now"
         ),
     )
+
+
+async def _find_related(request: Request, summary: ReviewSummary) -> list[Hit]:
+    """Return the pages of a review's object, and of the objects that decide about it; none of an unknown object."""
+    store = find_context(request).store
+    key = ObjectKey(summary.cluster, summary.group_kind, summary.namespace, summary.name)
+    finders = [one.related[key.group_kind] for one in engine_pages() if key.group_kind in one.related]
+    found = [key, *(other for find in finders if (other := find(store, key)) is not None)]
+    return [hit for one in found if (hit := await _find_page(request, one)) is not None]
+
+
+async def _find_configurations(
+    request: Request, summary: ReviewSummary, calls: Sequence[AskedCall]
+) -> list[Hit | None]:
+    """Return the page of each call's configuration, None if it has none; mutating and validating ones share names."""
+    hooks = (MUTATING, VALIDATING) if "mutate" in summary.route else (VALIDATING, MUTATING)
+    kinds = (*hooks, *(kind for kind in list_addresses() if kind not in hooks))
+    pages: list[Hit | None] = []
+    for one in calls:
+        name = one.name.partition("/")[0]
+        keys = [ObjectKey(one.cluster, kind, "", name) for kind in kinds] if one.kind != "read" else []
+        found = [hit for key in keys if (hit := await _find_page(request, key)) is not None]
+        pages.append(found[0] if found else None)
+    return pages
+
+
+async def _find_page(request: Request, key: ObjectKey) -> Hit | None:
+    """Return the page of a stored object that the user may get, None without one."""
+    store, find_address = find_context(request).store, list_addresses().get(key.group_kind)
+    if find_address is None or store.get(*key) is None or not await select_permitted(request, [key.group_kind]):
+        return None
+    name = f"{key.namespace}/{key.name}" if key.namespace else key.name
+    return Hit(f"{key.group_kind.kind} {name}", key.cluster, find_address(store, key))
 
 
 async def _find_job(request: Request, query: Query) -> ReplayJob | None:

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.rendering import Context, render
 from fleethook.console.reviews.search import MAX_TEXT, Query, find_reviews
-from fleethook.console.sections import FindAddress, Hit, engine_pages
+from fleethook.console.sections import FindAddress, Hit, engine_pages, list_addresses
 from fleethook.console.users.permissions import select_permitted, select_permitted_reviews
 from fleethook.model.gvk import GroupKind
 
@@ -45,7 +45,7 @@ async def show_hits(request: Request, context: Context, q: str = "") -> HTMLResp
     found: list[Hits] = []
     reviews = 0
     if text:
-        addresses = {kind: find for one in engine_pages() for kind, find in one.addresses.items()}
+        addresses = list_addresses()
         permitted = await select_permitted(request, addresses)
         for kind, find_address in addresses.items():
             if kind in permitted and (hits := await find_hits(context.store, kind, text, find_address)).total:

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 
 from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.kubernetes.resources import WORKLOADS
-from fleethook.cluster.store import ObjectKey, PartialObject, Store
+from fleethook.cluster.store import ObjectKey, PartialObject, Store, key_of
 from fleethook.console.attention import Attention, AttentionLine, FindingCount
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
@@ -47,7 +47,7 @@ from fleethook.engines.overrider.pages.findings import (
     list_named_pools,
     prepare_findings,
 )
-from fleethook.engines.overrider.pages.fleet import LABELS, CellKey, State, SubjectRow
+from fleethook.engines.overrider.pages.fleet import LABELS, CellKey, State, SubjectRow, find_overrider
 from fleethook.engines.overrider.pages.matrix import LAYOUTS, SORTS, Column, Query, group_columns
 from fleethook.engines.overrider.pages.overrider_service import CellView, EditView, MatrixView, make_service
 from fleethook.engines.overrider.pages.running_workload import select_last_reviews
@@ -162,6 +162,14 @@ def _workload_url(store: Store, key: ObjectKey) -> str:
     return cell_url(CellKey(ObjectKey(*binding), pool_of(workload), key.group_kind.kind))
 
 
+def _find_overrider_of(store: Store, key: ObjectKey) -> ObjectKey | None:
+    """Return the overrider in effect for a workload, None without one."""
+    workload = store.get(*key)
+    binding = binding_of(workload, key.cluster) if isinstance(workload, PartialObject) else None
+    overrider = find_overrider(store, ObjectKey(*binding)) if binding else None
+    return key_of(overrider) if overrider else None
+
+
 _SUBJECTS: Final = (YURT_APP_SET, YURT_APP_DAEMON, NODE_POOL)
 
 _SHOWN: Final = (YURT_APP_OVERRIDER, *_SUBJECTS, *(one.group_kind for one in WORKLOADS))
@@ -246,6 +254,7 @@ PAGE: Final = ConsolePage(
         NODE_POOL: lambda _store, key: matrix_url(Query(pool=key.name)),
         **dict.fromkeys((one.group_kind for one in WORKLOADS), _workload_url),
     },
+    related=dict.fromkeys((one.group_kind for one in WORKLOADS), _find_overrider_of),
     names={"Node pool without a NodePool": list_pools},
 )
 
