@@ -93,6 +93,8 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
             "rules.py:2: f: order: 'first' is no whole number",
         ),
         ("@validate('v1', 'Pod', timeout=2.5)\ndef f(pod): ...\n", "timeout: 2.5 is no whole number of seconds"),
+        ("@validate('v1', 'Pod')\ndef f(pod): yield\n", "rules.py:2: f: the function has a yield"),
+        ("@validate('v1', 'Pod')\nasync def f(pod): yield\n", "rules.py:2: f: the function has a yield"),
         ("@validate('v1', None)\ndef f(pod): ...\n", "kind: None is no text"),
         ("@validate('v1', 'Pod', on=None)\ndef f(pod): ...\n", "on: None is no operation or list of operations"),
         ("@validate('v1', 'Pod', match_conditions=['true'])\ndef f(pod): ...\n", "is no mapping from names"),

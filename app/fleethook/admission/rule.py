@@ -134,6 +134,8 @@ class Hook(Rule):
         self.message: Final = message
         self.is_async: Final = inspect.iscoroutinefunction(function)
         self.__doc__ = function.__doc__
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise RuleError("the function has a yield, so a call does not run it: remove the yield")
         self._signature: Final = read_signature(function)
         if expression is not None and (self._signature.names or self._signature.object_name):
             raise RuleError("a rule with an expression does not run its function: remove the parameters")
