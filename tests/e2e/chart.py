@@ -107,7 +107,7 @@ class Release:
         return token
 
     @contextlib.contextmanager
-    def server(self, directory: Path, *, kubeconfig: Path | None = None) -> Iterator[Server]:
+    def server(self, directory: Path, *arguments: str, kubeconfig: Path | None = None) -> Iterator[Server]:
         """Start the server of the Deployment with the rights of its service account, or with a mounted kubeconfig."""
         admin = self._plane.api()
         stored = admin[f"/apis/apps/v1/namespaces/{self.namespace}/deployments/fleethook"]
@@ -118,7 +118,7 @@ class Release:
         for replaced in (source, "FLEETHOOK_CERT_DIR", "FLEETHOOK_HOST", "FLEETHOOK_PORT"):
             del environment[replaced]
         kubeconfig = kubeconfig or self._plane.kubeconfig(f"sa-{self.namespace}", {"token": self.token()})
-        given = ["--kubeconfig", str(kubeconfig), "--port", str(self.port)]
+        given = ["--kubeconfig", str(kubeconfig), "--port", str(self.port), *arguments]
         with serving(directory, *given, manifests=None, **environment) as server:
             wait_for(lambda: is_ready(server), what="the server is ready")
             yield server
