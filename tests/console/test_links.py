@@ -16,13 +16,14 @@ from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
 from tests.builders import workload
 from tests.console.browser.fleet_pages import PAGES
+from tests.console.crd_cache import fill_cache
 from tests.console.planted_fleet import write_fleet, write_rules
 from tests.console.recorded import record_workloads
 from tests.console.visits import HOSTS, visit
 from tests.waiting import NET
 
-_OTHERS = ("crds", "crds-diff", "reviews-review", "not-found")
-"""Pages that need a cache or another build, or do not exist."""
+_OTHERS = ("reviews-review", "not-found")
+"""Pages that need another build, or do not exist."""
 MAX_OF_A_SHAPE = 6
 """Followed links with the same path and parameters: a matrix has 1,200 cells."""
 LINKED = {
@@ -33,6 +34,7 @@ LINKED = {
     ("/overriders/findings", "/overriders/edit"), ("/dispatch/findings", "/dispatch/object"),
     ("/dispatch/object", "/dispatch/findings"), ("/dispatch", "/dispatch/object"), ("/reviews", "/search"),
     ("/reviews/review", "/search"), ("/search", "/overriders/pool"), ("/search", "/overriders/edit"),
+    ("/crds", "/crds/entry"), ("/crds/entry", "/crds"),
     ("/rules", "/rules/rule"),
 }  # fmt: skip
 
@@ -48,8 +50,10 @@ async def open_fleet(directory: Path) -> Any:
     reviews = ReviewIndex(records)
     rules = ManifestSource([write_rules(directory)], Store())
     rules.load()
+    await asyncio.to_thread(fill_cache, directory / "cache")
     context = ConsoleContext(
-        store, source, records=records, reviews=reviews, replay=ReviewReplay(store), rules=rules
+        store, source, records=records, reviews=reviews, replay=ReviewReplay(store), rules=rules,
+        crd_cache=directory / "cache",
     )  # fmt: skip
     app = create_console(context, hosts=HOSTS)
     await wait_without(app, "/attention", "being checked")

@@ -28,6 +28,7 @@ from fleethook.engines.interpret.pages.interpreters import (
     build_matrix,
     find_cell,
     find_refused,
+    find_script,
     list_documents,
     make_state,
 )
@@ -416,6 +417,32 @@ async def test_scripts_beyond_the_limit_are_told_to_come_again(monkeypatch: pyte
     monkeypatch.setattr("fleethook.engines.interpret.pages.interpreters.MAX_SCRIPTS", 0)
     status, page = await submit(console_of(), "/interpreters/playground", FORM)
     assert (status, "other scripts are running: try again in a few seconds" in page.text) == (422, True)
+
+
+async def test_a_cell_leads_to_the_script_that_answers() -> None:
+    customization = yaml.safe_load(CUSTOMIZATION)
+    target, name = customization["spec"]["target"], customization["metadata"]["name"]
+    app = console_of(customization)
+    page = await get(app, "/interpreters", f"q={target['kind']}")
+    address = f"/interpreters/playground?operation=InterpretHealth&customization={name}"
+    assert [one for one in page.addresses if "customization=" in one] == [address]
+    shown = await get(app, *address.split("?"))
+    assert "function InterpretHealth(obj) return true end" in shown.text
+    assert f"kind: {target['kind']}" in shown.text
+    page = await get(console_of(customization, playground=False), "/interpreters", f"q={target['kind']}")
+    assert [one for one in page.addresses if "customization=" in one] == []
+
+
+@pytest.mark.parametrize("query", ["customization=nothing", "operation=InterpretStatus&customization=NAME"])
+async def test_a_script_that_is_not_stored_is_not_found(query: str) -> None:
+    customization = yaml.safe_load(CUSTOMIZATION)
+    query = query.replace("NAME", customization["metadata"]["name"])
+    assert (await visit(console_of(customization), "/interpreters/playground", query=query)).status == 404
+
+
+@pytest.mark.parametrize("spec", [None, [], {"customizations": []}, {"customizations": {"healthInterpretation": 1}}])
+def test_a_customization_of_another_shape_has_no_script(spec: Any) -> None:
+    assert find_script({"spec": spec}, "InterpretHealth") is None
 
 
 async def test_a_disabled_playground_has_no_form() -> None:

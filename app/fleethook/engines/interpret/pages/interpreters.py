@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.kubernetes.resources import DEFINITIONS
-from fleethook.cluster.store import ObjectKey, Store, StoreView
+from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
 from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FieldError, FormFields
@@ -26,7 +26,7 @@ from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS,
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
 from fleethook.engines.interpret.lua.customizations import Customizations, Refused
-from fleethook.engines.interpret.lua.rules import describe_object
+from fleethook.engines.interpret.lua.rules import FUNCTIONS, describe_object
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.pages.playground import (
     EXAMPLES,
@@ -35,10 +35,11 @@ from fleethook.engines.interpret.pages.playground import (
     fill_form,
     number_lines,
     run_form,
+    write_yaml,
 )
 from fleethook.interpret.interpreter import Interpreter, Question
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, list_served_kinds
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import (
     CONFIG_MAP,
     CONFIG_MAP_NAME,
@@ -370,6 +371,7 @@ async def show(
         query={"q": q, "layer": layer, "operation": operation},
         layers=(*LAYERS, NONE),
         operations=_OPERATIONS,
+        script_url=script_url if context.playground else lambda _cell: "",
         tab="matrix",
     )
 
@@ -381,9 +383,46 @@ def _make_command(context: ConsoleContext, operation: str, *files: str) -> str:
 
 
 @router.get("/playground")
-async def show_playground(request: Request, context: Context, operation: str = Operation.HEALTH.value) -> HTMLResponse:
-    """Show the playground with the example of an operation."""
-    return await _render(request, context, fill_form(operation), None)
+async def show_playground(
+    request: Request, context: Context, operation: str = Operation.HEALTH.value, customization: str = ""
+) -> HTMLResponse:
+    """Show the playground with the script of a customization for an operation, or with an example."""
+    form = fill_form(operation)
+    if not customization:
+        return await _render(request, context, form, None)
+    stored = context.store.get("", CUSTOMIZATION, "", customization)
+    script = find_script(stored, form.operation)
+    if script is None:
+        raise HTTPException(404, f"{CUSTOMIZATION.kind} {customization} has no script for {form.operation}")
+    return await _render(request, context, replace(form, code=script.code, desired=script.example), None)
+
+
+class StoredScript(NamedTuple):
+    """The script of a customization, and an object of its kind without a spec, as YAML."""
+
+    code: str
+    example: str
+
+
+def find_script(customization: Stored | None, operation: str) -> StoredScript | None:
+    """Return the script of a customization for an operation, None without one; its fields may have any type."""
+    function = next((one for one in FUNCTIONS if one.operation == operation), None)
+    if not isinstance(customization, dict) or function is None:
+        return None
+    spec = as_object(customization.get("spec"))
+    code = as_object(as_object(spec.get("customizations")).get(function.member)).get("luaScript")
+    target = as_object(spec.get("target"))
+    example: JSONObject = {name: str(target.get(name) or "") for name in ("apiVersion", "kind")}
+    text = write_yaml({**example, "metadata": {"name": "example", "namespace": "default"}})
+    return StoredScript(code, text) if isinstance(code, str) else None
+
+
+def script_url(cell: Cell) -> str:
+    """Return the address of the script that answers, ``""`` if no single customization has it."""
+    kind, _, name = cell.interpreter.partition(" ")
+    if kind != CUSTOMIZATION.kind or " " in name:
+        return ""
+    return f"/interpreters/playground?{urlencode({'operation': cell.operation.value, 'customization': name})}"
 
 
 @router.post("/playground")
