@@ -1,6 +1,7 @@
 """The page ``/search``: finds objects of all engines, and recorded reviews, by a part of their name."""
 
 import asyncio
+import heapq
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
@@ -76,12 +77,21 @@ async def find_hits(store: Store, kind: GroupKind, text: str, find_address: Find
         find_address: Returns the page of an object.
     """
     wanted = text.casefold()
-    matching: list[ObjectKey] = []
-    keys = list(store.keys(kind))
-    for start in range(0, len(keys), _NAMES_IN_A_SLICE):
-        matching += [one for one in keys[start : start + _NAMES_IN_A_SLICE] if wanted in _make_title(one).casefold()]
-        await asyncio.sleep(0)
-    return Hits(kind.kind, list(_describe(store, sorted(matching, key=_rank)[:MAX_HITS], find_address)), len(matching))
+    first: list[ObjectKey] = []
+    total = 0
+    for cluster, namespace in store.namespaces(kind):
+        names = store.names_in(cluster, kind, namespace)
+        before = f"{namespace}/" if namespace else ""
+        for start in range(0, len(names), _NAMES_IN_A_SLICE):
+            matching = [
+                ObjectKey(cluster, kind, namespace, name)
+                for name in names[start : start + _NAMES_IN_A_SLICE]
+                if wanted in f"{before}{name}".casefold()
+            ]
+            total += len(matching)
+            first = heapq.nsmallest(MAX_HITS, [*first, *matching], key=_rank)
+            await asyncio.sleep(0)
+    return Hits(kind.kind, list(_describe(store, first, find_address)), total)
 
 
 async def find_names(kind: str, names: Iterable[Hit], text: str) -> Hits:
