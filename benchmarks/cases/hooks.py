@@ -28,7 +28,7 @@ kube-apiserver calls webhooks. Every tenth Pod breaks a rule or changes the patc
 Before the measurement, all servers must give equal verdicts, codes and messages, and patches with an equal effect. Work of each server:"""
 
 WORK: Final = {
-    OURS: "the command with the file of the rules; plain functions, which run in threads, so that a slow one delays no other. Checks the "
+    OURS: "the command with the file of the rules; plain functions, which are short, so that they run without a thread. Checks the "
     "changed Pod with the schema of Kubernetes. Metrics, a log line, limits.",
     CONTROLLER_RUNTIME: "decodes each Pod into types; marshals it for seccomp and computes the difference of two texts. Metrics, a log line by zap.",
     FASTAPI: "decodes the body into models of the members that the rules read; python-json-patch for seccomp. Neither counts nor logs.",

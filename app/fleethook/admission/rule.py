@@ -23,7 +23,9 @@ from fleethook.admission.declaration import (
     find_mismatch,
 )
 from fleethook.admission.invocation import Denied, Invocation, read_signature, respond_to_denial
+from fleethook.admission.members import PLAIN
 from fleethook.admission.objects import Lookup, Objects, find_among
+from fleethook.admission.step_budget import BUDGET, Budget, NotShortError
 from fleethook.cel import EvaluationError, PendingChecksError, Program
 from fleethook.cel.program import INLINE_LIMITS, LIMITS, EvaluationLimits
 from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resource, Response, StatusCause, allowed
@@ -34,6 +36,8 @@ from fleethook.patch import apply
 Function = Callable[..., Any]
 Decorator = Callable[[Function], "Rule"]
 
+_SKIPPED_AFTER_MISS: Final = 32
+"""Calls of a rule that do not try its short form after a call that had no result by it."""
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 _FAILURE: Final = re.compile(
     r"the rule \S+ failed, and failurePolicy \w+ (?:admits|refuses) the object: (.*)", re.DOTALL
@@ -137,6 +141,9 @@ class Hook(Rule):
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise RuleError("the function has a yield, so a call does not run it: remove the yield")
         self._signature: Final = read_signature(function)
+        self._short: Function | None = None
+        self._budget: Budget | None = None
+        self._skipped = 0
         if expression is not None and (self._signature.names or self._signature.object_name):
             raise RuleError("a rule with an expression does not run its function: remove the parameters")
         if "store" in self._signature.names and not declaration.follows:
@@ -196,17 +203,40 @@ class Hook(Rule):
             return invocation.respond_to_mutation(result)
         return invocation.respond_to_validation(result)
 
+    def shorten(self, function: Function | None, budget: Budget) -> None:
+        """Let `answer_inline` call the short form of the function; None if it has none."""
+        is_plain = self._signature.codec is PLAIN and self._signature.old_codec is PLAIN and not self.is_async
+        if is_plain and self.expression is None and not hasattr(self.function, "__wrapped__"):
+            self._short, self._budget = function, budget
+
     def answer_inline(self, request: AdmissionRequest) -> Response | None:
-        """Answer a review by the expression within `INLINE_LIMITS`.
+        """Answer a review by the expression within `INLINE_LIMITS`, or by a short function within its budget.
 
         Returns:
-            The answer; None for a rule in Python, and for an expression that fails or needs more: ask `answer`.
+            The answer; None for any other rule, and for a call that fails or needs more: ask `answer`.
         """
         if self.expression is None:
-            return None
+            return self._answer_short(request)
         try:
             return self._evaluate(request, self.expression, INLINE_LIMITS)
         except Exception:  # noqa: BLE001 - `answer` describes the failure
+            return None
+
+    def _answer_short(self, request: AdmissionRequest) -> Response | None:
+        if self._short is None or self._budget is None:
+            return None
+        if self._skipped:
+            self._skipped -= 1
+            return None
+        invocation = None
+        self._budget.left = BUDGET
+        try:
+            invocation = self._invoke(request, None, _NO_SETTINGS)
+            return self._respond(invocation, self._short(**invocation.arguments))
+        except Denied as denial:
+            return respond_to_denial(denial, warnings=invocation.warnings if invocation else ())
+        except (Exception, NotShortError):  # noqa: BLE001 - `answer` describes the failure
+            self._skipped = _SKIPPED_AFTER_MISS
             return None
 
     def _evaluate(self, request: AdmissionRequest, expression: Program, limits: EvaluationLimits = LIMITS) -> Response:

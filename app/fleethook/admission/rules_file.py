@@ -9,6 +9,7 @@ from typing import Final
 
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.rule import COLLECTED, Hook
+from fleethook.admission.short_rules import compile_short
 
 _MODULE: Final = "fleethook_rules_"
 
@@ -40,16 +41,20 @@ def _load_file(path: Path) -> list[Hook]:
     collected: list[Hook] = []
     token = COLLECTED.set(collected)
     try:
-        module = _run(path)
+        module, text = _run(path)
     finally:
         COLLECTED.reset(token)
+    functions, budget = compile_short(text, str(path), vars(module))
+    for rule in collected:
+        if rule.file == str(path):
+            rule.shorten(functions.get(rule.line), budget)
     imported = [one for one in vars(module).values() if isinstance(one, Hook) and one not in collected]
     if not collected and not imported:
         raise RuleError(f"{path}: the file has no rule: decorate a function with @validate or @mutate")
     return collected + imported
 
 
-def _run(path: Path) -> ModuleType:
+def _run(path: Path) -> tuple[ModuleType, bytes]:
     # A cache of bytecode compares times, and a reload may follow a change within the same second.
     module = ModuleType(f"{_MODULE}{path.stem}")
     module.__file__ = str(path)
@@ -57,13 +62,14 @@ def _run(path: Path) -> ModuleType:
     # Dataclasses find the types of their annotations through this table.
     sys.modules[module.__name__] = module
     try:
-        exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)  # noqa: S102 - the rules of the operator
+        text = path.read_bytes()
+        exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the rules of the operator
     except (Exception, SystemExit) as error:
         del sys.modules[module.__name__]
         if former is not None:
             sys.modules[module.__name__] = former
         raise _explain(error, path) from error
-    return module
+    return module, text
 
 
 def _explain(error: BaseException, path: Path) -> RuleError:

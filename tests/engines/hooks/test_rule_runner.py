@@ -2,6 +2,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from fleethook.admission import Denied, mutate, validate
 from fleethook.admission.objects import find_among
 from fleethook.admission.rule import build_request
+from fleethook.admission.rules_file import load_rules
 from fleethook.engines.hooks.hooks_settings import HooksSettings
 from fleethook.engines.hooks.rule_runner import CALLS_WITHOUT_PATIENCE, MAX_WAITING, RuleRunner
 from fleethook.model.admission import Response
@@ -92,6 +94,38 @@ async def test_the_loop_does_not_wait_for_a_rule_about_a_large_object() -> None:
         answer = runner.answer(rule, request, NOTHING)
         assert not isinstance(answer, Response)
         assert (await answer).code == 403
+
+
+SHORT = """
+from fleethook.admission import mutate
+
+@mutate("apps/v1", "Deployment", failure_policy="Fail")
+def rule(pod):
+    pod.metadata.setdefault("labels", {})["team"] = "web"
+    if pod.metadata.name == "faulty":
+        pod.spec = {"replicas": "two"}
+    if pod.metadata.name == "long":
+        for number in range(500):
+            pod.metadata.labels[f"team-{number}"] = "web-or-database"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "at_once"), [("a", 1, True), ("faulty", 1, True), ("long", 1, False), ("a", 9_000, False)]
+)
+async def test_a_short_rule_needs_no_thread(tmp_path: Path, name: str, size: int, *, at_once: bool) -> None:
+    """Except for a large object, and for one that the rule makes large: its check takes long."""
+    (tmp_path / "rules.py").write_text(SHORT)
+    rule = load_rules([tmp_path / "rules.py"])[0]
+    metadata = {"name": name, "namespace": "n", "annotations": {"a": "b" * size}}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}
+    request = build_request(deployment, None, operation="CREATE")
+    with running(patience=0) as runner:
+        answer = runner.answer(rule, request, NOTHING)
+        assert isinstance(answer, Response) == at_once
+        taken = await take(answer)
+        assert taken == runner._call(rule, request, NOTHING)
+        assert taken.allowed == (name != "faulty")
 
 
 async def test_a_coroutine_runs_in_the_loop_of_its_rule(runner: RuleRunner) -> None:
