@@ -142,7 +142,6 @@ def test_a_short_rule_changes_the_object_as_in_a_thread(tmp_path: Path, body: st
         "raise ValueError('x')",
         "return pod",
         "def inner(): pass",
-        "yield 1",
         "len = 3\nx = len(pod)",
         "x = functools.reduce(max, pod)",
     ],
