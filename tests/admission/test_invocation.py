@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from fleethook.admission import Denied, Request, RuleError, mutate, validate
-from fleethook.admission.invocation import read_signature
+from fleethook.admission.invocation import Objects, find_among, read_signature
 from fleethook.model.admission import StatusCause
+from fleethook.model.gvk import GroupKind
 
 POD = {
     "apiVersion": "v1",
@@ -178,3 +179,27 @@ def test_an_annotation_that_cannot_be_resolved_is_an_error() -> None:
 
     with pytest.raises(RuleError, match="an annotation cannot be resolved: name 'Missing' is not defined"):
         read_signature(reads)
+
+
+MAPS = [
+    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "x"}, "data": {"k": "1"}},
+    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "y"}, "data": {"k": "2"}},
+    {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "x"}},
+]
+OBJECTS = Objects(find_among(MAPS), frozenset({GroupKind("", "ConfigMap")}))
+
+
+def test_an_object_is_found_by_kind_name_and_namespace() -> None:
+    assert OBJECTS.get("v1", "ConfigMap", "a", namespace="y").data.k == "2"
+    assert OBJECTS.get("v1", "ConfigMap", "a", namespace="z") is None
+    assert [one.metadata.namespace for one in OBJECTS.each("v1", "ConfigMap")] == ["x", "y"]
+
+
+def test_a_kind_that_is_not_declared_cannot_be_read() -> None:
+    with pytest.raises(LookupError, match=r"declare it with follows=\('v1', 'Secret'\)"):
+        OBJECTS.get("v1", "Secret", "a", namespace="x")
+
+
+def test_changes_do_not_reach_the_store() -> None:
+    OBJECTS.get("v1", "ConfigMap", "a", namespace="x").data.k = "changed"
+    assert MAPS[0]["data"] == {"k": "1"}

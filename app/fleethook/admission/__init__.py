@@ -11,9 +11,8 @@ To write a rule, put it into a file and pass it to ``fleethook serve --hooks FIL
 """
 
 from fleethook.admission.declaration import RuleError
-from fleethook.admission.invocation import Denied, Request
+from fleethook.admission.invocation import Denied, Objects, Request
 from fleethook.admission.members import Members
-from fleethook.admission.objects import Objects
 from fleethook.admission.rule import Review, Rule, mutate, validate
 
 __all__ = ["Denied", "Members", "Objects", "Request", "Review", "Rule", "RuleError", "mutate", "validate"]

@@ -22,9 +22,16 @@ from fleethook.admission.declaration import (
     declare,
     find_mismatch,
 )
-from fleethook.admission.invocation import Denied, Invocation, read_signature, respond_to_denial
+from fleethook.admission.invocation import (
+    Denied,
+    Invocation,
+    Lookup,
+    Objects,
+    find_among,
+    read_signature,
+    respond_to_denial,
+)
 from fleethook.admission.members import PLAIN
-from fleethook.admission.objects import Lookup, Objects, find_among
 from fleethook.admission.step_budget import BUDGET, Budget, NotShortError
 from fleethook.cel import EvaluationError, PendingChecksError, Program
 from fleethook.cel.program import INLINE_LIMITS, LIMITS, EvaluationLimits

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import Denied, mutate, validate
-from fleethook.admission.objects import find_among
+from fleethook.admission.invocation import find_among
 from fleethook.admission.rule import build_request
 from fleethook.admission.rules_file import load_rules
 from fleethook.engines.hooks.hooks_settings import HooksSettings

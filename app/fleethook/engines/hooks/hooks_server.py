@@ -12,7 +12,7 @@ import msgspec
 from watchfiles import awatch
 
 from fleethook.admission.declaration import RuleError, find_wrong_kind
-from fleethook.admission.objects import Lookup
+from fleethook.admission.invocation import Lookup
 from fleethook.admission.rule import Hook
 from fleethook.admission.rules_file import load_rules
 from fleethook.cluster.api_errors import APIError, UnreachableError

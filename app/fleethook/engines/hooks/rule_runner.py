@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fleethook.admission.objects import Lookup
+from fleethook.admission.invocation import Lookup
 from fleethook.admission.rule import Hook
 from fleethook.engines.hooks.hooks_settings import HooksSettings
 from fleethook.engines.hooks.result_check import find_faults
