@@ -22,6 +22,8 @@ ENGINE = """
         settings="greeter.greeter_settings:GreeterSettings",
         commands={"greet": EngineCommand("greeter.greet:greet", "Print a greeting.")},
         webhooks="greeter.greet:list_webhooks",
+        doctor="greeter.registration:CHECKS",
+        uninstall="greeter.registration:REMOVAL",
         lint="greeter.greet:lint",
         page="greeter.pages.greetings:PAGE",
     )
@@ -95,6 +97,30 @@ FILES = {
 
             return [Row("warning", "greeting", "", "Namespace", "", "a", "", "", f"{len(documents)} documents", "f")]
     ''',
+    "greeter/registration.py": """
+        from fleethook.cli.doctor.doctor_cluster import EngineChecks, run_allowed
+        from fleethook.cli.doctor.doctor_checks import Diagnosis
+        from fleethook.cli.uninstall.uninstall_cluster import Action, EngineRemoval, Row
+        from fleethook.cluster.kubernetes.resources import WatchedResource, decode_metadata
+
+        POLICIES = WatchedResource(
+            "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy",
+            decode_metadata, selector="greeter.example.org/greeting",
+        )
+
+        async def examine(doctor):
+            yield Diagnosis("ok", "greetings", f"{len(await doctor.list_items('/api/v1/pods'))} greetings")
+
+        async def restore(uninstaller):
+            uninstaller.add(Row(Action.CLEANED, "Pod", "default", "a", "greeting"))
+
+        CHECKS = EngineChecks(
+            check_configurations=lambda found: [Diagnosis("note", "greetings", f"{len(found)} configurations")],
+            examine_objects=lambda doctor: run_allowed("greetings", examine(doctor)),
+            examine_servers=lambda doctor: run_allowed("greetings", examine(doctor)),
+        )
+        REMOVAL = EngineRemoval((POLICIES,), restore, lambda policy: f"of {policy['metadata']['uid']}")
+    """,
     "greeter/pages/__init__.py": "",
     "greeter/pages/templates/greetings/list.html": """
         {% extends "base.html" %}
@@ -214,6 +240,50 @@ def test_lint_reports_its_findings(distribution: Path, tmp_path: Path) -> None:
     file.write_text("{apiVersion: v1, kind: Namespace, metadata: {name: a}}")
     code = f"from fleethook.cli import run_command\nrun_command(['lint', {str(file)!r}])\n"
     assert "warning [greeting]\n  Namespace a: 1 documents" in run(distribution, code)
+
+
+def test_doctor_runs_its_checks_if_its_webhook_is_registered(distribution: Path) -> None:
+    code = """
+    import asyncio
+    from fleethook.cli.doctor.doctor_cluster import Doctor
+    from fleethook.cluster.registration.webhooks import service_of, webhook_configurations
+    from tests.cli.doctor.test_doctor_cluster import Apiserver
+
+    async def examine(engine):
+        base, apiserver = "/apis/admissionregistration.k8s.io/v1", Apiserver()
+        for one in ("mutating", "validating"):
+            apiserver.answers["GET", f"{base}/{one}webhookconfigurations"] = {"items": [
+                each for each in webhook_configurations(service_of("a/b"), engines=[engine])
+                if each["kind"].lower().startswith(one)]}
+        apiserver.answers["GET", "/api/v1/pods"] = {"items": []}
+        found = await apiserver.examine()
+        print([one.text for one in found.get("greetings", ())])
+
+    asyncio.run(examine("greeter"))
+    asyncio.run(examine("crds"))
+    """
+    assert run(distribution, code).splitlines() == ["['1 configurations', '0 greetings', '0 greetings']", "[]"]
+
+
+def test_uninstall_deletes_its_registrations_and_restores_its_objects(distribution: Path) -> None:
+    code = """
+    import asyncio
+    from tests.cli.uninstall import test_uninstall_cluster as fake
+
+    fake.KINDS["validatingadmissionpolicies"] = fake.ADMISSION
+    cluster = fake.Cluster()
+    labels = {"greeter.example.org/greeting": "x"}
+    cluster.put("validatingadmissionpolicies", fake.document("ValidatingAdmissionPolicy", "p", metadata={"labels": labels}))
+    cluster.put("validatingadmissionpolicies", fake.document("ValidatingAdmissionPolicy", "other"))
+    for one in asyncio.run(fake.uninstall(cluster)).rows:
+        print(one.action, one.kind, one.name, one.detail.partition(" ")[0])
+    print([path.rpartition("/")[2] for path in cluster.objects])
+    """
+    assert run(distribution, code).splitlines() == [
+        "deleted ValidatingAdmissionPolicy p of",
+        "cleaned Pod a greeting",
+        "['other']",
+    ]
 
 
 def test_the_console_has_its_page_in_the_navigation(distribution: Path) -> None:

@@ -101,6 +101,8 @@ class Engine(NamedTuple):
         webhooks: A function that returns the `fleethook.cluster.registration.webhooks.Webhook` that send reviews to it.
         rights: A function that returns each `Right` of the server's service account that it needs.
         probe: A function of the name of an object. It returns a `Probe` that creates the object.
+        doctor: Its checks for ``fleethook doctor``, as `fleethook.cli.doctor.doctor_cluster.EngineChecks`.
+        uninstall: Its part of ``fleethook uninstall``, as `fleethook.cli.uninstall.uninstall_cluster.EngineRemoval`.
         lint: A function of the documents to check, of a store with all objects and its indexes, and of the
             `fleethook.cli.inputs.sources.SourceOptions`, None if it must not ask a cluster. It returns findings as
             `fleethook.cli.output.findings_output.Row`.
@@ -117,6 +119,8 @@ class Engine(NamedTuple):
     webhooks: str = ""
     rights: str = ""
     probe: str = ""
+    doctor: str = ""
+    uninstall: str = ""
     lint: str = ""
     page: str = ""
 

@@ -18,6 +18,16 @@ def as_object(value: JSON) -> Mapping[str, JSON]:
     return value if isinstance(value, dict) else {}
 
 
+def list_objects(value: JSON) -> list[JSONObject]:
+    """Return the JSON objects in a list; nothing for another value."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def list_texts(value: JSON) -> list[str]:
+    """Return the texts in a list; nothing for another value."""
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
 def decode_bytes(value: JSON) -> bytes:
     """Decode bytes in JSON as Go does: base64 with any line ends (encoding/base64); raises ValueError."""
     if not isinstance(value, str):

@@ -1,9 +1,10 @@
 """Compares requests with the rules of webhooks (upstream: webhook/predicates/rules)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from fleethook.model.gvk import GroupVersionResource
+from fleethook.model.json import JSON, list_objects, list_texts
 
 EVERY: Final = "*"
 # The namespace of a request for a Namespace is that Namespace's own name.
@@ -19,6 +20,23 @@ class Rule(NamedTuple):
     resources: tuple[tuple[str, str], ...]
     """Resource and subresource."""
     scope: str
+
+
+def read_rules(webhook: Mapping[str, JSON]) -> tuple[Rule, ...]:
+    """Return the rules of a webhook in a configuration. Members of a wrong type are ignored."""
+    return tuple(map(_read_rule, list_objects(webhook.get("rules"))))
+
+
+def _read_rule(rule: Mapping[str, JSON]) -> Rule:
+    parts = (resource.partition("/") for resource in list_texts(rule.get("resources")))
+    scope = rule.get("scope")
+    return Rule(
+        operations=frozenset(list_texts(rule.get("operations"))),
+        groups=frozenset(list_texts(rule.get("apiGroups"))),
+        versions=frozenset(list_texts(rule.get("apiVersions"))),
+        resources=tuple((resource, subresource) for resource, _, subresource in parts),
+        scope=EVERY if scope is None else scope if isinstance(scope, str) else "",
+    )
 
 
 class RuleAttributes(NamedTuple):

@@ -14,8 +14,6 @@ from fleethook.cli.doctor.doctor_checks import (
     Diagnosis,
     check_authorities,
     check_clock,
-    check_definition,
-    check_others,
     check_policies,
     check_registration,
     check_version,
@@ -24,18 +22,14 @@ from fleethook.cli.doctor.doctor_checks import (
 from fleethook.cluster.registration.match_conditions import Selection, SubjectName
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
 from fleethook.cluster.registration.webhooks import (
-    MUTATING,
-    VALIDATING,
     ServiceReference,
     URLReference,
     select_workloads,
     webhook_configurations,
 )
-from fleethook.model.crd import RESOURCES, custom_resource_definition
 from tests.e2e.pki import Authority
 
 SERVICE = ServiceReference("system", "fleethook")
-(DEFINITION,) = (custom_resource_definition(one) for one in RESOURCES if one.plural == "yurtappoverriders")
 
 
 def registration(**options: Any) -> list[dict[str, Any]]:
@@ -52,25 +46,12 @@ def find_webhook(configurations: list[dict[str, Any]], name: str) -> dict[str, A
     return next(one for each in configurations for one in each["webhooks"] if one["name"] == name)
 
 
-def foreign(kind: str, name: str, **members: Any) -> dict[str, Any]:
-    rule = {
-        "apiGroups": ["apps"],
-        "apiVersions": ["*"],
-        "operations": ["*"],
-        "resources": ["deployments", "statefulsets"],
-    }
-    webhook = {"name": name, "rules": [rule], **members}
-    return {"kind": kind, "metadata": {"name": "foreign"}, "webhooks": [webhook]}
-
-
 def test_the_registration_of_this_version_is_fine() -> None:
     configurations = registration()
     registered = find_registered(configurations)
     (one,) = check_registration(registered)
     assert (one.level, one.text.startswith("13 webhooks of crds, interpret, overrider in ")) == ("ok", True)
     assert levels(check_policies(registered)) == ["ok"]
-    assert levels(check_others(configurations, registered)) == []
-    assert levels(check_definition(DEFINITION, registered)) == []
 
 
 def test_only_the_engines_that_are_registered_are_expected() -> None:
@@ -199,31 +180,6 @@ def test_a_server_that_blocks_its_own_namespace_is_found() -> None:
     assert (one.level, "own namespace" in one.text) == ("warning", True)
 
 
-def test_webhooks_of_others_are_noted_and_openyurts_renderer_is_an_error() -> None:
-    configurations = registration()
-    registered = find_registered(configurations)
-    (one,) = check_others([*configurations, foreign(VALIDATING, "policy.example.org")], registered)
-    assert (one.level, one.text) == (
-        "note", "policy.example.org of ValidatingWebhookConfiguration foreign is called for deployments and statefulsets, too",
-    )  # fmt: skip
-    service = {"service": {"name": "yurt-manager-webhook-service", "path": "/mutate-apps-v1-deployment"}}
-    render = foreign(MUTATING, "mutate.apps.v1.deployment", clientConfig=service)
-    found = list(check_others([*configurations, render], registered))
-    assert levels(found) == ["error", "note"]
-    assert "openyurt-versions" in found[0].remedy
-
-
-def test_a_definition_that_drops_members_is_a_warning_and_none_is_an_error() -> None:
-    registered = find_registered(registration())
-    assert levels(check_definition(None, registered)) == ["error"]
-    poor = copy.deepcopy(DEFINITION)
-    entries = poor["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["entries"]
-    del entries["items"]["properties"]["items"]["items"]["properties"]["env"]
-    (one,) = check_definition(poor, registered)
-    assert (one.level, "env" in one.text) == ("warning", True)
-    assert levels(check_definition(None, find_registered(registration(engines={"crds"})))) == []
-
-
 @pytest.mark.parametrize(
     ("major", "minor", "level"),
     [("1", "36", "ok"), ("1", "30+", "ok"), ("1", "29+", "error"), ("", "", "ok"), ("2", "0", "ok")],
@@ -244,9 +200,9 @@ def test_each_fault_has_a_remedy() -> None:
     registered = find_registered(broken)
     found = [
         *check_registration(registered), *check_authorities(registered, datetime.now(UTC)), *check_policies(registered),
-        *check_definition(None, registered), *check_registration([]), check_version("1", "2", "v1.2"), check_clock(timedelta(days=1)),
+        *check_registration([]), check_version("1", "2", "v1.2"), check_clock(timedelta(days=1)),
     ]  # fmt: skip
-    assert len(found) >= 7
+    assert len(found) >= 6
     assert [one for one in found if one.level != "ok" and not one.remedy] == []
 
 
@@ -264,4 +220,3 @@ def test_the_webhooks_of_rules_are_checked(exempt: list[str], level: str) -> Non
     assert (one.level, one.text) == ("ok", "1 webhooks of hooks in ValidatingWebhookConfiguration mine")
     assert levels(check_policies(registered)) == [level]
     assert levels(check_authorities(registered, datetime.now(UTC))) == ["error"]
-    assert list(check_others([*configurations, *registration()], find_registered(registration()))) == []

@@ -1,6 +1,5 @@
 """Tests of `fleethook uninstall` with an apiserver in memory; tests/e2e/test_uninstall.py has a real one."""
 
-import copy
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -113,53 +112,6 @@ async def test_webhooks_and_policies_are_deleted_before_workloads_are_written(cl
     assert (await uninstall(cluster)).rows == []
 
 
-async def test_a_write_is_repeated_after_conflicts_and_while_the_apiserver_still_calls_us(cluster: Cluster) -> None:
-    def scale() -> None:
-        other = copy.deepcopy(cluster.objects[DEPLOYMENT])
-        other["metadata"]["labels"]["other"] = "writer"
-        cluster.store(DEPLOYMENT, other)
-
-    cluster.meanwhile = [lambda: None, scale]
-    cluster.denied = [APIError(500, "InternalError", CALLS_US)]
-    done = await uninstall(cluster)
-    assert (list_rows(done, Action.RESTORED), len(cluster.writes)) == (["demo-hangzhou-x"], 3)
-    stored = cluster.objects[DEPLOYMENT]
-    assert (stored["spec"], stored["metadata"]["labels"]["other"]) == (workload()["spec"], "writer")
-
-
-async def test_a_workload_that_is_deleted_meanwhile_needs_no_write(cluster: Cluster) -> None:
-    cluster.meanwhile = [lambda: cluster.remove(DEPLOYMENT)]
-    done = await uninstall(cluster)
-    assert ([one for one in done.rows if one.action is Action.LEFT], done.is_complete) == ([], True)
-
-
-async def test_a_workload_that_a_policy_renders_again_is_written_again_and_reported_in_the_end(
-    cluster: Cluster,
-) -> None:
-    def rendered_again(times: int) -> Cluster:
-        made = Cluster()
-        made.objects = copy.deepcopy(cluster.objects)
-
-        def render(_: Any, written: Any) -> Any:
-            nonlocal times
-            times -= 1
-            return {**RENDERED, "metadata": {**written["metadata"], **RENDERED["metadata"]}} if times >= 0 else written
-
-        made.admit = render
-        return made
-
-    assert list_rows(await uninstall(rendered_again(2)), Action.RESTORED) == ["demo-hangzhou-x"]
-    done = await uninstall(rendered_again(1000))
-    assert "renders it again" in next(one.detail for one in done.rows if one.action is Action.LEFT)
-
-
-async def test_a_refusal_by_another_webhook_is_reported_with_its_message(cluster: Cluster) -> None:
-    cluster.denied = [APIError(403, "Forbidden", 'admission webhook "a.b.c" denied the request: no')]
-    done = await uninstall(cluster)
-    assert [one.detail for one in done.rows] == ['cannot patch: admission webhook "a.b.c" denied the request: no']
-    assert (done.is_complete, done.missing, len(cluster.writes)) == (False, set(), 1)
-
-
 @pytest.mark.parametrize(
     ("verb", "plural", "writes"),
     [("patch", "deployments", 1), ("list", "yurtappsets", 1), ("list", "leases", 1), ("list", "secrets", 2)],
@@ -231,17 +183,6 @@ async def test_definitions_stay_unless_they_are_asked_for_and_nothing_is_left(
     done = await uninstall(cluster, definitions=definitions)
     assert ("yurtappoverriders.apps.openyurt.io" in list_rows(done, Action.DELETED)) is definitions
     assert "yurtappsets.apps.openyurt.io" in list_rows(done, Action.KEPT)
-
-
-async def test_statuses_and_nudges_are_removed(cluster: Cluster) -> None:
-    nudged = {**SUBJECT["metadata"], "annotations": {"fleethook.io/nudged-at": "2026-01-01T00:00:00Z"}}
-    cluster.put("yurtappsets", {**SUBJECT, "metadata": nudged})
-    cluster.put("yurtappoverriders", {**overrider(), "status": {"summary": "1/1"}})
-    done = await uninstall(cluster)
-    assert [(one.kind, one.detail) for one in done.rows if one.action is Action.CLEANED] == [
-        ("YurtAppSet", "annotation fleethook.io/nudged-at"), ("YurtAppOverrider", "status"),
-    ]  # fmt: skip
-    assert cluster.writes[-1].endswith("/yurtappoverriders/demo1/status")
 
 
 async def test_configurations_that_a_server_has_registered_again_are_left(cluster: Cluster) -> None:

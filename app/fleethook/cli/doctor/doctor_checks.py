@@ -11,17 +11,11 @@ from typing import Any, Final, Literal, NamedTuple
 from fleethook.admission.policy import SUFFIX
 from fleethook.cluster.registration.match_conditions import find_conditions
 from fleethook.cluster.registration.rule_webhooks import read_webhook
-from fleethook.cluster.registration.webhooks import MUTATING, Webhook, list_webhooks
-from fleethook.engines.dispatch.hooks.hooks import Hook, Phase, compile_hooks
-from fleethook.engines.overrider.controller.openyurt_conflicts import (
-    describe_dropped_members,
-    find_dropped_members,
-    find_render_webhooks,
-)
+from fleethook.cluster.registration.webhooks import Webhook, list_webhooks
 from fleethook.model.formats.labels import compile_selector
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSONObject, as_object
-from fleethook.model.webhook_rules import RuleAttributes, matches_rule
+from fleethook.model.webhook_rules import RuleAttributes, matches_rule, read_rules
 from fleethook.outbound.tls.trust import MIN_REMAINING, BundleError, find_end, read_bundle
 
 Level = Literal["ok", "note", "warning", "error"]
@@ -29,7 +23,6 @@ Level = Literal["ok", "note", "warning", "error"]
 _MIN_MINOR: Final = 30  # the chart's kubeVersion
 _MAX_CLOCK_DIFFERENCE: Final = timedelta(seconds=60)
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
-_WORKLOADS: Final = ("deployments", "statefulsets")
 
 
 class Diagnosis(NamedTuple):
@@ -75,10 +68,10 @@ def find_registered(configurations: Iterable[JSONObject]) -> list[Registered]:
         for webhook in configuration.get("webhooks") or ():
             name = str(webhook.get("name"))
             if name in own:
-                found.append(Registered(_name(configuration), own[name], webhook))
+                found.append(Registered(name_configuration(configuration), own[name], webhook))
             elif name.endswith(SUFFIX):
                 wanted = read_webhook(str(configuration.get("kind")), webhook)
-                found.append(Registered(_name(configuration), wanted, webhook))
+                found.append(Registered(name_configuration(configuration), wanted, webhook))
     return found
 
 
@@ -132,19 +125,26 @@ def check_registration(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
 def _has_rules(one: Registered) -> bool:
     """Return whether a webhook is called for the objects and operations of its definition."""
     wanted = one.wanted
-    if wanted.engine == "hooks":
+    if wanted.name.endswith(SUFFIX):
         return True  # The rules of its server are unknown here.
-    (hook,) = compile_hooks("validating", "", {"webhooks": [dict(one.found)]})
     return all(
-        _matches(hook, operation, GroupVersionResource(wanted.group, wanted.version, resource), wanted.scope)
+        is_called(
+            one.found,
+            operation,
+            GroupVersionResource(wanted.group, wanted.version, resource),
+            namespaced=wanted.scope == "Namespaced",
+        )
         for operation in wanted.operations
         for resource in wanted.resources
     )
 
 
-def _matches(hook: Hook, operation: str, resource: GroupVersionResource, scope: str = "Namespaced") -> bool:
-    attributes = RuleAttributes(operation, resource, "", namespaced=scope == "Namespaced")
-    return any(matches_rule(rule, attributes) for rule in hook.rules)
+def is_called(
+    webhook: Mapping[str, Any], operation: str, resource: GroupVersionResource, *, namespaced: bool = True
+) -> bool:
+    """Return whether the rules of a webhook in a configuration match an operation on a resource."""
+    attributes = RuleAttributes(operation, resource, "", namespaced=namespaced)
+    return any(matches_rule(rule, attributes) for rule in read_rules(webhook))
 
 
 def check_authorities(registered: Sequence[Registered], now: datetime) -> Iterator[Diagnosis]:
@@ -210,41 +210,6 @@ def _blocks_itself(one: Registered) -> bool:
     return compile_selector(one.found.get("namespaceSelector") or {})({_NAMESPACE_LABEL: namespace})
 
 
-def check_others(configurations: Sequence[JSONObject], registered: Sequence[Registered]) -> Iterator[Diagnosis]:
-    """Report webhooks of others that get the same objects."""
-    if "overrider" not in {one.wanted.engine for one in registered}:
-        return
-    for render in find_render_webhooks(configurations):
-        remedy = "remove this webhook from its configuration, or turn it off in OpenYurt: docs/openyurt-versions.md"
-        yield Diagnosis("error", "other-webhooks", f"the {render} renders Deployments, too", remedy)
-    own = {one.name for one in list_webhooks()}
-    for configuration in configurations:
-        phase: Phase = "mutating" if configuration.get("kind") == MUTATING else "validating"
-        for hook in compile_hooks(phase, "", configuration):
-            kinds = [one for one in _WORKLOADS if _matches(hook, "UPDATE", GroupVersionResource("apps", "v1", one))]
-            if hook.name not in own and not hook.name.endswith(SUFFIX) and kinds:
-                text = f"{hook.name} of {_name(configuration)} is called for {' and '.join(kinds)}, too"
-                yield Diagnosis("note", "other-webhooks", text, _describe_order(phase))
-
-
-def _describe_order(phase: Phase) -> str:
-    if phase == "validating":
-        return "if it refuses rendered workloads, correct the overrider: `fleethook render` prints the workloads"
-    return "do not override the fields that it sets: both webhooks would change them with each write"
-
-
-def check_definition(definition: JSONObject | None, registered: Sequence[Registered]) -> Iterator[Diagnosis]:
-    """Check the CustomResourceDefinition of YurtAppOverriders, which OpenYurt may have installed."""
-    if "overrider" not in {one.wanted.engine for one in registered}:
-        return
-    if definition is None:
-        remedy = "install it: the chart's value crds.install, or schemas/crds/"
-        yield Diagnosis("error", "versions", "the apiserver has no definition of YurtAppOverriders", remedy)
-    elif dropped := find_dropped_members(definition):
-        text, _, remedy = describe_dropped_members(dropped).partition("; ")
-        yield Diagnosis("warning", "versions", text, remedy)
-
-
 def check_version(major: str, minor: str, git_version: str) -> Diagnosis:
     """Check the version of the apiserver."""
     number = re.match(r"\d*", minor)
@@ -265,7 +230,8 @@ def check_clock(difference: timedelta) -> Diagnosis:
     return Diagnosis("ok", "clock", f"the apiserver and this machine differ by less than {seconds + 1} s")
 
 
-def _name(configuration: JSONObject) -> str:
+def name_configuration(configuration: JSONObject) -> str:
+    """Return the kind and the name of a webhook configuration."""
     return f"{configuration.get('kind')} {as_object(configuration.get('metadata')).get('name')}"
 
 

@@ -1,17 +1,15 @@
 """Reads the facts of ``fleethook doctor`` from a cluster. It stores nothing: it creates objects only in dry runs."""
 
-import contextlib
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
+from fleethook.cli.doctor.doctor_probes import judge, judge_rights, list_probes, list_rights
 from fleethook.cli.doctor.doctor_checks import (
     Diagnosis,
     Registered,
     check_authorities,
     check_clock,
-    check_definition,
-    check_others,
     check_policies,
     check_registration,
     check_version,
@@ -32,9 +30,7 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.registration.server_side_apply import get_object
 from fleethook.cluster.registration.webhooks import API_VERSION, MUTATING, VALIDATING
-from fleethook.engine import Probe, Right
-from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME
-from fleethook.engines.overrider.policies.policy_client import PolicyClient
+from fleethook.engine import Probe, Right, enabled_engines, load_reference
 from fleethook.model.json import JSONObject, as_object
 
 _CHECK: Final = "service"
@@ -97,16 +93,44 @@ def find_accounts(pods: Iterable[JSONObject]) -> set[str]:
     return found
 
 
-_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-_OVERRIDERS: Final = "/apis/apps.openyurt.io/v1alpha1/yurtappoverriders"
 _CREATED: Final = 201
 _FORBIDDEN: Final = 403
 
 
+class EngineChecks(NamedTuple):
+    """The checks of an engine, which run if one of its webhooks is registered.
+
+    Attributes:
+        check_configurations: Returns the findings about all webhook configurations of the cluster.
+        examine_objects: Returns the findings about objects that the engine needs.
+        examine_servers: Returns the findings about the accounts and Pods of the servers, which are known then.
+    """
+
+    check_configurations: Callable[[Sequence[JSONObject]], Iterable[Diagnosis]]
+    examine_objects: Callable[["Doctor"], Awaitable[Iterable[Diagnosis]]]
+    examine_servers: Callable[["Doctor"], Awaitable[Iterable[Diagnosis]]]
+
+
+async def run_allowed(check: str, findings: AsyncIterator[Diagnosis]) -> list[Diagnosis]:
+    """Return the findings of a check, or a note if the user has no right to read its objects."""
+    try:
+        return [one async for one in findings]
+    except APIError as error:
+        if error.code != _FORBIDDEN:
+            raise
+        return [Diagnosis("note", check, f"not checked: {error.message}", "give the user this right")]
+
+
 class Doctor:
-    """Examines the registration of fleethook with one apiserver."""
+    """Examines the registration of fleethook with one apiserver.
+
+    Attributes:
+        connection: Connection to the apiserver.
+        accounts: Service accounts of the servers, ``NAMESPACE/NAME``.
+        pods: The Pods of the servers, if their accounts were not given.
+    """
 
     def __init__(self, connection: Connection, *, namespace: str, account: str | None) -> None:
         """Store the arguments.
@@ -116,82 +140,61 @@ class Doctor:
             namespace: Namespace of the dry runs.
             account: Service account of the server, ``NAMESPACE/NAME``; None for those of the Pods behind its Service.
         """
-        self._connection: Final = connection
+        self.connection: Final = connection
+        self.accounts: Final[set[str]] = {account} if account else set()
+        self.pods: Final[list[JSONObject]] = []
         self._namespace: Final = namespace
         self._account: Final = account
-        self._modes: Final[set[str]] = set()
 
     async def examine(self) -> AsyncIterator[Diagnosis]:
         """Yield the findings in order; raises UnreachableError, and APIError without the right to list webhooks."""
-        version = as_object(await self._connection.json("GET", "/version"))
+        version = as_object(await self.connection.json("GET", "/version"))
         yield check_version(*(str(version.get(name) or "") for name in ("major", "minor", "gitVersion")))
         difference = await self._measure_clock()
         yield check_clock(difference)
         configurations = [*await self._list_configurations(MUTATING), *await self._list_configurations(VALIDATING)]
         registered = find_registered(configurations)
         now = datetime.now(UTC) + difference
+        engines = {one.wanted.engine for one in registered}
+        contributed = list(_load_checks(engines))
         for found in (
             check_registration(registered),
             check_authorities(registered, now),
             check_policies(registered),
-            check_others(configurations, registered),
+            *(one.check_configurations(configurations) for one in contributed),
         ):
             for one in found:
                 yield one
-        async for one in self._examine_further(registered):
+        async for one in self._examine_further(registered, engines, contributed):
             yield one
 
-    async def _examine_further(self, registered: Sequence[Registered]) -> AsyncIterator[Diagnosis]:
+    async def _examine_further(
+        self, registered: Sequence[Registered], engines: Collection[str], contributed: Sequence[EngineChecks]
+    ) -> AsyncIterator[Diagnosis]:
         """Yield the findings that need other objects. The user may lack the right to read any of them."""
-        engines = {one.wanted.engine for one in registered}
-        async with self._optional("versions") as notes:
-            definition = await get_object(self._connection, f"{_DEFINITIONS}/{DEFINITION_NAME}")
-            notes.extend(check_definition(definition, registered))
-        for one in notes:
-            yield one
-        accounts = {self._account} if self._account else set()
+        for each in contributed:
+            for one in await each.examine_objects(self):
+                yield one
         for service in find_services(registered):
-            async with self._optional("service") as notes:
-                notes.extend([one async for one in self._examine_service(service, accounts)])
-            for one in notes:
+            for one in await run_allowed("service", self._examine_service(service)):
                 yield one
         for probe in list_probes(engines):
             yield await self._ask(probe)
-        async for one in self._examine_accounts(accounts, engines):
-            yield one
-        if registered and not accounts:
+        for account in sorted(self.accounts):
+            for one in await run_allowed("rights", self._examine_rights(account, engines)):
+                yield one
+        for each in contributed:
+            for one in await each.examine_servers(self):
+                yield one
+        if registered and not self.accounts:
             remedy = "name the service account of the server with --service-account NAMESPACE/NAME"
             yield Diagnosis("note", "rights", "not checked: the webhooks name no Service with Pods", remedy)
-
-    async def _examine_accounts(self, accounts: Collection[str], engines: set[str]) -> AsyncIterator[Diagnosis]:
-        """Yield the findings about rights and policies."""
-        for account in sorted(accounts):
-            async with self._optional("rights") as notes:
-                notes.extend([one async for one in self._examine_rights(account, engines)])
-            for one in notes:
-                yield one
-        if "overrider" in engines:
-            async with self._optional("policies") as notes:
-                notes.extend([one async for one in self._examine_policies(accounts)])
-            for one in notes:
-                yield one
-
-    @contextlib.asynccontextmanager
-    async def _optional(self, check: str) -> AsyncIterator[list[Diagnosis]]:
-        """Yield a list for findings. It gets a note if the user has no right to read the objects of the check."""
-        notes: list[Diagnosis] = []
-        try:
-            yield notes
-        except APIError as error:
-            if error.code != _FORBIDDEN:
-                raise
-            notes.append(Diagnosis("note", check, f"not checked: {error.message}", "give the user this right"))
 
     async def _measure_clock(self) -> timedelta:
         """Return the apiserver's time less that of this machine. The apiserver's has whole seconds."""
         before = datetime.now(UTC)
         body: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        answer = as_object(await self._connection.json("POST", _SELF, body=body))
+        answer = as_object(await self.connection.json("POST", _SELF, body=body))
         stamp = str(as_object(answer.get("metadata")).get("creationTimestamp"))
         there = datetime.fromisoformat(stamp)
         after = datetime.now(UTC)
@@ -201,14 +204,14 @@ class Doctor:
         return there - (before if there < before else after)
 
     async def _list_configurations(self, kind: str) -> list[JSONObject]:
-        found = as_object(await self._connection.json("GET", f"/apis/{API_VERSION}/{kind.lower()}s"))
+        found = as_object(await self.connection.json("GET", f"/apis/{API_VERSION}/{kind.lower()}s"))
         return [{**as_object(one), "kind": kind} for one in found.get("items") or ()]
 
-    async def _examine_service(self, name: ServiceName, accounts: set[str]) -> AsyncIterator[Diagnosis]:
-        """Yield the findings about a Service, and add the service accounts of its Pods."""
+    async def _examine_service(self, name: ServiceName) -> AsyncIterator[Diagnosis]:
+        """Yield the findings about a Service, and add its Pods and their service accounts."""
         core = f"/api/v1/namespaces/{name.namespace}"
-        service = await get_object(self._connection, f"{core}/services/{name.name}")
-        slices = await self._list_items(
+        service = await get_object(self.connection, f"{core}/services/{name.name}")
+        slices = await self.list_items(
             f"/apis/discovery.k8s.io/v1/namespaces/{name.namespace}/endpointslices",
             f"kubernetes.io/service-name={name.name}",
         )
@@ -216,45 +219,32 @@ class Doctor:
         selector = as_object(as_object((service or {}).get("spec")).get("selector"))
         if selector and not self._account:
             labels = ",".join(f"{key}={value}" for key, value in selector.items())
-            pods = await self._list_items(f"{core}/pods", labels)
-            accounts.update(find_accounts(pods))
-            self._modes.update(find_modes(pods))
+            pods = await self.list_items(f"{core}/pods", labels)
+            self.accounts.update(find_accounts(pods))
+            self.pods.extend(pods)
 
-    async def _list_items(self, path: str, selector: str = "") -> list[JSONObject]:
+    async def list_items(self, path: str, selector: str = "") -> list[JSONObject]:
+        """Return the objects at a path that a label selector matches; raises APIError and UnreachableError."""
         query = {"labelSelector": selector} if selector else None
-        found = as_object(await self._connection.json("GET", path, query=query))
+        found = as_object(await self.connection.json("GET", path, query=query))
         return list(found.get("items") or ())
 
     async def _ask(self, probe: Probe) -> Diagnosis:
         """Return the result of a dry run."""
         try:
             path = probe.build_path(self._namespace)
-            await self._connection.request("POST", path, query={"dryRun": "All"}, body=probe.body)
+            await self.connection.request("POST", path, query={"dryRun": "All"}, body=probe.body)
         except APIError as error:
             return judge(probe, error.code, error.message, namespace=self._namespace)
         return judge(probe, _CREATED, "", namespace=self._namespace)
 
-    async def _examine_policies(self, accounts: Collection[str]) -> AsyncIterator[Diagnosis]:
-        """Yield the findings about policies of overriders, and about the rights to apply them."""
-        client = PolicyClient(self._connection)
-        if not await client.is_served():
-            text = "the webhook applies all overriders: the apiserver does not serve MutatingAdmissionPolicy in v1"
-            yield Diagnosis("note", "policies", text)
-            return
-        overriders = await self._list_items(_OVERRIDERS)
-        for one in (*check_objects(await client.find(), overriders), *check_conditions(overriders)):
-            yield one
-        for account in sorted(accounts):
-            missing = await self._find_missing(account, list_policy_rights())
-            yield judge_policy_rights(account, missing, modes=self._modes, overriders=overriders)
-
-    async def _examine_rights(self, account: str, engines: set[str]) -> AsyncIterator[Diagnosis]:
+    async def _examine_rights(self, account: str, engines: Collection[str]) -> AsyncIterator[Diagnosis]:
         """Yield the findings about the rights of a service account."""
         rights = list_rights(engines, account.partition("/")[0])
-        for one in judge_rights(account, await self._find_missing(account, rights), len(rights)):
+        for one in judge_rights(account, await self.find_missing(account, rights), len(rights)):
             yield one
 
-    async def _find_missing(self, account: str, rights: Sequence[Right]) -> list[Right]:
+    async def find_missing(self, account: str, rights: Sequence[Right]) -> list[Right]:
         """Return the rights that a service account, ``NAMESPACE/NAME``, does not have."""
         namespace, _, name = account.partition("/")
         user = f"system:serviceaccount:{namespace}:{name}"
@@ -263,7 +253,11 @@ class Doctor:
         for right in rights:
             spec: JSONObject = {"user": user, "groups": groups, "resourceAttributes": right.attributes()}
             body: JSONObject = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-            answer = as_object(await self._connection.json("POST", _ACCESS, body=body))
+            answer = as_object(await self.connection.json("POST", _ACCESS, body=body))
             if not as_object(answer.get("status")).get("allowed"):
                 missing.append(right)
         return missing
+
+
+def _load_checks(engines: Collection[str]) -> Iterator[EngineChecks]:
+    return (load_reference(one.doctor) for one in enabled_engines(engines) if one.doctor)

@@ -6,11 +6,9 @@ from typing import Final
 
 from fleethook.cluster.kubernetes.resources import WatchedResource, decode_metadata, decode_object
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME, LABELS
-from fleethook.engines.overrider.policies.mode import COMPILED_LABEL
 from fleethook.model.json import JSONObject, as_object
 
 _RBAC: Final = "rbac.authorization.k8s.io"
-_ADMISSION: Final = "admissionregistration.k8s.io"
 NAME_LABEL: Final = "app.kubernetes.io/name"
 NAME: Final = LABELS[NAME_LABEL]
 _CHART: Final = re.compile(r"fleethook-\d")
@@ -31,14 +29,6 @@ RIGHTS: Final = (
 LEASES: Final = WatchedResource("coordination.k8s.io", "v1", "leases", "Lease", decode_object)
 SECRETS: Final = WatchedResource("", "v1", "secrets", "Secret", decode_object)
 DEPLOYMENTS: Final = WatchedResource("apps", "v1", "deployments", "Deployment", decode_metadata)
-POLICIES: Final = tuple(
-    WatchedResource(_ADMISSION, "v1", plural, kind, decode_metadata, selector=COMPILED_LABEL)
-    for plural, kind in (
-        ("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
-        ("mutatingadmissionpolicies", "MutatingAdmissionPolicy"),
-    )
-)
-
 # The deletion of another definition would delete subjects, and with these their workloads.
 DELETABLE_DEFINITIONS: Final = frozenset({"yurtappoverriders", "resourceexploringwebhookconfigurations"})
 

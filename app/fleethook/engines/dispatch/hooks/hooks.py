@@ -6,8 +6,8 @@ from typing import Final, Literal, NamedTuple
 from fleethook.engines.dispatch.match.match_conditions import Condition
 from fleethook.model.formats.labels import Selects, compile_selector, validate_selector
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.webhook_rules import EVERY, Rule
+from fleethook.model.json import JSON, JSONObject, as_object, list_objects, list_texts
+from fleethook.model.webhook_rules import Rule, read_rules
 from fleethook.outbound.endpoint import Endpoint
 
 GROUP: Final = "admissionregistration.k8s.io"
@@ -84,7 +84,7 @@ def compile_hooks(phase: Phase, cluster: str, configuration: JSONObject, *, firs
         first: The position of its first webhook.
     """
     compiler = WebhookCompiler(phase, cluster, configuration, first=first)
-    return map(compiler.compile, _iterate_objects(configuration.get("webhooks")))
+    return map(compiler.compile, list_objects(configuration.get("webhooks")))
 
 
 class WebhookCompiler:
@@ -113,18 +113,18 @@ class WebhookCompiler:
             name=hook_name,
             uid=f"{self._name}/{hook_name}/{same}",
             position=position,
-            rules=tuple(map(_compile_rule, _iterate_objects(webhook.get("rules")))),
+            rules=read_rules(webhook),
             matches_equivalents=webhook.get("matchPolicy") == "Equivalent",
             namespace_selector=_compile_selector(webhook.get("namespaceSelector")),
             object_selector=_compile_selector(webhook.get("objectSelector")),
             conditions=tuple(
                 Condition(_read_text(one.get("name")), _read_text(one.get("expression")))
-                for one in _iterate_objects(webhook.get("matchConditions"))
+                for one in list_objects(webhook.get("matchConditions"))
                 if not _is_dispatch_only(one)
             ),
             fails_open=webhook.get("failurePolicy") == "Ignore",
             side_effects=_read_text(webhook.get("sideEffects")) or None,
-            review_versions=tuple(_iterate_texts(webhook.get("admissionReviewVersions"))),
+            review_versions=tuple(list_texts(webhook.get("admissionReviewVersions"))),
             seconds=_read_seconds(webhook.get("timeoutSeconds")),
             reinvoke_if_needed=webhook.get("reinvocationPolicy") == "IfNeeded",
             endpoint=endpoint,
@@ -134,18 +134,6 @@ class WebhookCompiler:
 
 def _is_dispatch_only(condition: Mapping[str, JSON]) -> bool:
     return condition.get("name") == DISPATCH_ONLY and _read_text(condition.get("expression")).strip() == "false"
-
-
-def _compile_rule(rule: Mapping[str, JSON]) -> Rule:
-    parts = (resource.partition("/") for resource in _iterate_texts(rule.get("resources")))
-    scope = rule.get("scope")
-    return Rule(
-        operations=frozenset(_iterate_texts(rule.get("operations"))),
-        groups=frozenset(_iterate_texts(rule.get("apiGroups"))),
-        versions=frozenset(_iterate_texts(rule.get("apiVersions"))),
-        resources=tuple((resource, subresource) for resource, _, subresource in parts),
-        scope=EVERY if scope is None else _read_text(scope),
-    )
 
 
 def _compile_selector(selector: JSON) -> Selector:
@@ -184,14 +172,6 @@ def find_endpoint(config: Mapping[str, JSON], cluster: str) -> tuple[Endpoint | 
 
 def _read_text(value: JSON) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _iterate_texts(value: JSON) -> Iterator[str]:
-    return (one for one in value if isinstance(one, str)) if isinstance(value, list) else iter(())
-
-
-def _iterate_objects(value: JSON) -> Iterator[Mapping[str, JSON]]:
-    return (one for one in value if isinstance(one, dict)) if isinstance(value, list) else iter(())
 
 
 _WEBHOOK: Final[JSONObject] = {"failurePolicy": "Fail", "matchPolicy": "Equivalent", "timeoutSeconds": 10}

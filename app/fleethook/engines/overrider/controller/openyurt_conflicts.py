@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.model.crd import RESOURCES, custom_resource_definition
 from fleethook.model.gvk import DEFINITION, GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.model.openyurt import GROUP, VERSION, YURT_APP_OVERRIDER
 
 _log: Final = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def find_render_webhooks(configurations: Iterable[JSONObject]) -> tuple[RenderWe
     found = [
         RenderWebhook(_get_name(configuration), str(webhook.get("name") or ""))
         for configuration in configurations
-        for webhook in _list_objects(configuration.get("webhooks"))
+        for webhook in list_objects(configuration.get("webhooks"))
         if _renders(_get_name(configuration), webhook)
     ]
     return tuple(sorted(found))
@@ -72,7 +72,7 @@ def _renders(configuration: str, webhook: JSONObject) -> bool:
         path.endswith(_RENDER_PATH)
         and not name.endswith(_OURS)
         and any(_VENDOR in text for text in vendors)
-        and any(_selects_deployments(rule) for rule in _list_objects(webhook.get("rules")))
+        and any(_selects_deployments(rule) for rule in list_objects(webhook.get("rules")))
     )
 
 
@@ -88,7 +88,7 @@ def find_dropped_members(definition: JSONObject) -> tuple[str, ...]:
         definition: The installed CustomResourceDefinition.
     """
     spec = as_object(definition.get("spec"))
-    versions = [one for one in _list_objects(spec.get("versions")) if one.get("name") == VERSION]
+    versions = [one for one in list_objects(spec.get("versions")) if one.get("name") == VERSION]
     if not versions:
         return ()
     (own,) = custom_resource_definition(_DEFINED)["spec"]["versions"]
@@ -182,7 +182,3 @@ def describe_dropped_members(dropped: tuple[str, ...]) -> str:
 
 def _get_name(document: JSONObject) -> str:
     return str(as_object(document.get("metadata")).get("name") or "")
-
-
-def _list_objects(value: JSON) -> list[JSONObject]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

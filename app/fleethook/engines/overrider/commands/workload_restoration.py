@@ -1,0 +1,123 @@
+"""The part of overriders in ``fleethook uninstall``: delete their policies, and restore the workloads."""
+
+import asyncio
+from typing import Final
+
+from fleethook.cli.uninstall.uninstall_cluster import Action, EngineRemoval, Uninstaller, make_row
+from fleethook.cli.uninstall.uninstall_objects import WEBHOOK_SUFFIX, names_of, path_of
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.connection import JSON_PATCH
+from fleethook.cluster.kubernetes.resources import (
+    NODE_POOLS,
+    WORKLOADS,
+    YURT_APP_DAEMONS,
+    YURT_APP_OVERRIDERS,
+    YURT_APP_SETS,
+    WatchedResource,
+    decode_metadata,
+)
+from fleethook.cluster.registration.webhooks import API_VERSION
+from fleethook.cluster.store import key_of
+from fleethook.engines.overrider.policies.mode import COMPILED_LABEL, OVERRIDER_ANNOTATION
+from fleethook.engines.overrider.render.restoration import Restorer, has_traces, list_nudged
+from fleethook.model.json import JSONObject, as_object
+from fleethook.model.openyurt import NUDGED_ANNOTATION
+
+_NOT_FOUND: Final = 404
+_CONFLICT: Final = 409
+_INTERNAL: Final = 500
+# An apiserver follows webhook configurations and policies by watches, usually within milliseconds.
+_MAX_TRIES: Final = 40
+_PAUSE_SECONDS: Final = 0.25
+_AT_ONCE: Final = 10
+
+
+async def _restore_all(uninstaller: Uninstaller) -> None:
+    """Restore workloads, and remove the annotations of their subjects and the status of overriders."""
+    inputs: list[JSONObject] = []
+    for resource in (YURT_APP_SETS, YURT_APP_DAEMONS, NODE_POOLS):
+        found = await uninstaller.list_objects(resource)
+        if found is None:
+            uninstaller.note(f"workloads are not restored: their templates need all {resource.name}")
+            return
+        inputs += found
+    restorer = Restorer(inputs)
+    slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def restore(resource: WatchedResource, workload: JSONObject) -> None:
+        async with slots:
+            await _restore(uninstaller, restorer, resource, workload)
+
+    for resource in WORKLOADS:
+        # A workload that lost the label of its node pool keeps its overrides, too.
+        workloads = await uninstaller.list_objects(resource._replace(selector=""), keep=has_traces)
+        await asyncio.gather(*(restore(resource, one) for one in workloads or ()))
+    for resource in (YURT_APP_SETS, YURT_APP_DAEMONS):
+        nudged = [one for one in list_nudged(inputs) if key_of(one).group_kind == resource.group_kind]
+        for one in nudged:
+            change: JSONObject = {"metadata": {"annotations": {NUDGED_ANNOTATION: None}}}
+            await uninstaller.clean(resource, one, change, f"annotation {NUDGED_ANNOTATION}")
+    for one in await uninstaller.list_objects(YURT_APP_OVERRIDERS) or ():
+        if one.get("status"):
+            status = YURT_APP_OVERRIDERS._replace(plural=f"{YURT_APP_OVERRIDERS.plural}/status")
+            await uninstaller.clean(status, one, {"status": None}, "status")
+
+
+async def _restore(
+    uninstaller: Uninstaller, restorer: Restorer, resource: WatchedResource, workload: JSONObject
+) -> None:
+    """Restore one workload; another client may change it meanwhile."""
+    key, path = key_of(workload), path_of(resource, workload)
+    problem = "the apiserver renders it again"
+    for attempt in range(_MAX_TRIES):
+        plan = restorer.plan(workload)
+        if plan.problem:
+            detail = f"{plan.problem}; it keeps its overrides until you edit or delete it"
+            uninstaller.add(make_row(Action.LEFT, key, detail))
+            return
+        if not plan.operations and not attempt:
+            return
+        done = make_row(Action.RESTORED if plan.rendered or attempt else Action.CLEANED, key)
+        if not plan.operations or uninstaller.is_trial:
+            uninstaller.add(done)
+            return
+        version = {
+            "op": "replace", "path": "/metadata/resourceVersion", "value": workload["metadata"]["resourceVersion"]
+        }  # fmt: skip
+        body = [version, *plan.operations]
+        try:
+            text = await uninstaller.connection.request("PATCH", path, body=body, content_type=JSON_PATCH)
+            workload = resource.decode(text)
+            if not restorer.plan(workload).operations:
+                uninstaller.add(done)
+                return
+        except APIError as error:
+            problem = error.message
+            is_late = error.code == _INTERNAL and WEBHOOK_SUFFIX in problem
+            if error.code not in (_CONFLICT, _NOT_FOUND) and not is_late:
+                uninstaller.refuse(error, done, resource, "patch")
+                return
+        # Another client has written or deleted the workload, or kube-apiserver does not know yet that webhooks and
+        # policies are gone.
+        await uninstaller.sleep(_PAUSE_SECONDS)
+        found = await uninstaller.get(resource, *names_of(workload), row=done)
+        if found is None:
+            return
+        workload = found
+    uninstaller.add(make_row(Action.LEFT, key, f"{_MAX_TRIES} writes failed: {problem}"))
+
+
+def _name_overrider(policy: JSONObject) -> str:
+    overrider = as_object(policy["metadata"].get("annotations")).get(OVERRIDER_ANNOTATION)
+    return f"of YurtAppOverrider {overrider}" if overrider else ""
+
+
+_POLICIES: Final = tuple(
+    WatchedResource(*API_VERSION.split("/"), plural, kind, decode_metadata, selector=COMPILED_LABEL)
+    for plural, kind in (
+        ("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
+        ("mutatingadmissionpolicies", "MutatingAdmissionPolicy"),
+    )
+)
+REMOVAL: Final = EngineRemoval(_POLICIES, _restore_all, _name_overrider)
+"""The removal of overriders from a cluster."""
