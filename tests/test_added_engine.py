@@ -253,7 +253,7 @@ def test_doctor_runs_its_checks_if_its_webhook_is_registered(distribution: Path)
         base, apiserver = "/apis/admissionregistration.k8s.io/v1", Apiserver()
         for one in ("mutating", "validating"):
             apiserver.answers["GET", f"{base}/{one}webhookconfigurations"] = {"items": [
-                each for each in webhook_configurations(service_of("a/b"), engines=[engine])
+                each for each in webhook_configurations(service_of("system/fleethook"), engines=[engine])
                 if each["kind"].lower().startswith(one)]}
         apiserver.answers["GET", "/api/v1/pods"] = {"items": []}
         found = await apiserver.examine()

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from fleethook.cli.doctor.doctor_probes import judge, judge_rights, list_probes, list_rights
 from fleethook.cli.doctor.doctor_checks import (
     Diagnosis,
     Registered,
@@ -16,13 +15,8 @@ from fleethook.cli.doctor.doctor_checks import (
     find_registered,
 )
 from fleethook.cli.doctor.doctor_probes import (
-    check_conditions,
-    check_objects,
-    find_modes,
     judge,
-    judge_policy_rights,
     judge_rights,
-    list_policy_rights,
     list_probes,
     list_rights,
 )
@@ -180,15 +174,22 @@ class Doctor:
                 yield one
         for probe in list_probes(engines):
             yield await self._ask(probe)
+        async for one in self._examine_servers(engines, contributed):
+            yield one
+        if registered and not self.accounts:
+            remedy = "name the service account of the server with --service-account NAMESPACE/NAME"
+            yield Diagnosis("note", "rights", "not checked: the webhooks name no Service with Pods", remedy)
+
+    async def _examine_servers(
+        self, engines: Collection[str], contributed: Sequence[EngineChecks]
+    ) -> AsyncIterator[Diagnosis]:
+        """Yield the findings about the rights of the servers, and those of the engines about them."""
         for account in sorted(self.accounts):
             for one in await run_allowed("rights", self._examine_rights(account, engines)):
                 yield one
         for each in contributed:
             for one in await each.examine_servers(self):
                 yield one
-        if registered and not self.accounts:
-            remedy = "name the service account of the server with --service-account NAMESPACE/NAME"
-            yield Diagnosis("note", "rights", "not checked: the webhooks name no Service with Pods", remedy)
 
     async def _measure_clock(self) -> timedelta:
         """Return the apiserver's time less that of this machine. The apiserver's has whole seconds."""

@@ -17,8 +17,8 @@ from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION
 from fleethook.engines.overrider.policies.policy_client import AppliedObject
 from fleethook.model.crd import RESOURCES, custom_resource_definition
 from tests.builders import overrider
+from tests.cli.doctor.test_doctor_checks import levels
 from tests.cli.doctor.test_doctor_probes import allows
-from tests.cli.doctor.test_registration_checks import levels
 from tests.e2e.fleet import RULES
 
 (DEFINITION,) = (custom_resource_definition(one) for one in RESOURCES if one.plural == "yurtappoverriders")

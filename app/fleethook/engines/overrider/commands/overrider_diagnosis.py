@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from fleethook.admission.policy import SUFFIX
+from fleethook.cli.doctor.doctor_checks import Diagnosis, is_called, name_configuration
 from fleethook.cli.doctor.doctor_cluster import Doctor, EngineChecks, run_allowed
 from fleethook.cli.doctor.doctor_probes import describe_rights
-from fleethook.cli.doctor.doctor_checks import Diagnosis, is_called, name_configuration
 from fleethook.cluster.kubernetes.resources import DEFINITIONS, WORKLOADS, YURT_APP_OVERRIDERS
 from fleethook.cluster.registration.server_side_apply import get_object
 from fleethook.cluster.registration.webhooks import MUTATING, list_webhooks

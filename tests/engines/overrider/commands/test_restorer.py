@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.engines.overrider.render.restoration import Restorer, has_traces, list_nudged
+from fleethook.engines.overrider.commands.workload_restoration import Restorer, has_traces, list_nudged
 from fleethook.patch import apply
 from tests.builders import container, entry, image, overrider, owner, patch, rendered, workload, yurt_app_set
 
