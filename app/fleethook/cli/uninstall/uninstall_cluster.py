@@ -72,8 +72,8 @@ class EngineRemoval(NamedTuple):
     """The part of an engine in the removal of fleethook.
 
     Attributes:
-        registrations: What its leader registers besides webhooks, and would register again. All objects that the
-            selectors match are deleted, before anything is restored.
+        registrations: The kinds that its leader registers besides webhooks, and would register again. All objects
+            that their selectors match are deleted, before anything is restored.
         restore: Removes the traces from other objects, if no leader runs.
         describe: Returns the detail for the row of a deleted registration.
     """
