@@ -17,7 +17,7 @@ NAME = "fleethook-hooks"
 
 
 @pytest.fixture
-def release(helm: Path, plane: ControlPlane, kubeconfig: Path, namespace: str) -> Iterator[Release]:
+def release(helm: Path, plane: ControlPlane, admin: Api, kubeconfig: Path, namespace: str) -> Iterator[Release]:
     made = Release(helm, plane, kubeconfig, namespace)
     made.values["engines"] = {
         "overrider": {"enabled": False},
@@ -26,6 +26,11 @@ def release(helm: Path, plane: ControlPlane, kubeconfig: Path, namespace: str) -
     made.install()
     yield made
     made.helm("uninstall", "fleethook")
+    # No garbage collector runs here. It would delete them with their owner, an object of the release.
+    for collection in (MUTATING, VALIDATING):
+        (owner,) = admin[f"{collection}/{NAME}"]["metadata"]["ownerReferences"]
+        assert owner["kind"] == "ClusterRole"
+        admin.delete(f"{collection}/{NAME}")
 
 
 def mount(admin: Api, helm: Path, release: Release, directory: Path) -> list[str]:

@@ -72,6 +72,7 @@ def fill_fleet(directory: Path) -> list[Any]:
 def settle(page: Any) -> None:
     """Wait until the parts of a page that arrive later are there, but for those that update again and again."""
     page.wait_for_load_state("load")
-    page.locator("[data-hx-trigger^='load delay:1s']").wait_for(state="detached")
+    # Several parts of a page may wait for results.
+    page.locator("[data-hx-trigger^='load delay:1s']").first.wait_for(state="detached")
     if page.locator("textarea[data-yaml-editor], textarea[data-editor]").count():
         page.locator(".editor").first.wait_for()
