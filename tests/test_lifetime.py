@@ -1,4 +1,4 @@
-"""Background tasks of the server, the garbage collector, and following manifests."""
+"""Background tasks of the server and following manifests."""
 
 import asyncio
 import gc
@@ -10,7 +10,7 @@ import pytest
 
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
-from fleethook.lifetime import follow_manifests, pause_garbage_collector, run_in_background, settle_garbage_collector
+from fleethook.lifetime import follow_manifests, run_in_background
 from tests.serving import EXAMPLES
 from tests.waiting import NET
 
@@ -53,27 +53,6 @@ async def test_a_task_is_cancelled_at_the_end_without_a_report() -> None:
         await asyncio.sleep(0)
         assert states == []
     assert (states, reports) == (["ended"], [])
-
-
-def test_objects_that_are_read_during_a_pause_are_exempt_from_collection() -> None:
-    gc.unfreeze()
-    with pause_garbage_collector():
-        assert not gc.isenabled()
-        objects = [[number] for number in range(1_000)]
-    assert gc.isenabled()
-    assert gc.get_freeze_count() >= len(objects)
-
-
-def test_settling_exempts_loaded_objects_and_enables_the_collector() -> None:
-    gc.unfreeze()
-    gc.disable()
-    settle_garbage_collector()
-    assert gc.isenabled()
-    assert gc.get_freeze_count() > 0
-    youngest, older, _ = gc.get_threshold()
-    assert youngest > 700
-    # A run over a million objects that survived took 190 ms.
-    assert youngest * older <= 100_000
 
 
 async def test_manifests_are_loaded_first_and_then_followed(tmp_path: Path) -> None:

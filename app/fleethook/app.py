@@ -18,7 +18,7 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.paths import find_route
 from fleethook.cluster.store import Index, PartState, Source, Store
 from fleethook.engine import enabled_engines, installed_engines, load_reference
-from fleethook.lifetime import follow_cluster, follow_manifests, run_in_background, settle_garbage_collector
+from fleethook.lifetime import follow_cluster, follow_manifests, run_in_background
 from fleethook.outbound.call_errors import log_loop_error
 from fleethook.server.engine_server import EngineServer, Replay, ServerContext
 from fleethook.server.health import Check, health_routes
@@ -35,6 +35,7 @@ from fleethook.server.reviews.endpoint import Endpoint, Gate
 from fleethook.server.reviews.recording import RecordReview, choose_routes
 from fleethook.settings import Settings
 from fleethook.tracing.spans import StartTrace
+from fleethook.work.garbage import settle_garbage_collector
 from fleethook.work.turns import Turns, Worker
 
 _REASONS: Final = {404: "NotFound", 405: "MethodNotAllowed"}

@@ -1,24 +1,18 @@
-"""Background work of the server from start to shutdown: following manifests or an apiserver, garbage collection."""
+"""Background work of the server from start to shutdown: following manifests or an apiserver."""
 
 import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from fleethook.cluster.followed_cluster import Cluster
 from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.work.garbage import settle_garbage_collector
 from fleethook.work.turns import favour_event_loop
 
 _log: Final = logging.getLogger(__name__)
-
-# A review allocates about 500 containers. Reference counting frees them, because JSON has no cycles. By default, the
-# collector runs every 700 allocations, so several times in each review, and finds nothing. A run over 50,000 young
-# objects blocked the process for 2 ms, and for 75 ms on a busy machine, so it runs after 5,000. The objects that
-# survive are examined again after 100,000 allocations: after a million, which 100,000 compiled plans make, that took
-# 190 ms. All other objects are examined after 20 million.
-_GC_THRESHOLDS: Final = (5_000, 20, 200)
 
 
 @contextlib.asynccontextmanager
@@ -114,26 +108,3 @@ async def run_in_background(work: Coroutine[Any, Any, None], *, name: str, ended
     finally:
         task.cancel()
         await asyncio.wait([task])
-
-
-def settle_garbage_collector() -> None:
-    """Exempt all loaded objects from garbage collection: they live as long as the process."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
-    gc.enable()
-
-
-@contextlib.contextmanager
-def pause_garbage_collector() -> Iterator[None]:
-    """Pause garbage collection within the context, then exempt the objects that were read.
-
-    A run over the 100,000 workloads of a new leader takes 0.2 s, during which no review is answered. Without the pause,
-    several runs would happen while the workloads are read.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()

@@ -14,7 +14,6 @@ from benchmarks.reviews import review
 from fleethook.app import Fleethook
 from fleethook.cli.replay.replay import replay_all
 from fleethook.cli.replay.replay_input import list_recordings, read_recordings
-from fleethook.lifetime import settle_garbage_collector
 from fleethook.recordings.record.files import RecordFiles
 from fleethook.recordings.record.recorder import make_encoder
 from fleethook.recordings.replay.replay import OFFLINE
@@ -23,6 +22,7 @@ from fleethook.server.engine_server import Replay
 from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.recording import AnsweredReview
 from fleethook.settings import Settings
+from fleethook.work.garbage import settle_garbage_collector
 
 MEASURED = (
     "app/fleethook/server",

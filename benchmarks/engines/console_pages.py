@@ -27,7 +27,7 @@ from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import Store
 from fleethook.console.context import ConsoleContext
 from fleethook.console.process import console_indexes, create_console
-from fleethook.lifetime import pause_garbage_collector, settle_garbage_collector
+from fleethook.work.garbage import pause_garbage_collector, settle_garbage_collector
 from tests.console.visitor import Page, Visitor
 
 REPEATS: Final = 20

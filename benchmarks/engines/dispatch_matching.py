@@ -9,7 +9,7 @@ from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, RESOURCES, SIZES
 from fleethook.engines.dispatch.call.call import Audit, Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.match.should_call import CallDecider
-from fleethook.lifetime import settle_garbage_collector
+from fleethook.work.garbage import settle_garbage_collector
 from tests.engines.dispatch.builders import request_of
 
 Found = dict[tuple[str, str, int], list[float]]

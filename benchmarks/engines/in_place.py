@@ -38,9 +38,9 @@ from benchmarks.varied import reviews, write_lines
 from fleethook.cli.serve.acceptor import bind
 from fleethook.cli.serve.server import GracefulServer
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
-from fleethook.lifetime import settle_garbage_collector
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import Endpoint
+from fleethook.work.garbage import settle_garbage_collector
 
 TIMERS = "/timers"
 CALLS = 1_000

@@ -29,10 +29,10 @@ from benchmarks.servers.ours import app_of
 from benchmarks.varied import reviews
 from fleethook.app import Fleethook
 from fleethook.cli.serve.server import make_config
-from fleethook.lifetime import settle_garbage_collector
 from fleethook.server.health import HealthOnly
 from fleethook.server.protocol.connections import Connection, Connections
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
+from fleethook.work.garbage import settle_garbage_collector
 
 REQUESTS = 100
 """Number of requests in a turn."""

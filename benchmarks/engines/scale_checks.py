@@ -15,10 +15,10 @@ import uvloop
 
 from benchmarks.engines import scale_objects as objects
 from fleethook.app import create_app
-from fleethook.lifetime import settle_garbage_collector
 from fleethook.model import admission
 from fleethook.model.openyurt import GROUP
 from fleethook.settings import Settings
+from fleethook.work.garbage import settle_garbage_collector
 from tests.asgi_client import call
 
 OVERRIDERS = "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider"

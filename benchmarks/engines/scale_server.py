@@ -28,9 +28,9 @@ from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.engines.overrider.controller.controller import OverriderController
 from fleethook.engines.overrider.controller.workload_client import WriteLimits
 from fleethook.engines.overrider.overrider_server import OverriderServer
-from fleethook.lifetime import pause_garbage_collector, settle_garbage_collector
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.settings import Settings
+from fleethook.work.garbage import pause_garbage_collector, settle_garbage_collector
 from tests.asgi_client import call
 
 DEPLOYMENTS = "/mutate-apps-v1-deployment"

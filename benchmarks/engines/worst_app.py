@@ -10,9 +10,9 @@ from benchmarks.engines.dispatch_hooks import AUTHORITY
 from benchmarks.engines.dispatch_worlds import HOOKS, build_configurations, build_exports, build_hooks
 from benchmarks.engines.worst_bases import EXAMPLES, load
 from fleethook.app import Fleethook, create_app
-from fleethook.lifetime import settle_garbage_collector
 from fleethook.server.callers import EXTENSION, make_client_extension
 from fleethook.settings import Settings
+from fleethook.work.garbage import settle_garbage_collector
 
 PHASES = ("mutating", "validating")
 CALLER = "kube-apiserver"

@@ -6,16 +6,7 @@ from typing import Any
 import pytest
 
 import fleethook.cluster.store as store_module
-from fleethook.cluster.store import (
-    GCFreezer,
-    Index,
-    ObjectKey,
-    PartialBuilder,
-    PartialObject,
-    Store,
-    free_in_slices,
-    key_of,
-)
+from fleethook.cluster.store import Index, ObjectKey, PartialBuilder, PartialObject, Store, free_in_slices, key_of
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
 from tests.builders import entry, overrider, store_of, workload, yurt_app_set
@@ -224,17 +215,6 @@ def test_a_copy_has_some_kinds_and_knows_all_clusters() -> None:
     assert store.find(index, "", "a") == ()
     assert list(copied.keys(GroupKind("", "Other"))) == []
     assert (copied.knows("c"), copied.has(GroupKind("", "Other")), copied.knows("d")) == (True, True, False)
-
-
-def test_the_heap_is_frozen_each_time_the_limit_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
-    monkeypatch.setattr(store_module, "_FREEZE_LIMIT", 10)
-    monkeypatch.setattr(store_module.gc, "collect", lambda generation: calls.append(f"collect {generation}"))
-    monkeypatch.setattr(store_module.gc, "freeze", lambda: calls.append("freeze"))
-    freezer = GCFreezer()
-    for expected in ([], ["collect 1", "freeze"], ["collect 1", "freeze"], ["collect 1", "freeze"] * 2):
-        freezer.add(6)
-        assert calls == expected
 
 
 class Kept:

@@ -6,13 +6,8 @@ identity to find out whether it is still current.
 
 Of kinds that engines only look up or count, the store has partial copies. A decoded Deployment takes about 30 KiB as
 dictionaries and 1.1 KiB as such a struct, and a fleet has tens of thousands of workloads.
-
-A full garbage collection visits all tracked objects in one step: 0.4 s for 10,000 webhook configurations with compiled
-conditions. ``gc.freeze`` hides long-lived objects from it, as `fleethook.lifetime` does after the first sync. Reference
-counting still frees these objects, because they are in no cycles.
 """
 
-import gc
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from itertools import chain
@@ -274,7 +269,7 @@ class Store:
     def drain(self) -> list[Stored]:
         """Remove all objects without calling subscribers, and return them.
 
-        The store of a former leader is in a reference cycle, and `fleethook.lifetime.pause_garbage_collector` hid it
+        The store of a former leader is in a reference cycle, and `fleethook.work.garbage` hid it
         from the garbage collector. The caller frees the returned objects.
         """
         drained = [
@@ -359,30 +354,6 @@ class Source(Protocol):
 
 class StaleError(Exception):
     """The objects that the answer depends on cannot be read now, so the caller has to retry."""
-
-
-# Containers between two freezes. The collection before a freeze blocks the process: on a busy machine 5 to 53 ms for
-# this many, and 25 to 209 ms for 100,000.
-_FREEZE_LIMIT: Final = 20_000
-
-
-class GCFreezer:
-    """Freezes the heap each time that enough long-lived containers were created."""
-
-    __slots__ = ("_made",)
-
-    def __init__(self) -> None:
-        """Start with no containers."""
-        self._made = 0
-
-    def add(self, containers: int) -> None:
-        """Count new containers (an estimate suffices), and freeze the heap at the limit."""
-        self._made += containers
-        if self._made >= _FREEZE_LIMIT:
-            self._made = 0
-            # A freeze would keep the cycles of ended requests for ever, so they are collected first.
-            gc.collect(1)
-            gc.freeze()
 
 
 # Freeing this many complete objects takes about 10 ms.

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fleethook.cluster import store as store_module
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET
+from fleethook.work import garbage
 from tests.waiting import NET
 
 CONFIG = GroupKind("", "ConfigMap")
@@ -302,7 +302,7 @@ async def test_the_heap_is_frozen_while_many_objects_are_read(tmp_path: Path, mo
     source.load()
     (tmp_path / "a.yaml").write_text("---\n".join(config(f"c{number}") for number in range(2_000)))
     threads: list[str] = []
-    monkeypatch.setattr(store_module.gc, "freeze", lambda: threads.append(threading.current_thread().name))
+    monkeypatch.setattr(garbage.gc, "freeze", lambda: threads.append(threading.current_thread().name))
     assert await source.reload()
     while_reading = [name for name in threads if name != threading.main_thread().name]
     # 2,000 objects have about 50,000 containers, and each freeze takes at most 20,000 of them.

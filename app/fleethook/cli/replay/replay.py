@@ -33,13 +33,13 @@ from fleethook.cluster.registration.paths import (
 )
 from fleethook.engine import EngineStartError
 from fleethook.interpret.interpreter import LoadError
-from fleethook.lifetime import settle_garbage_collector
 from fleethook.model.json import as_object
 from fleethook.recordings.reader import Entry
 from fleethook.recordings.replay.replay import OFFLINE, Replayed, Replayer, batch
 from fleethook.recordings.replay.report import Report
 from fleethook.server.engine_server import Replay
 from fleethook.settings import Settings
+from fleethook.work.garbage import settle_garbage_collector
 
 # No object decides about these.
 _DECIDED_ALONE: Final = (MUTATE_KARMADA, OBSERVE, VALIDATE_KARMADA, VALIDATE_MUTATING, VALIDATE_VALIDATING)

@@ -15,8 +15,8 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, Value, scan_values
-from fleethook.cluster.store import GCFreezer
 from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.work.garbage import GCFreezer
 
 if TYPE_CHECKING:
     from fleethook.admission.declaration import RuleError

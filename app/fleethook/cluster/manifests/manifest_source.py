@@ -29,7 +29,8 @@ from fleethook.cluster.manifests.manifest_reader import (
     read_rules,
 )
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
-from fleethook.cluster.store import GCFreezer, ObjectKey, PartState, Store, key_of
+from fleethook.cluster.store import ObjectKey, PartState, Store, key_of
+from fleethook.work.garbage import GCFreezer
 
 # The file system notifies of changes. This rescan is for file systems without notification (NFS, some mounts).
 _RESCAN_MS: Final = 5_000

@@ -9,7 +9,7 @@ import yaml
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.store import GCFreezer, ObjectKey, Store, key_of
+from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.pages.fleet import CellKey, CellState
 from fleethook.engines.overrider.pages.fleet_scan import (
     CONTAINERS_OF_A_CELL,
@@ -19,6 +19,7 @@ from fleethook.engines.overrider.pages.fleet_scan import (
 )
 from fleethook.engines.overrider.pages.matrix import count_states
 from fleethook.model.json import JSONObject
+from fleethook.work.garbage import GCFreezer
 from tests.builders import (
     NEW_IMAGE,
     entry,

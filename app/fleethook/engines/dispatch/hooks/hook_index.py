@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import accumulate, chain, groupby, product
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from fleethook.cluster.store import GCFreezer, ObjectKey, Store, Stored
+from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase, WebhookCompiler, set_webhook_defaults
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.rules import EquivalentIndex, Invocation, find_invocation
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, count_values
 from fleethook.model.webhook_rules import EVERY, Rule, RuleAttributes
+from fleethook.work.garbage import GCFreezer
 from fleethook.work.pausing import Pauses, Work, begin, do_at_once
 from fleethook.work.turns import Executor, Turns
 

@@ -10,7 +10,6 @@ from typing import Final
 
 from fleethook.cel import Activation, ExpressionError, Program
 from fleethook.cel.program import INLINE_LIMITS, EvaluationLimits
-from fleethook.cluster.store import GCFreezer
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.match.match_conditions import (
@@ -27,6 +26,7 @@ from fleethook.engines.dispatch.match.match_conditions import (
     is_short,
 )
 from fleethook.fairness.cache import SizedCache
+from fleethook.work.garbage import GCFreezer
 from fleethook.work.turns import Turns, Worker
 
 # The code of a node takes about 500 bytes, so this is 50 MiB: ten thousand conditions of ten nodes.

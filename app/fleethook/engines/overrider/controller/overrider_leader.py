@@ -12,8 +12,8 @@ from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.policies.mode import Mode
 from fleethook.engines.overrider.subject.bound_subjects import WEBHOOK_CONFIGURATION, runs_selection, write_selection
-from fleethook.lifetime import pause_garbage_collector
 from fleethook.server.engine_server import Leadership, ServerContext
+from fleethook.work.garbage import pause_garbage_collector
 
 if TYPE_CHECKING:
     from fleethook.engines.overrider.controller.controller import OverriderController

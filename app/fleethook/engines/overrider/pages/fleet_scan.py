@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.store import GCFreezer, ObjectKey, PartialObject, Stored, Subscriber
+from fleethook.cluster.store import ObjectKey, PartialObject, Stored, Subscriber
 from fleethook.engines.overrider.controller.workload_decision import plan_workload
 from fleethook.engines.overrider.pages.fleet import (
     CellKey,
@@ -30,6 +30,7 @@ from fleethook.engines.overrider.subject.binding import hash_of
 from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools, same_input
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL
+from fleethook.work.garbage import GCFreezer
 from fleethook.work.pausing import Pauses, Work
 from fleethook.work.turns import Turns
 
