@@ -5,85 +5,22 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
 
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.store import ObjectKey, Store
+from fleethook.cluster.store import Store
 from fleethook.console.context import ConsoleContext
 from fleethook.console.process import create_console
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.engines.overrider.pages.edit_report import MAX_TEXT_BYTES, format_overrider
-from fleethook.engines.overrider.pages.matrix import Query
-from fleethook.engines.overrider.pages.overriders import (
-    MAX_TEXT,
-    cell_url,
-    edit_url,
-    matrix_url,
-    new_url,
-    parse_cell,
-    parse_overrider_key,
-    parse_query,
-)
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT, WORKLOAD_INDEXES
-from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from tests.builders import NEW_IMAGE, entry, image, node_pool, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke
 from tests.console.recorded import record_workloads
 from tests.console.visitor import Page, Visitor
-from tests.engines.overrider.pages.fleet_stores import DEMO, cell_key
-
-HOSTILE_NAME = "a&b=c d/ü?#<script>\u202e\"'+%00"
-
-
-def parameters(address: str) -> dict[str, str]:
-    return dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        Query(),
-        Query(subject=HOSTILE_NAME, pool=HOSTILE_NAME),
-        Query(state="error", layout="list", sort="pool", page=7),
-        Query(columns=12),
-    ],
-)
-def test_the_address_of_a_view_is_read_back(query: Query) -> None:
-    assert parse_query(parameters(matrix_url(query))) == query
-
-
-def test_the_first_view_has_a_plain_address() -> None:
-    assert matrix_url(Query()) == "/overriders"
-
-
-@pytest.mark.parametrize("text", ["", "x", "-1", "0", "1.5", "9" * 400, "²"])
-def test_a_page_that_is_no_number_is_the_first(text: str) -> None:
-    assert parse_query({"page": text, "columns": text}) == Query()
-
-
-def test_unknown_values_are_ignored_and_long_texts_cut() -> None:
-    found = parse_query({"state": "x", "layout": "x", "sort": "x", "subject": "s" * 5_000})
-    assert found == Query(subject="s" * MAX_TEXT)
-
-
-def test_the_address_of_a_cell_is_read_back() -> None:
-    key = cell_key(HOSTILE_NAME, subject=DEMO._replace(name=HOSTILE_NAME, namespace="", cluster="root:a"))
-    assert parse_cell(parameters(cell_url(key))) == key
-    assert parameters(cell_url(key, everything=True))["all"] == "1"
-
-
-def test_the_address_of_an_editor_is_read_back() -> None:
-    key = ObjectKey("root:a", YURT_APP_OVERRIDER, "shop", HOSTILE_NAME)
-    assert parse_overrider_key(parameters(edit_url(key))) == key
-
-
-def test_the_address_of_a_new_overrider_names_the_subject() -> None:
-    found = parameters(new_url(DEMO))
-    assert found == {"namespace": "default", "name": "demo", "subject": "YurtAppSet"}
-
 
 SET = yurt_app_set()
 POOL = {"namespace": "default", "name": "demo", "subject": "YurtAppSet", "pool": "hangzhou", "kind": "Deployment"}

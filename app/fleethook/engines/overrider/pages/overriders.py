@@ -2,9 +2,9 @@
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Final, cast, get_args
+from typing import Final, cast, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter
@@ -24,7 +24,19 @@ from fleethook.console.reviews.summary import ReviewSummary
 from fleethook.console.sections import ConsolePage, Hit, Section
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.console.users.permissions import select_permitted, select_permitted_reviews
-from fleethook.console.yaml_paths import format_value
+from fleethook.engines.overrider.pages.addresses import (
+    LINKS,
+    MAX_TEXT,
+    cell_url,
+    edit_url,
+    findings_url,
+    matrix_url,
+    new_url,
+    parse_cell,
+    parse_overrider_key,
+    parse_query,
+    subject_url,
+)
 from fleethook.engines.overrider.pages.edit_report import (
     EditError,
     format_command,
@@ -38,7 +50,6 @@ from fleethook.engines.overrider.pages.findings import (
     MEANINGS,
     Concerned,
     FindingFilter,
-    describe_key,
     list_cell_lines,
     list_condition_lines,
     list_finding_lines,
@@ -47,109 +58,14 @@ from fleethook.engines.overrider.pages.findings import (
     prepare_findings,
 )
 from fleethook.engines.overrider.pages.fleet import LABELS, CellKey, State, SubjectRow, find_overrider
-from fleethook.engines.overrider.pages.matrix import LAYOUTS, SORTS, Column, Query, group_columns
+from fleethook.engines.overrider.pages.matrix import SORTS, Column, Query, group_columns
 from fleethook.engines.overrider.pages.overrider_service import CellView, EditView, MatrixView, make_service
-from fleethook.engines.overrider.pages.running_workload import select_last_reviews
-from fleethook.engines.overrider.pages.workload_events import EVENT, find_events
+from fleethook.engines.overrider.pages.running_workload import EVENT, find_events, select_last_reviews
 from fleethook.engines.overrider.subject.binding import POOL_INDEXES, WORKLOAD_INDEXES, binding_of, pool_of, subject_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 
-PREFIX: Final = "/overriders"
-# Kubernetes allows names of 253 characters.
-MAX_TEXT: Final = 300
-_MAX_PAGE: Final = 1_000_000
-
-
-def parse_query(parameters: Mapping[str, str]) -> Query:
-    """Return the query of a URL. A parameter with an unknown value has its default."""
-    state = parameters.get("state")
-    layout, sort = parameters.get("layout"), parameters.get("sort")
-    return Query(
-        subject=parameters.get("subject", "")[:MAX_TEXT].strip(),
-        pool=parameters.get("pool", "")[:MAX_TEXT].strip(),
-        state=next((one for one in get_args(State) if one == state), None),
-        layout=next((one for one in LAYOUTS if one == layout), "matrix"),
-        sort=next((one for one in SORTS if one == sort), "subject"),
-        page=_parse_page(parameters.get("page")),
-        columns=_parse_page(parameters.get("columns")),
-        groups=parameters.get("groups", "")[:MAX_TEXT],
-        by=parameters.get("by", "")[:MAX_TEXT].strip(),
-    )
-
-
-def _parse_page(text: str | None) -> int:
-    is_number = text is not None and text.isascii() and text.isdecimal() and len(text) < len(str(_MAX_PAGE))
-    return max(1, int(text)) if is_number and text is not None else 1
-
-
-def matrix_url(query: Query) -> str:
-    """Return the address of a view of the matrix."""
-    return _join(PREFIX, query.parameters())
-
-
-def cell_url(key: CellKey, *, everything: bool = False) -> str:
-    """Return the address of the diff of one cell."""
-    parameters = {**_describe(key.subject), "subject": key.subject.group_kind.kind, "pool": key.pool, "kind": key.kind}
-    return _join(f"{PREFIX}/pool", {**parameters, **({"all": "1"} if everything else {})})
-
-
-def parse_cell(parameters: Mapping[str, str]) -> CellKey:
-    """Return the cell of a URL; it may name no existing object."""
-    group_kind = GroupKind(GROUP, parameters.get("subject", ""))
-    return CellKey(_parse_key(parameters, group_kind), parameters.get("pool", ""), parameters.get("kind", ""))
-
-
-def edit_url(key: ObjectKey) -> str:
-    """Return the address of the editor of an overrider."""
-    return _join(f"{PREFIX}/edit", _describe(key))
-
-
-def new_url(subject: ObjectKey) -> str:
-    """Return the address of the editor with a new overrider for a subject."""
-    parameters = {**_describe(subject), "subject": subject.group_kind.kind}
-    return _join(f"{PREFIX}/edit", parameters)
-
-
-def findings_url(wanted: FindingFilter) -> str:
-    """Return the address of a list of findings."""
-    return _join(f"{PREFIX}/findings", wanted.parameters())
-
-
-def object_url(key: ObjectKey) -> str:
-    """Return the address of the page about an object of a finding."""
-    if key.group_kind == YURT_APP_OVERRIDER:
-        return edit_url(key)
-    return _subject_url(key)
-
-
-def parse_overrider_key(parameters: Mapping[str, str]) -> ObjectKey:
-    """Return the overrider of a URL; it may name no existing object."""
-    return _parse_key(parameters, YURT_APP_OVERRIDER)
-
-
-def _parse_key(parameters: Mapping[str, str], group_kind: GroupKind) -> ObjectKey:
-    return ObjectKey(
-        parameters.get("cluster", ""), group_kind, parameters.get("namespace", ""), parameters.get("name", "")
-    )
-
-
-def _describe(key: ObjectKey) -> dict[str, str]:
-    """Return the parameters that name an object, without empty ones."""
-    found = {"cluster": key.cluster, "namespace": key.namespace, "name": key.name}
-    return {name: value for name, value in found.items() if value}
-
-
-def _join(path: str, parameters: Mapping[str, str]) -> str:
-    return f"{path}?{urlencode(parameters)}" if parameters else path
-
-
 router: Final = APIRouter(prefix="/overriders")
-
-
-def _subject_url(key: ObjectKey) -> str:
-    """Return the address of the list of a subject's workloads."""
-    return matrix_url(Query(subject=f"{key.namespace or 'default'}/{key.name}", layout="list"))
 
 
 def _workload_url(store: Store, key: ObjectKey) -> str:
@@ -253,8 +169,8 @@ PAGE: Final = ConsolePage(
     attention=find_attention,
     addresses={
         YURT_APP_OVERRIDER: lambda _store, key: edit_url(key),
-        YURT_APP_SET: lambda _store, key: _subject_url(key),
-        YURT_APP_DAEMON: lambda _store, key: _subject_url(key),
+        YURT_APP_SET: lambda _store, key: subject_url(key),
+        YURT_APP_DAEMON: lambda _store, key: subject_url(key),
         NODE_POOL: lambda _store, key: matrix_url(Query(pool=key.name)),
         **dict.fromkeys((one.group_kind for one in WORKLOADS), _workload_url),
     },
@@ -288,7 +204,7 @@ async def show_matrix(request: Request, context: Context) -> HTMLResponse:
         state_urls={state: matrix_url(first._replace(state=state)) for state in (None, *LABELS)},
         page_urls=_link_pages(view.selection.paging, lambda page: shown._replace(page=page)),
         column_urls=_link_pages(view.selection.column_paging, lambda page: shown._replace(columns=page)),
-        **_LINKS,
+        **LINKS,
     )
 
 
@@ -318,10 +234,10 @@ async def show_pool(request: Request, context: Context) -> HTMLResponse:
         events=await find_events(request, key, view.running),
         reviews=await _find_last_reviews(request, view),
         everything_url=cell_url(key, everything=True),
-        row_url=_subject_url(key.subject),
+        row_url=subject_url(key.subject),
         reviews_url=f"/reviews?{urlencode({'text': f'{key.subject.namespace}/{key.subject.name}-'})}",
         new_url=new_url(key.subject),
-        **_LINKS,
+        **LINKS,
     )
 
 
@@ -361,8 +277,8 @@ async def show_findings(
         wanted=wanted,
         levels=LEVELS,
         meanings=MEANINGS,
-        page_url=lambda number: _join(f"{PREFIX}/findings", {**wanted.parameters(), "page": str(number)}),
-        **_LINKS,
+        page_url=lambda number: findings_url(wanted, page=number),
+        **LINKS,
     )
 
 
@@ -424,7 +340,7 @@ async def _show_editor(
         view=view,
         here=f"/overriders/edit?{urlencode(query)}",
         kubectl_command=format_command(text, namespace=_find_namespace(view)),
-        **_LINKS,
+        **LINKS,
     )
 
 
@@ -443,16 +359,6 @@ def _find_namespace(view: EditView | None) -> str:
 
 
 _KEY_PARAMETERS: Final = frozenset({"cluster", "namespace", "name", "subject"})
-_LINKS: Final[Mapping[str, Any]] = {
-    "cell_url": cell_url,
-    "edit_url": edit_url,
-    "object_url": object_url,
-    "pool_url": lambda pool: matrix_url(Query(pool=pool)),
-    "findings_of_object": lambda key: findings_url(FindingFilter(text=f"{describe_key(key)}:")),
-    "findings_of_pool": lambda pool: findings_url(FindingFilter(pool=pool)),
-    "as_yaml": format_value,
-    "subject_url": _subject_url,
-}
 
 
 def _link_pages(paging: Paging, turn: Callable[[int], Query]) -> dict[str, str]:

@@ -1,0 +1,119 @@
+"""The addresses of the section ``/overriders``: made for links, and read from requests."""
+
+from collections.abc import Mapping
+from typing import Any, Final, get_args
+from urllib.parse import urlencode
+
+from fleethook.cluster.store import ObjectKey
+from fleethook.console.yaml_paths import format_value
+from fleethook.engines.overrider.pages.findings import FindingFilter, describe_key
+from fleethook.engines.overrider.pages.fleet import CellKey, State
+from fleethook.engines.overrider.pages.matrix import LAYOUTS, SORTS, Query
+from fleethook.model.gvk import GroupKind
+from fleethook.model.openyurt import GROUP, YURT_APP_OVERRIDER
+
+PREFIX: Final = "/overriders"
+# Kubernetes allows names of 253 characters.
+MAX_TEXT: Final = 300
+_MAX_PAGE: Final = 1_000_000
+
+
+def parse_query(parameters: Mapping[str, str]) -> Query:
+    """Return the query of a URL. A parameter with an unknown value has its default."""
+    state = parameters.get("state")
+    layout, sort = parameters.get("layout"), parameters.get("sort")
+    return Query(
+        subject=parameters.get("subject", "")[:MAX_TEXT].strip(),
+        pool=parameters.get("pool", "")[:MAX_TEXT].strip(),
+        state=next((one for one in get_args(State) if one == state), None),
+        layout=next((one for one in LAYOUTS if one == layout), "matrix"),
+        sort=next((one for one in SORTS if one == sort), "subject"),
+        page=_parse_page(parameters.get("page")),
+        columns=_parse_page(parameters.get("columns")),
+        groups=parameters.get("groups", "")[:MAX_TEXT],
+        by=parameters.get("by", "")[:MAX_TEXT].strip(),
+    )
+
+
+def _parse_page(text: str | None) -> int:
+    is_number = text is not None and text.isascii() and text.isdecimal() and len(text) < len(str(_MAX_PAGE))
+    return max(1, int(text)) if is_number and text is not None else 1
+
+
+def matrix_url(query: Query) -> str:
+    """Return the address of a view of the matrix."""
+    return _join(PREFIX, query.parameters())
+
+
+def cell_url(key: CellKey, *, everything: bool = False) -> str:
+    """Return the address of the diff of one cell."""
+    parameters = {**_describe(key.subject), "subject": key.subject.group_kind.kind, "pool": key.pool, "kind": key.kind}
+    return _join(f"{PREFIX}/pool", {**parameters, **({"all": "1"} if everything else {})})
+
+
+def parse_cell(parameters: Mapping[str, str]) -> CellKey:
+    """Return the cell of a URL; it may name no existing object."""
+    group_kind = GroupKind(GROUP, parameters.get("subject", ""))
+    return CellKey(_parse_key(parameters, group_kind), parameters.get("pool", ""), parameters.get("kind", ""))
+
+
+def edit_url(key: ObjectKey) -> str:
+    """Return the address of the editor of an overrider."""
+    return _join(f"{PREFIX}/edit", _describe(key))
+
+
+def new_url(subject: ObjectKey) -> str:
+    """Return the address of the editor with a new overrider for a subject."""
+    parameters = {**_describe(subject), "subject": subject.group_kind.kind}
+    return _join(f"{PREFIX}/edit", parameters)
+
+
+def findings_url(wanted: FindingFilter, *, page: int = 1) -> str:
+    """Return the address of a page of a list of findings."""
+    return _join(f"{PREFIX}/findings", {**wanted.parameters(), **({"page": str(page)} if page > 1 else {})})
+
+
+def object_url(key: ObjectKey) -> str:
+    """Return the address of the page about an object of a finding."""
+    if key.group_kind == YURT_APP_OVERRIDER:
+        return edit_url(key)
+    return subject_url(key)
+
+
+def parse_overrider_key(parameters: Mapping[str, str]) -> ObjectKey:
+    """Return the overrider of a URL; it may name no existing object."""
+    return _parse_key(parameters, YURT_APP_OVERRIDER)
+
+
+def _parse_key(parameters: Mapping[str, str], group_kind: GroupKind) -> ObjectKey:
+    return ObjectKey(
+        parameters.get("cluster", ""), group_kind, parameters.get("namespace", ""), parameters.get("name", "")
+    )
+
+
+def _describe(key: ObjectKey) -> dict[str, str]:
+    """Return the parameters that name an object, without empty ones."""
+    found = {"cluster": key.cluster, "namespace": key.namespace, "name": key.name}
+    return {name: value for name, value in found.items() if value}
+
+
+def _join(path: str, parameters: Mapping[str, str]) -> str:
+    return f"{path}?{urlencode(parameters)}" if parameters else path
+
+
+def subject_url(key: ObjectKey) -> str:
+    """Return the address of the list of a subject's workloads."""
+    return matrix_url(Query(subject=f"{key.namespace or 'default'}/{key.name}", layout="list"))
+
+
+LINKS: Final[Mapping[str, Any]] = {
+    "cell_url": cell_url,
+    "edit_url": edit_url,
+    "object_url": object_url,
+    "pool_url": lambda pool: matrix_url(Query(pool=pool)),
+    "findings_of_object": lambda key: findings_url(FindingFilter(text=f"{describe_key(key)}:")),
+    "findings_of_pool": lambda pool: findings_url(FindingFilter(pool=pool)),
+    "as_yaml": format_value,
+    "subject_url": subject_url,
+}
+"""The addresses that templates call."""
