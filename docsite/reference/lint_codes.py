@@ -4,7 +4,7 @@ from typing import Final
 
 from docsite.reference.tables import render_page, render_table
 from fleethook.engines.dispatch.lint.codes import CODES, MEANINGS
-from fleethook.engines.overrider.rules.finding import ERROR_MEANINGS, WARNINGS
+from fleethook.engines.overrider.rules import finding
 
 _INTRODUCTION: Final = (
     "`fleethook lint` prints the code of a finding in brackets, and `--output json` as `code`. Each message names the "
@@ -20,8 +20,10 @@ _OVERRIDERS: Final = (
 def render_lint_codes() -> str:
     """Return the page."""
     webhooks = [(f"`{code}`", level, MEANINGS[code]) for code, level in CODES.items()]
-    errors = [(f"`{code}`", "error", _make_sentence(text)) for code, text in ERROR_MEANINGS.items()]
-    warnings = [(f"`{code}`", "warning", _make_sentence(text)) for code, text in WARNINGS.items()]
+    overriders = [
+        (f"`{code}`", "error" if code in finding.ERRORS else "warning", _make_sentence(text))
+        for code, text in finding.MEANINGS.items()
+    ]
     columns = ["code", "level", "meaning"]
     return render_page(
         "Lint codes",
@@ -30,7 +32,7 @@ def render_lint_codes() -> str:
         render_table(columns, webhooks),
         "## Overriders, YurtAppSets and YurtAppDaemons",
         _OVERRIDERS,
-        render_table(columns, [*errors, *warnings]),
+        render_table(columns, overriders),
     )
 
 

@@ -6,8 +6,8 @@ from docsite.reference import render_reference
 from docsite.reference.settings import render_settings
 from docsite.reference.tables import render_table
 from fleethook.app import create_app
-from fleethook.engines.dispatch.lint.codes import CODES, MEANINGS
-from fleethook.engines.overrider.rules.finding import ERROR_MEANINGS, ERRORS, WARNINGS
+from fleethook.engines.dispatch.lint.codes import CODES
+from fleethook.engines.overrider.rules.finding import ERRORS, WARNINGS
 from fleethook.settings import Settings
 from tests.serving import EXAMPLES, ROOT
 
@@ -33,9 +33,7 @@ def test_each_setting_has_its_flag_and_default() -> None:
     assert "FLEETHOOK_" in render_settings()
 
 
-def test_each_lint_code_has_a_meaning() -> None:
-    assert MEANINGS.keys() == CODES.keys()
-    assert ERROR_MEANINGS.keys() == ERRORS.keys()
+def test_each_lint_code_is_listed() -> None:
     assert read_rows("lint-codes").keys() == {*CODES, *ERRORS, *WARNINGS}
 
 

@@ -1,5 +1,6 @@
 """Conversions of one subject with its overriders, and their results."""
 
+import re
 from typing import Any
 
 from fleethook.engines.overrider.convert.conversion import (
@@ -15,6 +16,7 @@ from tests.builders import (
     store_of,
     yurt_app_set,
 )
+from tests.serving import ROOT
 
 SPEC = "/spec/template/spec"
 POOLS = (node_pool("hangzhou", {"region": "east"}), node_pool("beijing"))
@@ -58,3 +60,15 @@ def remark(made: Converted, code: str) -> Remark:
 
 def make_patch(operation: str, path: str, *value: Any) -> dict[str, Any]:
     return patch(operation, path, *value)
+
+
+def read_documented_codes() -> dict[str, tuple[str, ...]]:
+    """Return the levels of each code in the table of docs/convert.md."""
+    section = (
+        (ROOT / "docs" / "convert.md")
+        .read_text(encoding="utf-8")
+        .partition("\n## The report\n")[2]
+        .partition("\n## ")[0]
+    )
+    rows = re.findall(r"^\| `([a-z-]+)` \| ([a-z, ]+?) *\|", section, re.MULTILINE)
+    return {code: tuple(levels.split(", ")) for code, levels in rows}

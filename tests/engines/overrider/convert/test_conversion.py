@@ -1,15 +1,18 @@
 """Subjects become sets of v1beta1, and inputs that tweaks cannot express are reported."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 from fleethook.cluster.store import ObjectKey
+from fleethook.engines.overrider.convert import remarks
 from fleethook.engines.overrider.convert.conversion import (
     complete_labels,
     convert,
     find_unconverted_overriders,
     move_removed_keys,
 )
-from fleethook.engines.overrider.convert.remarks import CODES, Remark
+from fleethook.engines.overrider.convert.remarks import Remark
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import (
     container,
@@ -33,11 +36,11 @@ from tests.engines.overrider.convert.conversions import (
     convert_one,
     in_pool,
     make_patch,
+    read_documented_codes,
     remark,
     report,
     tweaks_of,
 )
-from tests.serving import ROOT
 
 KEY = ObjectKey("", YURT_APP_SET, "default", "demo")
 DISK = "/spec/template/spec/nodeSelector/disk"
@@ -285,12 +288,11 @@ def test_an_overrider_of_a_converted_set_is_kept() -> None:
     assert [(one.level, one.code) for one in find_unconverted_overriders([rule], store)] == [("note", "kept")]
 
 
-def test_the_documentation_lists_every_code() -> None:
-    section = (ROOT / "docs" / "convert.md").read_text().partition("\n## The report\n")[2].partition("\n## ")[0]
-    lines = section.splitlines()
-    cells = [[cell.strip() for cell in line.split("|")[1:3]] for line in lines if line.startswith("| `")]
-    listed = {code.strip("`"): tuple(level.split(", ")) for code, level in cells if level.split(", ")[0] in LEVELS}
-    assert listed == CODES
-
-
-LEVELS = ("error", "warning", "note")
+def test_the_documentation_lists_every_code_with_its_levels() -> None:
+    sources = "".join(one.read_text(encoding="utf-8") for one in Path(remarks.__file__).parent.glob("*.py"))
+    used = {
+        (level, code)
+        for level, code in re.findall(r'"(error|warning|note)", "([a-z-]+)"', sources)
+        if code != "warning"
+    }
+    assert {(level, code) for code, levels in read_documented_codes().items() for level in levels} >= used

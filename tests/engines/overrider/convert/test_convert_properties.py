@@ -12,13 +12,14 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from fleethook.engines.overrider.convert.conversion import Converted, convert
-from fleethook.engines.overrider.convert.remarks import CODES, Remark
+from fleethook.engines.overrider.convert.remarks import Remark
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.overlay import settle
 from fleethook.engines.overrider.rollout.preview import cells, preview
 from fleethook.patch import format_pointer
 from tests.builders import node_pool, overrider, store_of, yurt_app_daemon
+from tests.engines.overrider.convert.conversions import read_documented_codes
 from tests.engines.overrider.render.test_render_properties import (
     MAPS,
     POOLS,
@@ -37,6 +38,7 @@ SETTINGS: Final = settings(
     suppress_health_check=list(HealthCheck),
     phases=set(Phase) - {Phase.explain},
 )
+DOCUMENTED: Final = read_documented_codes()
 POOL_LABEL: Final = "apps.openyurt.io/nodepool"
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 Path = tuple[str, ...]
@@ -198,7 +200,7 @@ def check(made: Converted, subject: dict[str, Any], rule: dict[str, Any], pools:
         assert not missed, (pool, missed, workload, after[pool])
         event(f"same: {not found}")
     for one in made.remarks:
-        assert one.level in CODES[one.code]
+        assert one.level in DOCUMENTED[one.code]
         event(f"{one.level}: {one.code}")
     # Tweaks can express all of these inputs; losses have tests of their own.
     assert not {"lost", "refused"} & {one.code for one in made.remarks}, made.remarks

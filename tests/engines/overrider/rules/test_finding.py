@@ -2,15 +2,11 @@
 
 import pytest
 
-from fleethook.engines.overrider.rules.finding import ERROR_MEANINGS, ERRORS, WARNINGS, Finding
+from fleethook.engines.overrider.rules.finding import ERRORS, WARNINGS, Finding
 
 
 def test_no_code_is_an_error_and_a_warning() -> None:
     assert ERRORS.keys().isdisjoint(WARNINGS)
-
-
-def test_each_error_has_a_meaning() -> None:
-    assert ERROR_MEANINGS.keys() == ERRORS.keys()
 
 
 def test_each_reason_is_a_cause_type_of_kubernetes() -> None:

@@ -20,38 +20,13 @@ from fleethook.workload_schema.go_structs import Kind
 Level = Literal["error", "warning", "note"]
 
 
-CODES: Final[dict[str, tuple[Level, ...]]] = {
-    "lost": ("error",),
-    "refused": ("error",),
-    "elsewhere": ("error",),
-    "no-node-pool": ("error",),
-    "no-node-pools": ("error", "warning"),
-    "not-rendered": ("error",),
-    "not-converted": ("error",),
-    "name-taken": ("error",),
-    "listed-pools": ("warning", "note"),
-    "confined": ("warning",),
-    "taints": ("warning",),
-    "label-added": ("warning",),
-    "selector": ("warning",),
-    "not-in-effect": ("warning",),
-    "orphan": ("warning",),
-    "patch": ("note",),
-    "index": ("note",),
-    "unset": ("note",),
-    "moved": ("note",),
-    "unused": ("note",),
-    "kept": ("note",),
-}
-"""The codes of remarks with their levels; their meanings are in docs/convert.md."""
-
-
 class Remark(NamedTuple):
     """One remark about an object of the input."""
 
     level: Level
     """An error is a loss. A warning is about later changes, such as a new node pool. A note explains the new form."""
     code: str
+    """Their meanings are in docs/convert.md."""
     key: ObjectKey
     """The overrider or the subject."""
     field: str

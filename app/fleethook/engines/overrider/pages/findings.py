@@ -15,15 +15,13 @@ from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCL
 from fleethook.engines.overrider.pages.fleet import CellKey, CellState, SubjectRow, find_overrider
 from fleethook.engines.overrider.pages.matrix import States
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding, check_documents
-from fleethook.engines.overrider.rules.finding import ERROR_MEANINGS, WARNINGS, Finding
+from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 
 CLUSTER: Final = "cluster"
 """The source of objects that no file has."""
-MEANINGS: Final = {**ERROR_MEANINGS, **WARNINGS}
-"""The meaning of each code."""
 LEVELS: Final = ("error", "warning")
 PAGE_ROWS: Final = 100
 _ENTRY: Final = re.compile(r"entries\[(\d+)\]")

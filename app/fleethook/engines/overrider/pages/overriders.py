@@ -47,7 +47,6 @@ from fleethook.engines.overrider.pages.edit_report import (
 )
 from fleethook.engines.overrider.pages.findings import (
     LEVELS,
-    MEANINGS,
     Concerned,
     FindingFilter,
     list_cell_lines,
@@ -61,6 +60,7 @@ from fleethook.engines.overrider.pages.fleet import LABELS, CellKey, State, Subj
 from fleethook.engines.overrider.pages.matrix import SORTS, Column, Query, group_columns
 from fleethook.engines.overrider.pages.overrider_service import CellView, EditView, MatrixView, make_service
 from fleethook.engines.overrider.pages.running_workload import EVENT, find_events, select_last_reviews
+from fleethook.engines.overrider.rules.finding import MEANINGS
 from fleethook.engines.overrider.subject.binding import POOL_INDEXES, WORKLOAD_INDEXES, binding_of, pool_of, subject_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
