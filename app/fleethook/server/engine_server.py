@@ -141,7 +141,7 @@ class EngineServer:
     def configurations(self) -> list[JSONObject]:
         """Return its webhook configurations that change while the server runs, without ``caBundle``.
 
-        The leader deletes those that have no webhooks.
+        The leader deletes those of rules that have no webhooks.
         """
         return []
 

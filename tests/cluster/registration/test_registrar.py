@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+import copy
+import logging
 from typing import Any
 
 import pytest
@@ -173,7 +175,59 @@ async def test_an_unchanged_configuration_is_applied_once() -> None:
     one = Changing("a.b.c")
     await one.registrar.apply_changing()
     await one.registrar.apply_changing()
-    assert [method for method, _ in one.server.requests] == ["GET", "PATCH"]
+    assert [method for method, _ in one.server.requests] == ["GET", "PATCH", "GET"]
+
+
+async def test_an_edit_is_undone_and_a_deleted_configuration_stays_deleted_until_it_changes() -> None:
+    one = Changing("a.b.c")
+    assert await one.registrar.apply_changing() is True
+    one.server.store(RULES, {**configuration("a.b.c"), "webhooks": []})
+    assert await one.registrar.apply_changing() is True
+    assert one.stored() == ["a.b.c"]
+    one.server.remove(RULES)
+    assert await one.registrar.apply_changing() is False
+    assert RULES not in one.server.objects
+    one.names = ("d.e.f",)
+    assert await one.registrar.apply_changing() is True
+    assert one.stored() == ["d.e.f"]
+
+
+async def test_a_configuration_that_another_leader_has_applied_is_no_change() -> None:
+    first, second = Changing("a.b.c"), Changing("a.b.c")
+    await first.registrar.apply_changing()
+    second.registrar = Registrar(
+        first.server,  # type: ignore[arg-type]
+        lambda: b"authority",
+        changing=ChangingConfigurations(lambda: [configuration("a.b.c")], asyncio.Event()),
+    )
+    assert await second.registrar.apply_changing() is False
+
+
+KARMADA = "/apis/config.karmada.io/v1alpha1/resourceinterpreterwebhookconfigurations/fleethook"
+
+
+async def test_a_kind_that_the_apiserver_does_not_serve_is_registered_once_it_does(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    one = Changing(owner="missing role")
+    made: list[Any] = [webhook("a.b.c")]
+    kind = {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterWebhookConfiguration"}
+    changing = ChangingConfigurations(
+        lambda: [{**kind, "metadata": {"name": "fleethook"}, "webhooks": copy.deepcopy(made)}], asyncio.Event(), "role"
+    )
+    registrar = Registrar(one.server, lambda: b"authority", changing=changing)  # type: ignore[arg-type]
+    one.server.is_served = lambda path: "karmada" not in path
+    with caplog.at_level(logging.INFO):
+        assert [await registrar.apply_changing() for _ in range(2)] == [False, False]
+    assert [*registrar.unserved] == [KARMADA]
+    assert len([each for each in caplog.records if "does not serve" in each.getMessage()]) == 1
+    one.server.is_served = lambda _: True
+    assert [await registrar.apply_changing() for _ in range(2)] == [True, False]
+    assert (one.server.objects[KARMADA]["webhooks"], registrar.unserved) == ([webhook("a.b.c", caBundle=BUNDLE)], set())
+    # Rules alone are deleted: Karmada's configuration stays without webhooks.
+    made.clear()
+    assert await registrar.apply_changing() is True
+    assert one.server.objects[KARMADA]["webhooks"] == []
 
 
 async def test_a_renewed_authority_is_written_into_changing_configurations() -> None:

@@ -1,6 +1,7 @@
 """The engine of interpreters in a server: its layers and checks by the settings."""
 
 import json
+import logging
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,7 @@ def test_names_that_users_choose_are_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "leads"),
+    ("given", "registers"),
     [
         ({}, False),
         ({"registration": "all"}, True),
@@ -139,6 +140,44 @@ def test_names_that_users_choose_are_bounded() -> None:
         ({"interpreter_registration": True}, True),
     ],
 )
-def test_the_settings_decide_about_the_registration_with_karmada(given: dict[str, Any], *, leads: bool) -> None:
+def test_the_settings_decide_about_the_registration_with_karmada(given: dict[str, Any], *, registers: bool) -> None:
     settings = Settings(kubeconfig=Path("k"), service="fleet/fleethook", **given)
-    assert create_app(settings, log=None).find_engine(InterpretServer).leads is leads
+    assert create_app(settings, log=None).find_engine(InterpretServer).registers is registers
+
+
+REGISTERING = Settings(kubeconfig=Path("k"), service="fleet/fleethook", interpreter_registration=True)
+
+
+def test_the_configuration_has_the_kinds_that_no_other_webhook_has_and_these_are_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = create_app(REGISTERING, log=None)
+    server = app.find_engine(InterpretServer)
+    rule = {"apiGroups": ["apps"], "apiVersions": ["*"], "kinds": ["Deployment"], "operations": ["InterpretHealth"]}
+    other = {"name": "w.example.org", "clientConfig": {"url": "https://x"}, "rules": [rule]}
+    app.store.put(
+        {
+            "apiVersion": "config.karmada.io/v1alpha1",
+            "kind": "ResourceInterpreterWebhookConfiguration",
+            "metadata": {"name": "other"},
+            "webhooks": [other],
+        }
+    )
+    with caplog.at_level(logging.WARNING):
+        ((configuration,), _) = server.configurations(), server.configurations()
+    (webhook,) = configuration["webhooks"]
+    assert webhook["clientConfig"]["service"]["path"] == "/interpret"
+    registered = {
+        operation for one in webhook["rules"] if "Deployment" in one["kinds"] for operation in one["operations"]
+    }
+    assert "InterpretReplica" in registered
+    assert "InterpretHealth" not in registered
+    assert len([one for one in caplog.records if "already has it" in one.getMessage()]) == 1
+
+
+def test_a_changed_customization_changes_the_registration_and_other_objects_do_not() -> None:
+    app = create_app(REGISTERING, log=None)
+    app.store.put({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}})
+    assert not app.registration_changed.is_set()
+    app.store.put(REFUSED)
+    assert app.registration_changed.is_set()

@@ -91,7 +91,7 @@ def _make_registrar(app: Fleethook, connection: "Connection", bundle: Callable[[
     def build() -> "list[JSONObject]":
         return [one for engine in registering for one in engine.configurations()]
 
-    owner = next((one.registration_owner for one in registering), "")
+    owner = next((one.registration_owner for one in registering if one.registration_owner), "")
     changing = ChangingConfigurations(build, app.registration_changed, owner)
     return Registrar(connection, bundle, ready=source.wait_synced, defined=source.ask_again, changing=changing)
 

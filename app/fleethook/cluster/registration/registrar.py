@@ -73,6 +73,7 @@ class CAInjector:
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MANAGER: Final = "fleethook"
 CHECK_SECONDS: Final = 10.0
+_NOT_FOUND: Final = 404
 
 
 async def _return_at_once() -> None:
@@ -92,9 +93,9 @@ class ChangingConfigurations(NamedTuple):
     """Webhook configurations that change while the server runs.
 
     Attributes:
-        build: Returns them without ``caBundle``. Those without webhooks are deleted.
+        build: Returns them without ``caBundle``. Those of rules are deleted if they have no webhooks.
         changed: Set when the result of ``build`` changes.
-        owner: The ClusterRole that owns the configurations, so that Kubernetes deletes them with it; ``""`` for none.
+        owner: The ClusterRole that owns those of rules, so that Kubernetes deletes them with it; ``""`` for none.
     """
 
     build: Callable[[], Sequence[JSONObject]]
@@ -108,6 +109,7 @@ class Registrar:
     Attributes:
         problem: Why registration failed last time, ``""`` if it succeeded.
         installed: Set after the webhook configurations were applied.
+        unserved: The paths of configurations of which the apiserver does not serve the kind.
     """
 
     def __init__(
@@ -136,8 +138,9 @@ class Registrar:
         self._ready: Final = ready
         self._defined: Final = defined
         self._changing: Final = changing or ChangingConfigurations(tuple, asyncio.Event())
-        self._applied: Final[dict[str, JSONObject]] = {}
+        self._applied: Final[dict[str, tuple[JSONObject, str]]] = {}
         self.problem = ""
+        self.unserved: Final[set[str]] = set()
         self.installed: Final = asyncio.Event()
 
     async def install(self, registration: Registration) -> None:
@@ -152,12 +155,15 @@ class Registrar:
 
     def _add_bundle(self, configuration: JSONObject) -> None:
         """Set ``caBundle``: without it, the configuration would reject every write until the injector adds it."""
-        bundle = self._injector.encode_bundle()
-        for webhook in configuration["webhooks"]:
-            webhook["clientConfig"]["caBundle"] = bundle
+        if bundle := self._injector.encode_bundle():
+            for webhook in configuration["webhooks"]:
+                webhook["clientConfig"]["caBundle"] = bundle
 
-    async def apply_changing(self) -> None:
-        """Apply or delete the configurations that have changed.
+    async def apply_changing(self) -> bool:
+        """Apply or delete the configurations that differ, and return whether one did.
+
+        A configuration that somebody has edited is restored. One that somebody has deleted stays deleted until the
+        result of ``build`` changes.
 
         Raises:
             APIError: The apiserver refuses a request.
@@ -165,25 +171,47 @@ class Registrar:
             RegistrationError: A configuration is not of this server.
         """
         self._changing.changed.clear()
-        for configuration in self._changing.build():
-            self._add_bundle(configuration)
-            path = configuration_path(configuration["kind"], configuration["metadata"]["name"])
-            if self._applied.get(path) != configuration:
-                await self._replace(path, configuration)
-                self._applied[path] = configuration
+        return any([await self._replace(one) for one in self._changing.build()])
 
-    async def _replace(self, path: str, configuration: JSONObject) -> None:
+    async def _replace(self, configuration: JSONObject) -> bool:
+        self._add_bundle(configuration)
+        metadata = configuration["metadata"]
+        path = configuration_path(configuration["kind"], metadata["name"], configuration["apiVersion"])
         present = await get_object(self._connection, path)
-        if present is not None:
+        version = "" if present is None else present["metadata"]["resourceVersion"]
+        applied, former = self._applied.get(path, (None, ""))
+        if applied == configuration and version in (former, ""):
+            return False
+        is_rules = SERVER_ANNOTATION in metadata.get("annotations", {})
+        if is_rules and present is not None:
             _check_owner(present, configuration)
-        if configuration["webhooks"]:
-            owner = await read_owner(self._connection, self._changing.owner)
-            await self._apply(path, {**configuration, "metadata": {**configuration["metadata"], **owner}})
-            names = ", ".join(one["name"] for one in configuration["webhooks"])
-            _log.info("registered the webhooks %s", names)
-        elif present is not None:
-            await self._connection.request("DELETE", path)
-            _log.info("deleted the webhook configuration %s, which has no webhooks any more", path)
+        if configuration["webhooks"] or not is_rules:
+            owner = await read_owner(self._connection, self._changing.owner if is_rules else "")
+            stored = await self._apply_served(path, {**configuration, "metadata": {**metadata, **owner}})
+        else:
+            stored = ""
+            if present is not None:
+                await self._connection.request("DELETE", path)
+                _log.info("deleted the webhook configuration %s, which has no webhooks any more", path)
+        if path not in self.unserved:
+            self._applied[path] = configuration, stored
+        return stored != version
+
+    async def _apply_served(self, path: str, configuration: JSONObject) -> str:
+        """Apply a configuration, and return its resourceVersion; ``""`` if the apiserver does not serve its kind."""
+        try:
+            stored = msgspec.json.decode(await self._apply(path, configuration))
+        except APIError as error:
+            if error.code != _NOT_FOUND:
+                raise
+            # For example OpenYurt without Karmada, or Karmada before its CustomResourceDefinitions are installed.
+            if path not in self.unserved:
+                _log.info("the apiserver does not serve %s: nothing to register", path)
+            self.unserved.add(path)
+            return ""
+        self.unserved.discard(path)
+        _log.info("registered the webhooks %s", ", ".join(one["name"] for one in configuration["webhooks"]))
+        return str(stored["metadata"]["resourceVersion"])
 
     async def _install_definition(self, definition: JSONObject) -> None:
         """Apply a CustomResourceDefinition, unless another installer owns it: OpenYurt installs some of them."""
@@ -231,8 +259,8 @@ class Registrar:
             ready.cancel()
             changed.cancel()
 
-    async def _apply(self, path: str, body: JSONObject) -> None:
-        await apply_object(self._connection, path, body, manager=_MANAGER)
+    async def _apply(self, path: str, body: JSONObject) -> bytes:
+        return await apply_object(self._connection, path, body, manager=_MANAGER)
 
 
 def _check_owner(present: JSONObject, wanted: JSONObject) -> None:

@@ -145,9 +145,9 @@ _NOTHING: Final = {"name": BOUND_CONDITION, "expression": "false"}
 LABELS: Final = {"app.kubernetes.io/name": "fleethook"}
 
 
-def configuration_path(kind: str, name: str = CONFIGURATION_NAME) -> str:
+def configuration_path(kind: str, name: str = CONFIGURATION_NAME, api_version: str = API_VERSION) -> str:
     """Return the API path of a configuration of this server."""
-    return f"/apis/{API_VERSION}/{kind.lower()}s/{name}"
+    return f"/apis/{api_version}/{kind.lower()}s/{name}"
 
 
 def webhook_templates() -> list[JSONObject]:

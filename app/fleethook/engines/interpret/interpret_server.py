@@ -1,6 +1,6 @@
 """The interpreters of a running server: routes, chain of layers, checks, and the tasks of the leader."""
 
-import asyncio
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -20,6 +20,7 @@ from fleethook.cluster.registration.paths import (
     VALIDATE_HOOKS,
 )
 from fleethook.cluster.registration.webhooks import find_reference
+from fleethook.cluster.store import ObjectKey, Stored
 from fleethook.engines.interpret.chain import Chain, PythonLayer
 from fleethook.engines.interpret.hooks.hook_configuration import validate_configuration
 from fleethook.engines.interpret.hooks.webhook_layer import RecordedHookLayer, WebhookLayer
@@ -33,6 +34,7 @@ from fleethook.interpret.interpreter import interpreter, load
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.client_config import parse_fixed_addresses
 from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSONObject
 from fleethook.model.karmada import (
     CONFIG_MAP,
     CUSTOMIZATION,
@@ -50,6 +52,11 @@ from fleethook.server.reviews.endpoint import Endpoint
 from fleethook.settings import Settings
 from fleethook.work.pausing import Work
 from fleethook.work.turns import Turns
+
+_log: Final = logging.getLogger(__name__)
+
+_REGISTERED_FROM: Final = frozenset({CUSTOMIZATION, CONFIG_MAP, INTERPRETER_CONFIGURATION})
+"""The kinds whose objects decide which questions of Karmada this server answers."""
 
 foo = interpreter("foo.example.com/v1alpha1", "Foo")
 bar = interpreter("bar.example.com/v1alpha1", "Bar")
@@ -195,7 +202,10 @@ class InterpretServer(EngineServer):
         super().__init__(context)
         settings, store = context.settings.section(InterpretSettings), context.store
         self._settings: Final = settings
-        self.leads = settings.registers_interpreters
+        self.registers = settings.registers_interpreters
+        self._left_out: Sequence[object] = ()
+        if self.registers:
+            store.subscribe(self._mark_changed)
         self.client: Final = HookClient(allow_private=True, fixed=parse_fixed_addresses(settings.resolve))
         self.metrics: Final = InterpretMetrics()
         self.customizations: Final = Customizations(store, namespace=settings.karmada_namespace)
@@ -249,30 +259,26 @@ class InterpretServer(EngineServer):
         await self.client.close()
 
     async def lead(self, leadership: Leadership) -> None:
-        """Report refused customizations as events, and register the server with Karmada."""
+        """Report refused customizations as events."""
         from fleethook.cluster.events import Recorder  # noqa: PLC0415 - only leaders need it
 
         recorder = Recorder(leadership.connection, component="fleethook", now=lambda: datetime.now(UTC))
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(record_refusals(self.customizations, recorder), name="customizations")
-            if self._settings.registers_interpreters:
-                tasks.create_task(self._register(leadership), name="interpreters")
+        await record_refusals(self.customizations, recorder)
 
-    async def _register(self, leadership: Leadership) -> None:
+    def _mark_changed(self, key: ObjectKey, _before: Stored | None, _after: JSONObject | None) -> None:
+        if key.group_kind in _REGISTERED_FROM:
+            self.context.registration_changed.set()
+
+    def configurations(self) -> list[JSONObject]:
+        """Return the ResourceInterpreterWebhookConfiguration; logs the kinds that other webhooks have already."""
         from fleethook.engines.interpret.hooks.interpreter_registration import (  # noqa: PLC0415 - only leaders need it
-            InterpreterRegistrar,
-            encode_ca_bundle,
+            build_configuration,
+            select_from_store,
         )
 
-        cluster, bundle = self.context.cluster, leadership.bundle
-        assert cluster is not None
-        # Rules without the customizations would make Karmada use its own interpreters for a moment.
-        await cluster.source.wait_synced((CUSTOMIZATION, CONFIG_MAP, INTERPRETER_CONFIGURATION))
-        reference = find_reference(self.context.settings)
-        registrar = InterpreterRegistrar(
-            leadership.connection,
-            self.context.store,
-            answers=self.chain.answers,
-            client_config=lambda: {**reference.client_config(INTERPRET), "caBundle": encode_ca_bundle(bundle())},
-        )
-        await registrar.run()
+        found = select_from_store(self.context.store, self.chain.answers())
+        if found.left_out != self._left_out:
+            self._left_out = found.left_out
+            for one in found.left_out:
+                _log.warning("%s", one)
+        return [build_configuration(found.rules, find_reference(self.context.settings).client_config(INTERPRET))]

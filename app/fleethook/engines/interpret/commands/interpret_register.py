@@ -1,6 +1,7 @@
 """``fleethook interpret register``: make Karmada call the server for the kinds and operations that it answers."""
 
 import asyncio
+import base64
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,9 +31,7 @@ from fleethook.engines.interpret.commands.interpret_chain import build_chain
 from fleethook.engines.interpret.hooks.interpreter_registration import (
     PLURAL,
     Answers,
-    InterpreterRegistrar,
     build_configuration,
-    encode_ca_bundle,
     select_from_store,
 )
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
@@ -105,6 +104,10 @@ def register(
         _print(_make_configuration(load(given), client_config), output or YamlOutput.YAML)
         return
     from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see fleethook.cluster
+    from fleethook.cluster.registration.registrar import (  # noqa: PLC0415 - as above
+        ChangingConfigurations,
+        Registrar,
+    )
 
     async def register_in_cluster() -> None:
         async with target.connect() as connection:
@@ -113,12 +116,10 @@ def register(
             if output is not None:
                 _print(_make_configuration(loaded, client_config), output)
                 return
-            store, answers = loaded
-            registrar = InterpreterRegistrar(
-                connection, store, answers=lambda: answers, client_config=lambda: client_config
-            )
-            written = await registrar.write()
-            if registrar.absent:
+            changing = ChangingConfigurations(lambda: [_make_configuration(loaded, client_config)], asyncio.Event())
+            registrar = Registrar(connection, lambda: b"", changing=changing)
+            written = await registrar.apply_changing()
+            if registrar.unserved:
                 fail(f"{connection.host} does not serve {PLURAL}: give the kubeconfig file of Karmada's own apiserver")
             state = "written" if written else "unchanged"
             write(f"{INTERPRETER_CONFIGURATION.kind} {OWN_CONFIGURATION} {state}")
@@ -140,7 +141,7 @@ def _make_client_config(service: str | None, webhook_url: str | None, ca_file: P
         write_error("note: without --ca-file, Karmada trusts only the CAs of its system")
     reference = URLReference(webhook_url) if webhook_url is not None else service_of(service or "")
     client_config = reference.client_config(INTERPRET)
-    return {**client_config, "caBundle": encode_ca_bundle(bundle)} if bundle else client_config
+    return {**client_config, "caBundle": base64.b64encode(bundle).decode()} if bundle else client_config
 
 
 async def _read_karmada(connection: "Connection", resources: Sequence[WatchedResource]) -> list[Document]:
