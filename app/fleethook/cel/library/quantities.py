@@ -173,17 +173,13 @@ def _add(one: Quantity, other: Quantity) -> Quantity:
     return Quantity(total, scale, decimal=not (small and MIN_INT <= total <= MAX_INT))
 
 
-def _negate(quantity: Quantity) -> Quantity:
-    return Quantity(-quantity.value, quantity.scale, decimal=quantity.decimal)
-
-
 _Q: Final = Quantity.kind
 
 
 def _build_sum(name: str, *, negated: bool) -> tuple[Function, Function]:
     def add(one: Quantity, other: Any) -> Quantity:
         amount = other if isinstance(other, Quantity) else Quantity(other)
-        return _add(one, _negate(amount) if negated else amount)
+        return _add(one, Quantity(-amount.value, amount.scale, decimal=amount.decimal) if negated else amount)
 
     return Function(name, (_Q, _Q), add), Function(name, (_Q, "int"), add)
 

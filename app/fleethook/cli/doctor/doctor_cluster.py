@@ -1,6 +1,6 @@
 """Reads the facts of ``fleethook doctor`` from a cluster. It stores nothing: it creates objects only in dry runs."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -150,7 +150,7 @@ class Doctor:
         registered = find_registered(configurations)
         now = datetime.now(UTC) + difference
         engines = {one.wanted.engine for one in registered}
-        contributed = list(_load_checks(engines))
+        contributed = [load_reference(one.doctor) for one in enabled_engines(engines) if one.doctor]
         for found in (
             check_registration(registered),
             check_authorities(registered, now),
@@ -258,7 +258,3 @@ class Doctor:
             if not as_object(answer.get("status")).get("allowed"):
                 missing.append(right)
         return missing
-
-
-def _load_checks(engines: Collection[str]) -> Iterator[EngineChecks]:
-    return (load_reference(one.doctor) for one in enabled_engines(engines) if one.doctor)

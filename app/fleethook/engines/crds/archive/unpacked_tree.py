@@ -76,7 +76,7 @@ class Names:
             return ""
         _check_place(entry, path, hint=not self._normalize_dot)
         _check_lengths(path)
-        parents = _list_parents(path)
+        parents = [path[:index] for index, character in enumerate(path) if character == "/"]
         if path in self.files or not self.files.isdisjoint(parents):
             twice = "a file twice" if path in self.files and not directory else "a file and a directory"
             raise CRDsError(Exit.ARCHIVE, f"the given file contains {twice}: {entry.name}")
@@ -122,10 +122,6 @@ def _clean_path(path: str) -> str:
     """Return the path as Go's filepath.Clean does; POSIX keeps two slashes in front, Go does not."""
     clean = posixpath.normpath(path)
     return clean[1:] if clean.startswith("//") else clean
-
-
-def _list_parents(path: str) -> list[str]:
-    return [path[:index] for index, character in enumerate(path) if character == "/"]
 
 
 _PACK: Final = f"`tar -czf crds.tar.gz {TOP}` in its parent directory"

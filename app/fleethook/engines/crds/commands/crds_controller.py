@@ -88,7 +88,7 @@ async def _run(cache: Cache, options: Options, place: ProcessOptions, trace: Sta
     async with place.cluster.connect() as connection:
         candidate = _Candidate(
             connection,
-            _choose_lease(options, place),
+            LeaseName(place.namespace, _LEASE if options.beside else _OPERATOR_LEASE),
             place.lease_seconds,
             lambda: KarmadaController(connection, cache, options, metrics, trace=trace),
         )
@@ -107,10 +107,6 @@ async def _run(cache: Cache, options: Options, place: ProcessOptions, trace: Sta
             await asyncio.wait([serving, asyncio.create_task(stopping.wait())], return_when=asyncio.FIRST_COMPLETED)
         server.should_exit = True
         await serving
-
-
-def _choose_lease(options: Options, place: ProcessOptions) -> LeaseName:
-    return LeaseName(place.namespace, _LEASE if options.beside else _OPERATOR_LEASE)
 
 
 class _Candidate:

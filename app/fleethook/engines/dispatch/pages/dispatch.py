@@ -399,11 +399,6 @@ async def show_findings(
         problem=found.problem,
         listed=listed,
         wanted=wanted,
-        query=_make_query(wanted),
+        query={name: value for name, value in asdict(wanted).items() if name != "page" and value},
         tab="findings",
     )
-
-
-def _make_query(wanted: FindingFilter) -> dict[str, Any]:
-    """Return the parameters of the URL without the page."""
-    return {name: value for name, value in asdict(wanted).items() if name != "page" and value}

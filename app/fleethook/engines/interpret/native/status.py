@@ -26,7 +26,7 @@ def selected(*members: str, always: frozenset[str] = frozenset()) -> Callable[[J
         status = whole(document)
         if status is None:
             return None
-        found = {name: _read_value(status, name) for name in members}
+        found = {name: _READERS.get(name, count)(status, name) for name in members}
         return {name: value for name, value in found.items() if value or name in always}
 
     return reflect
@@ -39,10 +39,6 @@ _READERS: Final[dict[str, Callable[[JSONObject, str], JSON]]] = {
     "disruptedPods": mapping,
 }
 """Readers of the members that are not counters."""
-
-
-def _read_value(status: JSONObject, name: str) -> JSON:
-    return _READERS.get(name, count)(status, name)
 
 
 def workload(*members: str, always: frozenset[str] = frozenset()) -> Callable[[JSONObject], JSONObject | None]:
