@@ -20,10 +20,10 @@ from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.factory import build_dispatcher
 from fleethook.engines.dispatch.hooks.hook_index import HookIndex
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
-from fleethook.engines.dispatch.match.condition_evaluator import ConditionEvaluator
 from fleethook.engines.dispatch.match.match_conditions import Compiler
 from fleethook.engines.dispatch.match.rules import build_attributes, restore_annotation
 from fleethook.engines.dispatch.match.should_call import (
+    ConditionEvaluator,
     NamespaceLabels,
     RequestContext,
     build_rule_attributes,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
+from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from tests.cli.commands import Result, invoke
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established

@@ -1,4 +1,4 @@
-"""The values of scalars in YAML, and of a text of JSON values one after the other, as kubectl reads them.
+"""The values of scalars in YAML, and of a text of JSON values one after the other, as kubectl reads them; writes YAML.
 
 Upstream: go.yaml.in/yaml/v2 v2.4.3 resolve.go, sigs.k8s.io/yaml v1.6.0. These are the rules of YAML 1.1 with some of
 1.2: ``y`` and ``N`` are booleans, ``0o17`` and ``017`` are octal. A date is text.
@@ -12,6 +12,9 @@ import re
 import struct
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
+import yaml
+
+from fleethook.model.formats.text import is_inert
 from fleethook.model.json import JSON, JSONObject
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
@@ -269,3 +272,25 @@ def _format_float32(value: float) -> str:
     if -4 <= int(exponent) < 6:
         return f"{float(digits):.{max(len(mantissa.partition('.')[2]) - int(exponent), 0)}f}"
     return f"{mantissa}e{exponent}"
+
+
+@quote_texts
+class _TextDumper(yaml.CSafeDumper):
+    """Writes YAML that kubectl reads as the same values."""
+
+
+class NoAliasDumper(_TextDumper):
+    """Writes YAML without anchors, because users edit the output."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Return True, so that a shared value is written at each place."""
+        del data
+        return True
+
+
+def yaml_text(value: JSON, *, dumper: type[yaml.CSafeDumper] = _TextDumper) -> str:
+    """Return a value as YAML. If it has terminal control characters, all characters beyond ASCII are escaped."""
+    text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True)
+    if not is_inert(text.replace("\n", "")):
+        text = yaml.dump(value, Dumper=dumper, sort_keys=False)
+    return text

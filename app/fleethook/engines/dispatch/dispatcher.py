@@ -16,7 +16,6 @@ from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
 from fleethook.engines.dispatch.hooks.hook_index import Configurations, HookIndex, RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import Hook, Phase
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
-from fleethook.engines.dispatch.match.condition_evaluator import ConditionEvaluator
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_equivalents
 from fleethook.engines.dispatch.match.match_conditions import Compiler
 from fleethook.engines.dispatch.match.rules import (
@@ -28,6 +27,7 @@ from fleethook.engines.dispatch.match.rules import (
 )
 from fleethook.engines.dispatch.match.should_call import (
     CallWebhook,
+    ConditionEvaluator,
     NamespaceLabels,
     RequestContext,
     build_rule_attributes,

@@ -1,5 +1,7 @@
+import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -182,3 +184,173 @@ def test_files_are_given_by_position_or_by_option_alike(write_yaml: WriteYAML, t
     assert check(file, "-f", file, "--filename", file) == (0, 3 * expected[1])
     nothing = invoke(["interpret", "check"])
     assert (nothing.exit_code, "-f FILE, --kubeconfig FILE or --in-cluster" in nothing.stderr) == (2, True)
+
+
+@pytest.fixture
+def failing_fixtures(tmp_path: Path) -> str:
+    file = tmp_path / "fails.yaml"
+    file.write_text(
+        "name: counted wrongly\noperation: interpretreplica\n"
+        "desiredObj: {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 2}}\n"
+        "output: {replica: 3}\n---\n"
+        "name: nobody knows it\noperation: InterpretHealth\n"
+        "observedObj: {apiVersion: x/v1, kind: Z, metadata: {name: z}}\noutput: {healthy: true}\n---\n"
+        "name: anything goes\noperation: InterpretStatus\n"
+        "observedObj: {apiVersion: x/v1, kind: Z, status: {a: 1, b: {c: 2}}}\n"
+        "output: {status: {a: 1, b: '{{EXCLUDE}}'}}\n"
+    )
+    return str(file)
+
+
+def test_text_shows_a_failure_with_its_line_and_exits_1(failing_fixtures: str) -> None:
+    code, out, _ = run("test", failing_fixtures)
+    assert code == 1
+    assert f"FAIL InterpretReplica     native   counted wrongly\n     {failing_fixtures}:1\n     replica\n" in out
+    assert "expected 3\n       found    2" in out
+    assert (
+        "rule is not set: no layer answers InterpretHealth for x/v1 Z (asked: lua, webhook, python, bundle, native)"
+        in out
+    )
+    assert "ok   InterpretStatus      native   anything goes" in out
+    assert out.endswith("1 passed, 2 failed\n")
+
+
+def test_results_as_json_and_junit(failing_fixtures: str) -> None:
+    code, out, _ = run("test", failing_fixtures, "--output", "json")
+    rows = json.loads(out)
+    assert (code, [row["passed"] for row in rows]) == (1, [False, False, True])
+    assert rows[0]["differences"] == [{"path": "replica", "expected": 3, "found": 2}]
+    code, out, _ = run("test", failing_fixtures, "--output", "junit")
+    suite = ET.fromstring(out)
+    assert (code, suite.get("tests"), suite.get("failures")) == (1, "3", "2")
+    assert [case.find("failure") is None for case in suite] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("name: x\noutput: {}\n", "operation is missing"),
+        ("name: x\noperation: Nothing\noutput: {a: 1}\n", "operation 'Nothing' is unknown"),
+        ("name: x\noperation: InterpretHealth\noutput: {healed: true}\n", "InterpretHealth has no healed"),
+        ("name: x\noperation: Retain\noutput: {retained: {}}\n", "needs the desired and the observed object"),
+        ("name: x\noperation: [\n", "bad.yaml:3"),
+        ("", "no fixtures in "),
+    ],
+)
+def test_an_invalid_fixture_exits_2(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(text)
+    code, _, err = run("test", str(file))
+    assert code == 2
+    assert problem in err
+
+
+def test_a_directory_in_the_format_of_karmadas_bundle(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    code, out, _ = run("test", str(bundle))
+    assert (code, out) == (0, "ok   InterpretHealth      lua      ready\n1 passed, 0 failed\n")
+
+
+def test_fixtures_share_objects() -> None:
+    code, out, _ = run("test", str(RETENTION))
+    assert code == 0
+    assert out.count("ok   Retain               lua") == 3
+
+
+def test_an_additional_empty_member_of_a_status_is_no_difference(tmp_path: Path) -> None:
+    """Karmada's fixtures cannot name it."""
+    file = tmp_path / "x.yaml"
+    case = "name: any\noperation: InterpretStatus\nobservedObj: {apiVersion: x/v1, kind: Z, status: %s}\noutput: {status: %s}\n"
+    for status, expected, code in (
+        ("{a: {}, b: 1}", "{b: 1}", 0),
+        ("{a: [], b: {c: []}}", "{b: {}}", 0),
+        ("{a: 0, b: 1}", "{b: 1}", 1),
+        ("{b: 1}", "{a: {}, b: 1}", 1),
+        ("{a: {}}", "{a: []}", 1),
+        ("{a: [{}]}", "{a: []}", 1),
+    ):
+        file.write_text(case % (status, expected))
+        assert run("test", str(file))[0] == code, (status, expected)
+
+
+def test_an_aggregated_object_may_leave_out_members_of_the_template(tmp_path: Path) -> None:
+    """Karmada writes the status only, and some of its scripts drop spec."""
+    file = tmp_path / "x.yaml"
+    job = "{apiVersion: batch/v1, kind: CronJob, metadata: {name: a}%s}"
+    for members, code in (
+        ("", 0),
+        (", spec: {suspend: true}", 0),
+        (", status: {}", 0),
+        (", spec: {}", 1),
+        (", x: 1", 1),
+    ):
+        asked = f"name: x\noperation: AggregateStatus\ndesiredObj: {job % ', spec: {suspend: true}'}\n"
+        file.write_text(f"{asked}output: {{aggregatedStatus: {job % members}}}\n")
+        assert run("test", str(file))[0] == code, members
+
+
+def test_requirements_and_references_are_compared_without_empty_members(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: games}, spec: {containers: [{name: c, envFrom: [{secretRef: {name: s}}]}]}}"
+    secret = "{apiVersion: v1, kind: Secret, name: s, namespace: %s}"
+    for namespace, code in (("games, labelSelector: {}", 0), ('games, extra: ""', 0), ('""', 1), ("m", 1)):
+        expected = secret % namespace
+        file.write_text(
+            f"name: x\noperation: InterpretDependency\ndesiredObj: {pod}\noutput: {{dependencies: [{expected}]}}\n"
+        )
+        assert run("test", str(file))[0] == code, namespace
+    file.write_text(
+        f"name: x\noperation: InterpretReplica\ndesiredObj: {pod}\noutput: {{replica: 1, requires: {{nodeClaim: {{}}}}}}\n"
+    )
+    assert run("test", str(file))[0] == 0
+
+
+def test_revise_replica_defaults_to_0_replicas(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    deployment = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: %d}}"
+    file.write_text(
+        f"name: x\noperation: ReviseReplica\ndesiredObj: {deployment % 2}\noutput: {{revised: {deployment % 0}}}\n"
+    )
+    assert run("test", str(file))[0] == 0
+
+
+def test_an_empty_output_accepts_every_answer(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    status = "observedObj: {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}}"
+    file.write_text(f"name: any\noperation: InterpretHealth\n{status}\noutput:\n")
+    assert run("test", str(file))[:2] == (0, "ok   InterpretHealth      native   any\n1 passed, 0 failed\n")
+    file.write_text("name: none\noperation: InterpretHealth\nobservedObj: {apiVersion: x/v1, kind: Z}\noutput:\n")
+    assert run("test", str(file))[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("tests", "problem"),
+    [
+        ("tests: 7", "tests must be a list"),
+        ("tests: [{name: x, operation: InterpretHealth, observedObj: nobody, output: {healthy: true}}]", "unknown object 'nobody': objects has none"),
+        ("tests: [7]", "is not an object"),
+        ("kind: Something", "x.yaml:1: apiVersion and kind are required"),
+    ],
+)  # fmt: skip
+def test_invalid_shared_fixtures_exit_2(tmp_path: Path, tests: str, problem: str) -> None:
+    (tmp_path / "x.yaml").write_text(tests)
+    code, _, err = run("test", str(tmp_path))
+    assert code == 2
+    assert problem in err
+
+
+def test_a_failing_shared_fixture_is_reported_with_its_own_line(tmp_path: Path) -> None:
+    file = tmp_path / "shared.yaml"
+    one = "desiredObj: d, output: {replica: 2}"
+    file.write_text(
+        "objects:\n  d: {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 2}}\ntests:\n"
+        f"- {{name: right, operation: InterpretReplica, {one}}}\n"
+        f"- {{name: wrong, operation: InterpretReplica, {one.replace('replica: 2', 'replica: 3')}}}\n"
+    )
+    code, out, _ = run("test", str(file))
+    assert code == 1
+    assert f"FAIL InterpretReplica     native   wrong\n     {file}:5\n" in out
+    file.write_text(file.read_text() + f"- {{name: odd, operation: Nothing, {one}}}\n")
+    code, _, err = run("test", str(file))
+    assert code == 2
+    assert f"{file}:6: operation 'Nothing' is unknown" in err

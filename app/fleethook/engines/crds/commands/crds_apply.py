@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from fleethook.cli.exit_codes import CHECK_FAILED
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.output.text_output import write_document, write_json
-from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
+from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
 from fleethook.engines.crds.apply.crd_apply import CRDChange, compare_releases
 from fleethook.engines.crds.apply.crd_patches import Patch, render_crds
 from fleethook.engines.crds.archive import archive

@@ -31,8 +31,8 @@ from fleethook.cli.options import (
 )
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import write, write_document, write_error, write_json
-from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.cli.parameters import Argument, Option
+from fleethook.cluster.manifests.kubectl_values import yaml_text
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import key_of
 from fleethook.engines.interpret.chain import ChainError, Step
@@ -40,12 +40,13 @@ from fleethook.engines.interpret.commands.interpret_chain import (
     build_chain,
     check,
     explain_error,
+    find_fixtures,
     has_scripts,
     read_rules,
+    run_fixture,
     warn_untested,
 )
 from fleethook.engines.interpret.commands.interpret_convert import convert
-from fleethook.engines.interpret.commands.interpret_fixtures import find_fixtures, run_fixture
 from fleethook.engines.interpret.commands.interpret_register import register
 from fleethook.engines.interpret.fixtures import find_operation, make_question, name_results
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS

@@ -1,11 +1,13 @@
-"""The chain of interpreters that `fleethook interpret` asks, and the check of the Lua scripts in it."""
+"""The chain of interpreters that `fleethook interpret` asks, the check of the Lua scripts in it, and its fixtures."""
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
+from fleethook.cli.fixtures import FixtureCase, FixtureResult, read_cases
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.inputs.manifests import fail_input, read_manifests, write_input_errors
 from fleethook.cli.inputs.sources import SourceOptions, check_options, read_source
@@ -24,6 +26,7 @@ from fleethook.cluster.manifests.manifest_reader import is_directory, list_files
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.interpret.chain import Chain, ChainError
+from fleethook.engines.interpret.fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, problems
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
@@ -41,8 +44,10 @@ from fleethook.engines.interpret.lua.vm import LuaError, Program
 from fleethook.interpret.interpreter import Interpreter, LoadError, Question, load
 from fleethook.model.formats.field_errors import Problem
 from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.json import JSON
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, ConventionsMode
 from fleethook.outbound.client import HookClient
+from fleethook.patch.fixture_tests import Difference, is_fixture
 
 
 class ScriptReport(NamedTuple):
@@ -360,3 +365,49 @@ def _print(one: _Checked) -> None:
 
 def _describe(problem: Problem) -> str:
     return f"{problem.field}: {problem.text}"
+
+
+class FixtureSet(NamedTuple):
+    """The content of files and directories.
+
+    Attributes:
+        cases: The fixtures.
+        objects: Customizations and webhook configurations under test.
+        interpreters: Files of interpreters in Python under test.
+        errors: Documents that cannot be read, and invalid fixtures.
+    """
+
+    cases: list[FixtureCase[Fixture]]
+    objects: list[Document]
+    interpreters: list[str]
+    errors: list[ManifestError]
+
+
+def find_fixtures(paths: Sequence[Path], reading: InputOptions = InputOptions()) -> FixtureSet:
+    """Return the fixtures in files and directories; directories also hold the interpreters under test."""
+    read = read_manifests(paths, reading, testdata=True, select=is_fixture)
+    cases, errors = read_cases(read.selected, _read_tests)
+    interpreters = list(map(str, list_python_files(paths, reading.exclude or ())))
+    named = set(map(str, paths))
+    objects = [one for one in read.documents if one.source not in named]
+    return FixtureSet(cases, objects, interpreters, [*read.errors, *errors])
+
+
+def _read_tests(document: JSON) -> Iterator[tuple[int, Fixture]]:
+    return ((one.test, one) for one in read_fixtures(document))
+
+
+async def run_fixture(chain: Chain, case: FixtureCase[Fixture]) -> FixtureResult:
+    """Ask the chain the question of a fixture, and compare the answer."""
+    started = time.perf_counter()
+    layer, failure, found = "", "", list[Difference]()
+    question = case.fixture.question
+    try:
+        explained = await chain.answer(question)
+        layer = explained.steps[-1].layer
+        found = list(compare_answer(case.fixture, explained.answer))
+    except ChainError as error:
+        layer, failure = error.steps[-1].layer if error.steps else "", explain_error(question, error)
+    seconds = time.perf_counter() - started
+    operation = question.operation.value
+    return FixtureResult(str(case.path), case.line, case.fixture.name, operation, layer, seconds, failure, found)

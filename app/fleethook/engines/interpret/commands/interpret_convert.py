@@ -13,15 +13,14 @@ from fleethook.cli.inputs.manifests import read_manifests, write_input_errors
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, YamlOutput, YamlOutputOption
 from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.text_output import flush, write, write_document, write_error, write_json
-from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
+from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
 from fleethook.cluster.manifests.manifest_reader import decode_text, is_directory, list_files, name_source, read_file
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, read_values
 from fleethook.cluster.store import key_of
 from fleethook.engines.interpret.argocd_checks import HealthCheck, Place, Remark, format_pattern, read_checks
 from fleethook.engines.interpret.argocd_conversion import Converted, HealthTest, convert_checks
-from fleethook.engines.interpret.commands.interpret_chain import build_chain
-from fleethook.engines.interpret.commands.interpret_fixtures import run_fixture
+from fleethook.engines.interpret.commands.interpret_chain import build_chain, run_fixture
 from fleethook.engines.interpret.fixtures import read_fixtures
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of, list_served_kinds, parse_api_version

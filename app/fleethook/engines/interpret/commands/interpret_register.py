@@ -14,7 +14,6 @@ from fleethook.cli.inputs.manifests import read_objects
 from fleethook.cli.options import ConventionsOption, FilesArgument, InputOptions, InterpretersOption, YamlOutput
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import write, write_document, write_error, write_json
-from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import (
     CUSTOMIZATIONS,
@@ -23,6 +22,7 @@ from fleethook.cluster.kubernetes.resources import (
     WatchedResource,
     karmada_config,
 )
+from fleethook.cluster.manifests.kubectl_values import yaml_text
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.registration.paths import INTERPRET
 from fleethook.cluster.registration.webhooks import URLReference, service_of

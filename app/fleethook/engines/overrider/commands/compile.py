@@ -24,9 +24,9 @@ from fleethook.cli.options import (
 )
 from fleethook.cli.output.findings_output import Row, count_levels, has_failures, print_lines, report_input_errors
 from fleethook.cli.output.text_output import write, write_document, write_error, write_json
-from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row

@@ -30,9 +30,9 @@ from fleethook.cli.output.text_output import (
     write_json,
     write_styled,
 )
-from fleethook.cli.output.yaml_output import NoAliasDumper, yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
+from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.convert.conversion import (

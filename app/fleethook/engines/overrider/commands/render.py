@@ -30,9 +30,9 @@ from fleethook.cli.output.text_output import (
     write_json,
     write_styled,
 )
-from fleethook.cli.output.yaml_output import yaml_text
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.manifests.kubectl_values import yaml_text
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row

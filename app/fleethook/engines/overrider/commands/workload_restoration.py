@@ -9,8 +9,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.cli.uninstall.uninstall_cluster import Action, EngineRemoval, Uninstaller, make_row
-from fleethook.cli.uninstall.uninstall_objects import WEBHOOK_SUFFIX, names_of, path_of
+from fleethook.cli.uninstall.uninstall_cluster import (
+    WEBHOOK_SUFFIX,
+    Action,
+    EngineRemoval,
+    Uninstaller,
+    make_row,
+    names_of,
+    path_of,
+)
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import JSON_PATCH
 from fleethook.cluster.kubernetes.resources import (
