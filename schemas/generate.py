@@ -14,7 +14,7 @@ from fleethook.cluster.manifests.yaml_reader import read_values
 from fleethook.cluster.registration.webhooks import webhook_templates
 from fleethook.engines.interpret.fixtures import read_fixtures
 from fleethook.engines.interpret.lua.bundle import read_bundle
-from fleethook.engines.interpret.lua.rules import FUNCTIONS
+from fleethook.engines.interpret.lua.customization_rules import FUNCTIONS
 from fleethook.model.crd import (
     FOREIGN_RESOURCES,
     RESOURCES,

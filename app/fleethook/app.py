@@ -22,7 +22,7 @@ from fleethook.lifetime import follow_cluster, follow_manifests, run_in_backgrou
 from fleethook.outbound.call_errors import log_loop_error
 from fleethook.server.engine_server import EngineServer, Replay, ServerContext
 from fleethook.server.health import Check, health_routes
-from fleethook.server.logs import LogSink, write_line
+from fleethook.server.log_format import LogSink, write_line
 from fleethook.server.metrics.metrics import Metrics, store_gauges
 from fleethook.server.openapi import describe_reviews
 from fleethook.server.protocol.capacity import EdgeMetrics, Trimmer, find_capacity, find_trim

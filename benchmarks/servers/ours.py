@@ -26,8 +26,8 @@ from fleethook.cluster.certificates.tls_context import ReloadingContext
 from fleethook.cluster.kubernetes.resources import decode_metadata, decode_object
 from fleethook.cluster.store import Store
 from fleethook.recordings.record.recorder import RecordMetrics, make_recorder, record_reviews
-from fleethook.server.log_lines import LogLines
-from fleethook.server.logs import configure_logging
+from fleethook.server.log_buffer import LogLines
+from fleethook.server.log_format import configure_logging
 from fleethook.server.reviews.recording import RecordReview
 from fleethook.settings import Settings
 from fleethook.tracing.otlp import start_otlp

@@ -16,7 +16,7 @@ from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.model.admission import AdmissionRequest, Response, patched
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.server.health import HealthOnly
-from fleethook.server.logs import LogSink
+from fleethook.server.log_format import LogSink
 from fleethook.server.protocol.connections import Connection, Connections
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint

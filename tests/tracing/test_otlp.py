@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.server.logs import JSONFormatter
+from fleethook.server.log_format import JSONFormatter
 from fleethook.settings import Settings
 from fleethook.tracing.otlp import OTLPTracing, start_otlp
 from fleethook.tracing.spans import UnsampledSpan, enter_span

@@ -35,7 +35,7 @@ from fleethook.console.process import ConsoleOptions, run_console
 from fleethook.console.server_watch import MetricsTarget, check_target
 from fleethook.console.users.local_access import TOKEN_VARIABLE
 from fleethook.interpret.interpreter import LoadError
-from fleethook.server.logs import configure_logging
+from fleethook.server.log_format import configure_logging
 from fleethook.settings import Settings
 
 

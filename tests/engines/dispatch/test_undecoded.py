@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.hooks.hook_index import Configurations
 from fleethook.engines.dispatch.hooks.hooks import PHASES, Phase
 from fleethook.engines.dispatch.match.rules import can_stay_undecoded
 from fleethook.model.admission import AdmissionRequest
-from fleethook.server.logs import make_admission_line
+from fleethook.server.log_format import make_admission_line
 from fleethook.server.reviews.admission_endpoint import to_response
 from fleethook.server.reviews.codec import decode_review, encode_response
 from fleethook.server.reviews.review_endpoint import explain_failure

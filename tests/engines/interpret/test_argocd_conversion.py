@@ -11,7 +11,7 @@ from fleethook.engines.interpret.argocd_conversion import (
     convert_script,
 )
 from fleethook.engines.interpret.fixtures import read_fixtures
-from fleethook.engines.interpret.lua.rules import read_customization
+from fleethook.engines.interpret.lua.customization_rules import read_customization
 from fleethook.engines.interpret.lua.runner import Call, Runner
 from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
 from fleethook.engines.interpret.lua.vm import LuaError

@@ -42,8 +42,8 @@ from fleethook.cluster.registration.webhooks import service_of
 from fleethook.engine import EngineStartError, installed_engines
 from fleethook.interpret.interpreter import LoadError
 from fleethook.lifetime import run_in_background
-from fleethook.server.log_lines import LogLines
-from fleethook.server.logs import configure_logging
+from fleethook.server.log_buffer import LogLines
+from fleethook.server.log_format import configure_logging
 from fleethook.server.metrics.metrics import certificate_gauge
 from fleethook.server.protocol.capacity import tune_allocator
 from fleethook.server.reviews.recording import RecordSettingError

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, read_values
 from fleethook.cluster.store import key_of
-from fleethook.engines.interpret.lua.rules import (
+from fleethook.engines.interpret.lua.customization_rules import (
     FUNCTIONS,
     RETENTION_SCRIPTS,
     describe_object,

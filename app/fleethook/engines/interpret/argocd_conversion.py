@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from fleethook.engines.interpret.argocd_checks import HealthCheck, Level, Place, Remark, format_pattern
 from fleethook.engines.interpret.lua.bundle import read_bundle
-from fleethook.engines.interpret.lua.rules import FUNCTION_OF, OBJECT, known_globals, read_customization
+from fleethook.engines.interpret.lua.customization_rules import FUNCTION_OF, OBJECT, known_globals, read_customization
 from fleethook.engines.interpret.lua.script_expressions import ScriptWarning
 from fleethook.engines.interpret.lua.script_parser import Script, parse_script
 from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError

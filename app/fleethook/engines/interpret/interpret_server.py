@@ -26,7 +26,7 @@ from fleethook.engines.interpret.hooks.hook_configuration import validate_config
 from fleethook.engines.interpret.hooks.webhook_layer import RecordedHookLayer, WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
-from fleethook.engines.interpret.lua.customizations import Customizations, record_refusals, validate_scripts_in_slices
+from fleethook.engines.interpret.lua.lua_layer import Customizations, record_refusals, validate_scripts_in_slices
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.vm import ScriptLimits
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint

@@ -8,7 +8,7 @@ from fleethook.engines.interpret.chain import Chain, Handler, Layer, NativeLayer
 from fleethook.engines.interpret.conventions.kinds import ConventionalKind, Scale
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.lua.bundle import BundleLayer
-from fleethook.engines.interpret.lua.customizations import Customizations, LuaLayer
+from fleethook.engines.interpret.lua.lua_layer import Customizations, LuaLayer
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.native import find_native
 from fleethook.interpret.interpreter import Interpreter, Question

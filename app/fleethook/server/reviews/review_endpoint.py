@@ -16,8 +16,8 @@ import msgspec
 from starlette.types import Scope
 
 from fleethook.model.json import JSON
-from fleethook.server.log_lines import LineShares
-from fleethook.server.logs import Line, LogSink, encode_line
+from fleethook.server.log_buffer import LineShares
+from fleethook.server.log_format import Line, LogSink, encode_line
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.protocol.request_body import BodyBudget, RequestError
 from fleethook.server.reviews.codec import BadReviewError, encode_error

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from fleethook.engines.interpret.lua.rules import known_globals
+from fleethook.engines.interpret.lua.customization_rules import known_globals
 from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.engines.interpret.lua.vm import Machine, Program, ScriptLimits
 from tests.waiting import NET

@@ -38,7 +38,7 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.karmada_instance import parse_release
 from fleethook.lifetime import run_in_background
 from fleethook.server.health import Check, health_routes
-from fleethook.server.logs import configure_logging
+from fleethook.server.log_format import configure_logging
 from fleethook.server.metrics.metrics import exposition
 from fleethook.tracing.spans import StartRoot, TracingError, start_tracing
 

@@ -28,7 +28,7 @@ from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
 from fleethook.outbound.http_exchange import HEADER, was_dispatched
 from fleethook.server.callers import CONNECTION, EXTENSION, FullQuotaError, RequestQuota
-from fleethook.server.logs import ReviewLine, find_cluster, make_admission_line
+from fleethook.server.log_format import ReviewLine, find_cluster, make_admission_line
 from fleethook.server.protocol.connections import Connection
 from fleethook.server.protocol.request_body import BodyCharge, ClientGoneError, RequestError, client_of
 from fleethook.server.protocol.sending import Reply

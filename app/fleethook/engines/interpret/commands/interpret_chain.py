@@ -31,14 +31,14 @@ from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS,
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
-from fleethook.engines.interpret.lua.customizations import Customizations, read_object
-from fleethook.engines.interpret.lua.rules import (
+from fleethook.engines.interpret.lua.customization_rules import (
     FUNCTIONS,
     ParsedRules,
     describe_object,
     list_findings,
     list_unportable,
 )
+from fleethook.engines.interpret.lua.lua_layer import Customizations, read_object
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.vm import LuaError, Program
 from fleethook.interpret.interpreter import Interpreter, LoadError, Question, load

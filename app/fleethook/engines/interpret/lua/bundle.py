@@ -29,8 +29,8 @@ from fleethook.engines.interpret.chain import Handler, Observe, ignore_call
 from fleethook.engines.interpret.conventions.kinds import ConventionalKind
 from fleethook.engines.interpret.fixtures import Fixture, read_fixtures
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND
-from fleethook.engines.interpret.lua.customizations import LuaLayer, Rules, index_rules
-from fleethook.engines.interpret.lua.rules import Rule, known_globals, list_answers, read_customization
+from fleethook.engines.interpret.lua.customization_rules import Rule, known_globals, list_answers, read_customization
+from fleethook.engines.interpret.lua.lua_layer import LuaLayer, Rules, index_rules
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import GroupVersionKind, list_served_kinds

@@ -25,8 +25,8 @@ from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, list_or_empty, parse_hooks
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
-from fleethook.engines.interpret.lua.customizations import Customizations, Refused
-from fleethook.engines.interpret.lua.rules import FUNCTIONS, describe_object
+from fleethook.engines.interpret.lua.customization_rules import FUNCTIONS, describe_object
+from fleethook.engines.interpret.lua.lua_layer import Customizations, Refused
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.pages.playground import (
     EXAMPLES,

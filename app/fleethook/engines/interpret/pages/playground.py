@@ -18,8 +18,14 @@ from fleethook.cluster.manifests.kubectl_values import quote_texts
 from fleethook.console.forms import FieldError, FormFieldError, limit_text, read_documents, read_value
 from fleethook.engines.interpret.chain import Chain, Explained
 from fleethook.engines.interpret.fixtures import find_operation, name_results, read_fixture
-from fleethook.engines.interpret.lua.customizations import LuaLayer, index_rules
-from fleethook.engines.interpret.lua.rules import FUNCTION_OF, Rule, list_findings, list_unportable, read_customization
+from fleethook.engines.interpret.lua.customization_rules import (
+    FUNCTION_OF,
+    Rule,
+    list_findings,
+    list_unportable,
+    read_customization,
+)
+from fleethook.engines.interpret.lua.lua_layer import LuaLayer, index_rules
 from fleethook.engines.interpret.lua.runner import Call, Runner
 from fleethook.engines.interpret.lua.vm import Machine, Usage
 from fleethook.interpret.interpreter import Question

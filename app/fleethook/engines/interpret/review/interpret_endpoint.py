@@ -19,7 +19,7 @@ from fleethook.engines.interpret.review.codec import (
 from fleethook.interpret.interpreter import Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.karmada import InterpretRequest
-from fleethook.server.logs import InterpretLine, cut_text, milliseconds, stamp
+from fleethook.server.log_format import InterpretLine, cut_text, milliseconds, stamp
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.server.reviews.recording import AskedCall
 from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure

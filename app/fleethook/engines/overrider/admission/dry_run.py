@@ -12,7 +12,7 @@ from fleethook.engines.overrider.plan.shared_plan import PoolPlan, SharedPlan
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
 from fleethook.engines.overrider.subject.binding import subject_of
 from fleethook.engines.overrider.subject.subject_members import templates_of, workload_kinds
-from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, SubjectError
+from fleethook.engines.overrider.template.pool_placement import CREATE_ONLY, SubjectError
 from fleethook.model.admission import StatusCause
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values

@@ -28,7 +28,7 @@ from fleethook.engines.overrider.render.render import (
 )
 from fleethook.engines.overrider.render.undo import RESERVED_PREFIX, Memory, remembered
 from fleethook.engines.overrider.subject.binding import Owner, find_owner
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_placement import SubjectError
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.json import JSON, JSONObject, as_object

@@ -52,7 +52,7 @@ from fleethook.engines.overrider.rollout.preview import (
     preview,
 )
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_placement import SubjectError
 from fleethook.model.json import JSON, JSONObject
 
 

@@ -38,7 +38,7 @@ from fleethook.engines.overrider.render.render import RenderTarget, render
 from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION, Memory, remembered
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT, find_owner
 from fleethook.engines.overrider.subject.unreached_workloads import find_orphans
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_placement import SubjectError
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import NUDGED_ANNOTATION, TRIGGER_ANNOTATION
 from fleethook.patch import apply, diff

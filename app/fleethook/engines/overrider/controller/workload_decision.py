@@ -16,7 +16,7 @@ from fleethook.engines.overrider.render.member_differences import Difference, fi
 from fleethook.engines.overrider.render.render import NOTHING_TO_RENDER, Rendering, RenderTarget, render
 from fleethook.engines.overrider.render.undo import Memory, remembered
 from fleethook.engines.overrider.subject.binding import Binding, Owner, find_owner, pool_of
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_placement import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.patch import apply
 

@@ -38,7 +38,7 @@ from fleethook.engines.overrider.subject.subject_members import (
     topology,
     workload_kinds,
 )
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_placement import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER, YURT_APP_SET

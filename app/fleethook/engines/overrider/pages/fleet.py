@@ -16,7 +16,7 @@ from fleethook.engines.overrider.rollout.prediction import count
 from fleethook.engines.overrider.rollout.preview import Cell, count_changes
 from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES, overriders_of, pool_of
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_placement import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import SUBJECT_KINDS, YURT_APP_OVERRIDER

@@ -56,7 +56,7 @@ from fleethook.engines.overrider.pages.matrix import (
     select,
 )
 from fleethook.engines.overrider.pages.running_workload import RunningWorkload, describe_workload
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_placement import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.work.turns import Turns, Worker
 

@@ -25,7 +25,7 @@ from fleethook.engines.overrider.policies.mode import PROBE_ANNOTATION, Compilat
 from fleethook.engines.overrider.render.delta import leaves
 from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1, pools_of_subject, workload_kinds
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_placement import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import (

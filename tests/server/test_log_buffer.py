@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.server.log_lines import LinesHandler, LineShares, LogLines
+from fleethook.server.log_buffer import LinesHandler, LineShares, LogLines
 from tests.serving import ROOT
 from tests.waiting import NET, wait_for
 
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from fleethook.server.log_lines import LineShares, LogLines
+from fleethook.server.log_buffer import LineShares, LogLines
 
 async def main(name, lines):
     Path(sys.argv[2] + name).touch()

@@ -16,14 +16,14 @@ from fleethook.cluster.events import Recorder
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.interpret.chain import Handler
 from fleethook.engines.interpret.interpret_server import InterpretServer
-from fleethook.engines.interpret.lua.customizations import (
+from fleethook.engines.interpret.lua.customization_rules import Rule, read_customization
+from fleethook.engines.interpret.lua.lua_layer import (
     REASON,
     Customizations,
     LuaLayer,
     index_rules,
     record_refusals,
 )
-from fleethook.engines.interpret.lua.rules import Rule, read_customization
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.vm import LuaError
 from fleethook.interpret.interpreter import Answer, Question

@@ -11,7 +11,7 @@ from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView, key_of
 from fleethook.engines.interpret.chain import Handler, Observe, ignore_call
 from fleethook.engines.interpret.hooks.hook_configuration import refuse_problems
 from fleethook.engines.interpret.lua.convert import expect_list, expect_object
-from fleethook.engines.interpret.lua.rules import (
+from fleethook.engines.interpret.lua.customization_rules import (
     ParsedRules,
     Rule,
     RuleProblem,

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from fleethook.engines.interpret.lua.rules import (
+from fleethook.engines.interpret.lua.customization_rules import (
     ParsedRules,
     list_findings,
     list_unportable,

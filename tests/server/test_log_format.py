@@ -17,7 +17,7 @@ from fleethook.model.admission import AdmissionRequest, denied, patched
 from fleethook.model.formats.text import is_inert
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
-from fleethook.server.logs import (
+from fleethook.server.log_format import (
     MAX_LINE_BYTES,
     MAX_LOGGED,
     JSONFormatter,
