@@ -4,9 +4,13 @@ from typing import Final
 
 from fleethook.admission.declaration import Declaration
 from fleethook.admission.rule import Hook
+from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
+POLICY: Final = GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicy")
+POLICY_REMEDY: Final = "delete the policy and its binding, or move the rule to a file that no server serves"
+"""The remedy if kube-apiserver asks both the policy and the webhook of a rule."""
 SUFFIX: Final = ".hooks.fleethook.io"
 """The end of the name of each webhook and policy: kube-apiserver wants at least three labels."""
 
@@ -32,7 +36,7 @@ def compile_policy(rule: Hook) -> list[JSONObject]:
             {"name": one, "expression": program.expression} for one, program in declared.conditions.items()
         ]
     return [
-        {"apiVersion": API_VERSION, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name}, "spec": spec},
+        {"apiVersion": API_VERSION, "kind": POLICY.kind, "metadata": {"name": name}, "spec": spec},
         {
             "apiVersion": API_VERSION,
             "kind": "ValidatingAdmissionPolicyBinding",

@@ -93,6 +93,10 @@ _CREATED: Final = 201
 _FORBIDDEN: Final = 403
 
 
+async def _find_nothing(_: "Doctor") -> Iterable[Diagnosis]:
+    return ()
+
+
 class EngineChecks(NamedTuple):
     """The checks of an engine, which run if one of its webhooks is registered.
 
@@ -102,9 +106,9 @@ class EngineChecks(NamedTuple):
         examine_servers: Returns the findings about the accounts and Pods of the servers, which are known then.
     """
 
-    check_configurations: Callable[[Sequence[JSONObject]], Iterable[Diagnosis]]
-    examine_objects: Callable[["Doctor"], Awaitable[Iterable[Diagnosis]]]
-    examine_servers: Callable[["Doctor"], Awaitable[Iterable[Diagnosis]]]
+    check_configurations: Callable[[Sequence[JSONObject]], Iterable[Diagnosis]] = lambda _: ()
+    examine_objects: Callable[["Doctor"], Awaitable[Iterable[Diagnosis]]] = _find_nothing
+    examine_servers: Callable[["Doctor"], Awaitable[Iterable[Diagnosis]]] = _find_nothing
 
 
 async def run_allowed(check: str, findings: AsyncIterator[Diagnosis]) -> list[Diagnosis]:

@@ -18,6 +18,7 @@ ENGINE: Final = Engine(
         "hooks": EngineCommand(f"{_FOLDER}.commands.hooks:hooks", "Test and check admission rules in Python."),
     },
     rights=f"{_FOLDER}.engine:list_rights",
+    doctor=f"{_FOLDER}.commands.hooks:CHECKS",
     page=f"{_FOLDER}.pages.rules:PAGE",
 )
 """All that the engine contributes."""

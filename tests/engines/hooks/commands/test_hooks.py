@@ -1,11 +1,16 @@
 import json
 from pathlib import Path
+from typing import cast
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from fleethook.cli.doctor.doctor_cluster import Doctor
+from fleethook.cluster.connection import Connection
+from fleethook.engines.hooks.commands.hooks import CHECKS
 from tests.cli.commands import invoke
 from tests.cli.fake_cluster import serve_cluster
+from tests.cluster.object_server import ObjectServer
 
 RULES = """
 from fleethook.admission import Denied, validate
@@ -192,3 +197,18 @@ def test_strict_makes_warnings_fail(tmp_path: Path) -> None:
     file.write_text('from fleethook.admission import validate\n@validate("a.b/v1", "C")\ndef a(): pass\n')
     assert check(file)[0] == 0
     assert check(file, "--strict")[0] == 1
+
+
+async def test_doctor_finds_rules_about_which_webhook_and_policy_decide() -> None:
+    server = ObjectServer()
+    base = "/apis/admissionregistration.k8s.io/v1"
+    for name in ("both.hooks.fleethook.io", "policy.hooks.fleethook.io", "of-others.example.org"):
+        server.store(f"{base}/validatingadmissionpolicies/{name}", {"metadata": {"name": name}})
+    names = ("both.hooks.fleethook.io", "webhook.hooks.fleethook.io", "of-others.example.org")
+    configuration = {"metadata": {"name": "c"}, "webhooks": [{"name": name} for name in names]}
+    server.store(f"{base}/validatingwebhookconfigurations/c", configuration)
+    doctor = Doctor(cast("Connection", server), namespace="default", account=None)
+    (found,) = await CHECKS.examine_objects(doctor)
+    assert (found.level, found.check) == ("warning", "registration")
+    assert found.text.startswith("the webhook both.hooks.fleethook.io and the ValidatingAdmissionPolicy of this name")
+    assert "delete the policy and its binding" in found.remedy

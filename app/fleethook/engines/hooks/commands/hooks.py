@@ -2,16 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
 from fleethook.admission.declaration import RuleError
-from fleethook.admission.policy import name_resource
+from fleethook.admission.policy import API_VERSION, POLICY, POLICY_REMEDY, SUFFIX, name_resource
 from fleethook.admission.rule import Hook
 from fleethook.admission.rules_file import check_names, load_rules
 from fleethook.cli.command_line import Group
+from fleethook.cli.doctor.doctor_checks import Diagnosis
+from fleethook.cli.doctor.doctor_cluster import Doctor, EngineChecks, run_allowed
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.fixtures import (
     FixtureCase,
@@ -45,9 +47,11 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_rule_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.registration.rule_webhooks import make_webhook
+from fleethook.cluster.registration.webhooks import VALIDATING
 from fleethook.engines.hooks.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
 from fleethook.engines.hooks.served_kinds import list_unserved
 from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.json import as_object
 from fleethook.patch.fixture_tests import FixtureError, is_fixture
 
 _UNSERVED: Final = "unserved-resource"
@@ -260,3 +264,18 @@ def _describe(row: Row) -> str:
 
 
 hooks = Group("Test and check admission rules in Python.", {"test": run_tests, "check": check})
+
+
+async def _examine_policies(doctor: Doctor) -> AsyncIterator[Diagnosis]:
+    """Yield a finding for each rule about which its webhook and a policy of the same name decide."""
+    configurations = await doctor.list_items(f"/apis/{API_VERSION}/{VALIDATING.lower()}s")
+    policies = await doctor.list_items(f"/apis/{API_VERSION}/validatingadmissionpolicies")
+    served = {str(as_object(hook).get("name")) for one in configurations for hook in one.get("webhooks") or ()}
+    names = {str(as_object(one.get("metadata")).get("name")) for one in policies}
+    for name in sorted(name for name in served & names if name.endswith(SUFFIX)):
+        text = f"the webhook {name} and the {POLICY.kind} of this name decide the same about the same requests"
+        yield Diagnosis("warning", "registration", text, POLICY_REMEDY)
+
+
+CHECKS: Final = EngineChecks(examine_objects=lambda doctor: run_allowed("registration", _examine_policies(doctor)))
+"""The checks of registered webhooks of rules."""
