@@ -1,9 +1,38 @@
 """Rules about a container, a pod and a workload; tests/conformance/workload_rules.yaml has the answers of kube-apiserver."""
 
+from typing import Any
+
 import pytest
 
 from fleethook.workload_schema import check_workload
-from tests.workload_rules import make_workload
+from fleethook.workload_schema.pod_rules import POD_RULES, READS
+from fleethook.workload_schema.struct_rules import Rule
+from tests.workload_rules import load_rows, make_workload
+from tests.workload_samples import full_deployment
+
+
+def keep_paths(node: Any, paths: list[tuple[str, ...]]) -> Any:
+    """An object without members that lead to none of the paths."""
+    inner = {path[0]: [one[1:] for one in paths if one[0] == path[0]] for path in paths}
+    return {
+        name: value if () in inner[name] else keep_paths(value, inner[name])
+        for name, value in node.items()
+        if name in inner
+    }
+
+
+@pytest.mark.parametrize("rule", READS, ids=lambda rule: rule.__name__)
+def test_a_rule_reads_only_the_paths_that_it_names(rule: Rule) -> None:
+    (struct,) = [struct for struct, rules in POD_RULES.items() if rule in rules and struct != "apps.v1.StatefulSetSpec"]
+    found = []
+    for workload in (full_deployment(), *map(make_workload, (*load_rows("refused"), *load_rows("accepted")))):
+        read: Any = workload["spec"]
+        if struct == "core.v1.PodSpec":
+            read = read["template"]["spec"]
+        wanted = list(rule(read))
+        assert list(rule(keep_paths(read, list(READS[rule])))) == wanted
+        found += wanted
+    assert found
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import chain, islice
+from operator import eq
 from typing import Final, NamedTuple
 
 import msgspec
@@ -27,8 +28,8 @@ from fleethook.workload_schema.findings import (
 )
 from fleethook.workload_schema.go_structs import Kind, load_structs, root_name, struct_name
 from fleethook.workload_schema.json_schema import FORMATS, MAX_MODE, json_schema, load_openapi
-from fleethook.workload_schema.normalize import decode_workload
-from fleethook.workload_schema.pod_rules import POD_RULES
+from fleethook.workload_schema.normalize import decode_member, decode_workload
+from fleethook.workload_schema.pod_rules import POD_RULES, READS
 from fleethook.workload_schema.struct_rules import STRUCT_RULES, Rule
 from fleethook.workload_schema.value_marks import as_sample
 
@@ -187,19 +188,26 @@ def find_violations(workload: JSONObject, kind: Kind) -> Iterator[Finding]:
 
 
 @cache
-def _compile_visit(struct: str) -> _Visit | None:
-    """Return the function that visits a struct and the structs inside; None if no rule is about any of them."""
+def _list_rules(struct: str) -> tuple[Rule, ...]:
+    """Return the rules of a struct."""
     rules = [*STRUCT_RULES.get(struct, ()), *POD_RULES.get(struct, ())]
     if struct in load_choices():
         rules.append(partial(find_conflicts, load_choices()[struct]))
     if struct in DISCRIMINATED:
         rules.append(partial(find_disallowed, DISCRIMINATED[struct]))
+    return tuple(rules)
+
+
+@cache
+def _compile_visit(struct: str) -> _Visit | None:
+    """Return the function that visits a struct and the structs inside; None if no rule is about any of them."""
+    rules = _list_rules(struct)
     members: dict[str, _Visit] = {}
     for name, field in load_structs()[struct].items():
         inner = struct_name(field.type)
         if inner is not None and name not in _NOT_CHECKED and (visit := _compile_visit(inner)) is not None:
             members[name] = _visit_each(visit) if field.type.startswith("[]") else visit
-    return _visit_struct(tuple(rules), members) if rules or members else None
+    return _visit_struct(rules, members) if rules or members else None
 
 
 def _visit_struct(rules: tuple[Rule, ...], members: Mapping[str, _Visit]) -> _Visit:
@@ -258,6 +266,117 @@ def check_decoded(decoded: JSONObject, kind: Kind) -> list[Finding]:
     return sorted(islice(chain(find_duplicates(decoded), of_schema, violations), MAX_FINDINGS))
 
 
+def adds_no_finding(before: JSONObject, after: JSONObject, kind: Kind) -> bool:
+    """Return True if a change of a workload certainly adds nothing to the findings of `check_workload`.
+
+    This checks the changed members, and the rules that read any of them, so it takes time for the changes only.
+
+    Args:
+        before: The workload as kube-apiserver sends it.
+        after: The changed workload, whose unchanged parts are the same Python objects.
+        kind: Their kind.
+    """
+    changes = _Changes()
+    try:
+        stored = changes.store(root_name(kind), before, after, ())
+    except Exception:  # noqa: BLE001 - a rule may fail on a workload that kube-apiserver would not send
+        return False
+    return not (_overlap(changes.paths, _IDENTIFIED) and any(find_duplicates(stored)))
+
+
+class _DoubtError(Exception):
+    """A change may have added a finding."""
+
+
+_IDENTIFIED: Final = tuple(
+    ("spec", "template", "spec", name) for name in (*_CONTAINER_LISTS, *(name for name, _ in _IN_POD))
+)
+"""The lists that `find_duplicates` reads."""
+_MISSING: Final = object()
+_EVERYTHING: Final[tuple[tuple[str, ...], ...]] = ((),)
+
+
+class _Changes:
+    """The changes of a workload; methods raise _DoubtError for one that may add a finding."""
+
+    def __init__(self) -> None:
+        self.paths: Final[list[_Path]] = []
+
+    def store(self, struct: str, before: JSON, after: JSON, path: _Path) -> JSONObject:
+        """Return a changed struct with its changed members in stored form."""
+        if type(after) is not dict:
+            raise _DoubtError
+        first = len(self.paths)
+        if type(before) is not dict:
+            before = {}
+            self.paths.append(path)
+        if "properties" not in _load_checker("Deployment").definitions[struct]:
+            return after
+        stored = {**after}
+        for name in before.keys() | after.keys():
+            old, new = before.get(name, _MISSING), after.get(name, _MISSING)
+            if old is new:
+                continue
+            if new is not _MISSING and name not in load_structs()[struct]:
+                raise _DoubtError
+            value = None if new in (None, _MISSING) else self._store_member(struct, name, old, new, (*path, name))
+            if value is None:
+                self.paths.append((*path, name))
+                stored.pop(name, None)
+            else:
+                stored[name] = value
+        self._check(struct, stored, [one[len(path) :] for one in self.paths[first:]])
+        return stored
+
+    def _store_member(self, struct: str, name: str, old: JSON, new: JSON, path: _Path) -> JSON:
+        inner = load_structs()[struct][name].type.lstrip("*")
+        if inner in load_structs():
+            return self.store(inner, old, new, path)
+        if inner.removeprefix("[]") in load_structs():
+            return self._store_elements(inner.removeprefix("[]"), old if type(old) is list else [], new, path)
+        self.paths.append(path)
+        value = decode_member(struct, name, new)
+        if value is not None and not _load_member_validator(struct, name).is_valid(value):
+            raise _DoubtError
+        return value
+
+    def _store_elements(self, struct: str, old: list[JSON], new: JSON, path: _Path) -> list[JSON] | None:
+        if type(new) is not list:
+            raise _DoubtError
+        if len(new) != len(old):
+            self.paths.append(path)
+        former = [*old, *([None] * len(new))]
+        stored = [
+            one if one is former[number] else self.store(struct, former[number], one, (*path, number))
+            for number, one in enumerate(new)
+        ]
+        return stored or None
+
+    @staticmethod
+    def _check(struct: str, stored: JSONObject, changed: list[_Path]) -> None:
+        """Apply the rules of a struct that read any of the changed paths in it."""
+        if not changed:
+            return
+        if not stored.keys() >= set(_load_checker("Deployment").definitions[struct].get("required", ())):
+            raise _DoubtError
+        for rule in _list_rules(struct):
+            if _overlap(changed, READS.get(rule, _EVERYTHING)) and any(rule(stored)):
+                raise _DoubtError
+
+
+def _overlap(changed: list[_Path], read: Sequence[tuple[str, ...]]) -> bool:
+    """Return whether one of the read paths leads to or into a changed value."""
+    return any(all(map(eq, one, other)) for one in changed for other in read)
+
+
+@cache
+def _load_member_validator(struct: str, name: str) -> Draft4Validator:
+    """Return the validator of a member that is neither a struct nor a list of structs."""
+    definitions = _load_checker("Deployment").definitions
+    simple = {one: schema for one, schema in definitions.items() if "properties" not in schema}
+    return _make_validator({**definitions[struct]["properties"][name], "definitions": simple})
+
+
 def _find_errors(validator: Draft4Validator, document: JSONObject) -> tuple[Sequence[ValidationError], bool]:
     """Return violations of the schema, and whether these are all; only the first one in a large document.
 
@@ -289,9 +408,12 @@ class _Checker(NamedTuple):
 @cache
 def _load_checker(kind: Kind) -> _Checker:
     schema = json_schema(load_openapi(), kind)
+    return _Checker(kind, schema["definitions"], _make_validator(schema))
+
+
+def _make_validator(schema: JSONObject) -> Draft4Validator:
     formats: dict[str, Callable[..., bool]] = {name: partial(_has_format, name) for name in FORMATS}
-    validator = Draft4Validator(schema, formats=formats, validate_formats=True, offline=True)
-    return _Checker(kind, schema["definitions"], validator)
+    return Draft4Validator(schema, formats=formats, validate_formats=True, offline=True)
 
 
 def _has_format(name: str, text: str) -> bool:

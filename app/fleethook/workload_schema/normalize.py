@@ -81,10 +81,20 @@ class _Member(NamedTuple):
     """The type whose zero value is dropped, None if none is."""
 
 
-@cache
+def decode_member(struct: str, name: str, value: JSON) -> JSON:
+    """Return a member of a struct as `decode_workload` does; None if it is dropped."""
+    decoded: JSONObject = _compile_named(struct)({name: value}, _Decoding({}))
+    return decoded.get(name)
+
+
 def _compile_rules(kind: Kind) -> _Rule:
-    """Return the rule for a kind, compiled once."""
-    return _compile_struct(root_name(kind), {})
+    return _compile_named(root_name(kind))
+
+
+@cache
+def _compile_named(struct: str) -> _Rule:
+    """Return the rule for a struct, compiled once."""
+    return _compile_struct(struct, {})
 
 
 def _compile_struct(name: str, compiled: dict[str, _Rule]) -> _Rule:

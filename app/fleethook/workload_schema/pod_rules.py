@@ -70,10 +70,6 @@ def _check_pod(pod: JSONObject) -> Iterator[Violation]:
         yield Violation(("dnsConfig", "nameservers"), "must have an address if dnsPolicy is None", "missing")
     yield from _check_host_namespaces(pod)
     yield from _check_system(pod)
-    yield from _check_host_ports(pod)
-    for list_name in _LISTS:
-        for number, container in enumerate_objects(pod.get(list_name)):
-            yield from _check_in_pod(container, pod, (list_name, number))
 
 
 def _check_host_namespaces(pod: JSONObject) -> Iterator[Violation]:
@@ -88,19 +84,17 @@ def _check_host_namespaces(pod: JSONObject) -> Iterator[Violation]:
 def _check_system(pod: JSONObject) -> Iterator[Violation]:
     """Yield the members that the operating system of the pod does not have."""
     name = as_object(pod.get("os")).get("name")
+    if name not in ("linux", "windows"):
+        return
     contexts: list[tuple[tuple[str | int, ...], JSONObject]] = [
         (("securityContext",), pod.get("securityContext") or {})
     ]
     for list_name in _LISTS:
         for number, container in enumerate_objects(pod.get(list_name)):
             contexts.append(((list_name, number, "securityContext"), container.get("securityContext") or {}))
-    if name == "linux":
-        foreign: tuple[str, ...] = ("windowsOptions",)
-    elif name == "windows":
-        foreign = _ONLY_LINUX
+    foreign = ("windowsOptions",) if name == "linux" else _ONLY_LINUX
+    if name == "windows":
         contexts.append(((), {member: pod[member] for member in _ONLY_LINUX_POD if pod.get(member)}))
-    else:
-        return
     for place, context in contexts:
         for member in context if place == () else (one for one in foreign if one in context):
             yield Violation((*place, member), f"may not be set for a pod of {name}: remove it")
@@ -121,6 +115,12 @@ def _check_host_ports(pod: JSONObject) -> Iterator[Violation]:
             earlier = seen.setdefault((port.get("protocol", "TCP"), port.get("hostIP", ""), host_port), here)
             if earlier != here:
                 yield Violation(place, f"is {host_port}, which {earlier} has, too", "duplicate")
+
+
+def _check_containers(pod: JSONObject) -> Iterator[Violation]:
+    for list_name in _LISTS:
+        for number, container in enumerate_objects(pod.get(list_name)):
+            yield from _check_in_pod(container, pod, (list_name, number))
 
 
 def _check_in_pod(container: JSONObject, pod: JSONObject, place: tuple[str | int, ...]) -> Iterator[Violation]:
@@ -146,8 +146,6 @@ def _check_in_pod(container: JSONObject, pod: JSONObject, place: tuple[str | int
 
 
 def _check_deployment(spec: JSONObject) -> Iterator[Violation]:
-    yield from _check_selector(spec)
-    yield from _check_volumes(spec, claims=frozenset())
     ready, deadline = spec.get("minReadySeconds", 0), spec.get("progressDeadlineSeconds", _DEFAULT_PROGRESS_DEADLINE)
     if isinstance(ready, int) and isinstance(deadline, int) and deadline <= ready:
         member = "progressDeadlineSeconds" if "progressDeadlineSeconds" in spec else "minReadySeconds"
@@ -182,12 +180,6 @@ def _read_number(value: JSON) -> int | None:
     return int(digits[:9]) if digits.isascii() and digits.isdecimal() else value if isinstance(value, int) else None
 
 
-def _check_stateful_set(spec: JSONObject) -> Iterator[Violation]:
-    claims = [as_object(claim.get("metadata")) for _, claim in enumerate_objects(spec.get("volumeClaimTemplates"))]
-    yield from _check_selector(spec)
-    yield from _check_volumes(spec, claims=frozenset(claim.get("name") for claim in claims))
-
-
 def _check_selector(spec: JSONObject) -> Iterator[Violation]:
     selector = spec.get("selector")
     labels = as_object(as_object(as_object(spec.get("template")).get("metadata")).get("labels"))
@@ -195,8 +187,10 @@ def _check_selector(spec: JSONObject) -> Iterator[Violation]:
         yield Violation(("template", "metadata", "labels"), "must have the labels that spec.selector selects")
 
 
-def _check_volumes(spec: JSONObject, *, claims: frozenset[JSON]) -> Iterator[Violation]:
+def _check_volumes(spec: JSONObject) -> Iterator[Violation]:
     """Yield a violation for each mount and device whose volume does not exist, or is no block volume."""
+    templates = [as_object(claim.get("metadata")) for _, claim in enumerate_objects(spec.get("volumeClaimTemplates"))]
+    claims = frozenset(template.get("name") for template in templates)
     pod = as_object(as_object(spec.get("template")).get("spec"))
     volumes = {volume.get("name"): volume for _, volume in enumerate_objects(pod.get("volumes"))}
     known = [name for name in (*volumes, *sorted(claims, key=str)) if isinstance(name, str)]
@@ -217,9 +211,19 @@ def _is_claim(volume: JSONObject) -> bool:
 
 
 POD_RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
-    "apps.v1.DeploymentSpec": (_check_deployment,),
-    "apps.v1.StatefulSetSpec": (_check_stateful_set,),
+    "apps.v1.DeploymentSpec": (_check_deployment, _check_selector, _check_volumes),
+    "apps.v1.StatefulSetSpec": (_check_selector, _check_volumes),
     "core.v1.Container": (_check_container,),
-    "core.v1.PodSpec": (_check_pod,),
+    "core.v1.PodSpec": (_check_pod, _check_host_ports, _check_containers),
 }
 """The rules of a struct by its name."""
+
+READS: Final[Mapping[Rule, tuple[tuple[str, ...], ...]]] = {
+    _check_selector: (("selector",), ("template", "metadata", "labels")),
+    _check_volumes: (("volumeClaimTemplates",), *((*_POD, name) for name in ("volumes", *_LISTS))),
+    _check_host_ports: (("hostNetwork",), ("containers",)),
+    _check_containers: tuple(
+        (name,) for name in (*_LISTS, "resourceClaims", "terminationGracePeriodSeconds", "hostUsers")
+    ),
+}
+"""The paths in its struct that an expensive rule reads."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission.rule import build_request
-from fleethook.engines.hooks.result_check import find_custom_faults, find_faults, read_schemas
+from fleethook.engines.hooks.result_check import adds_no_fault, find_custom_faults, find_faults, read_schemas
 from fleethook.model.gvk import GroupKind
 from fleethook.patch import apply
 
@@ -78,6 +78,40 @@ def test_a_fault_of_a_pod_has_a_pointer(document: Any, expected: str) -> None:
 def test_most_fields_of_a_pod_may_not_change(patch: Any, expected: list[str]) -> None:
     changed: Any = apply(pod(), [{"op": "add", **patch}])
     assert find_faults(POD, changed, pod()) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        ("/spec/securityContext", {"seccompProfile": {"type": "RuntimeDefault"}}, True),
+        ("/spec/securityContext", {"seccompProfile": {"type": "Localhost"}}, False),
+        ("/spec/restartPolicy", "Never", True),
+        ("/spec/restartPolicy", "Sometimes", False),
+        ("/spec/os", {"name": "windows"}, True),
+        ("/spec/containers/-", {"name": "b", "image": "b"}, True),
+        ("/spec/containers/-", {"name": "a", "image": "b"}, False),
+        ("/spec/containers/0/volumeMounts", [{"name": "v", "mountPath": "/v"}], False),
+        ("/data", {}, False),
+    ],
+)
+def test_a_change_of_a_pod_adds_no_fault(path: str, value: Any, *, expected: bool) -> None:
+    before = pod()
+    changed: Any = apply(before, [{"op": "add", "path": path, "value": value}])
+    assert adds_no_fault(POD, before, changed, None) is expected
+    assert (find_faults(POD, changed, None) == []) is expected
+
+
+def test_a_change_of_an_immutable_field_adds_a_fault() -> None:
+    before = pod()
+    changed: Any = apply(before, [{"op": "add", "path": "/spec/hostNetwork", "value": True}])
+    assert adds_no_fault(POD, before, changed, None)
+    assert not adds_no_fault(POD, before, changed, before)
+
+
+def test_changes_of_other_kinds_add_no_fault() -> None:
+    assert adds_no_fault(GroupKind("", "ConfigMap"), {"dat": 1}, {"dat": 2}, None)
+    before = {"spec": {"replicas": 1}}
+    assert not adds_no_fault(DEPLOYMENT, before, {"spec": {"replicas": -1}}, None)
 
 
 def test_a_pod_with_scheduling_gates_may_get_a_node_selector() -> None:

@@ -14,11 +14,13 @@ from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch import format_pointer
-from fleethook.workload_schema.check import MAX_FINDINGS, check_workload
+from fleethook.workload_schema.check import MAX_FINDINGS, adds_no_finding, check_workload
 from fleethook.workload_schema.go_structs import Kind
 
 POD: Final = GroupKind("", "Pod")
 _TEMPLATE: Final = "/spec/template"
+_DEPLOYMENT: Final[JSONObject] = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
+_EVERY_POD: Final[JSONObject] = {}
 # Members of a Pod that a template of a Deployment may not have, or not with these values.
 _RESTARTS: Final = ("Never", "OnFailure")
 _ONLY_PODS: Final = ("activeDeadlineSeconds", "ephemeralContainers")
@@ -75,18 +77,38 @@ def _check_built_in(kind: GroupKind, document: JSONObject) -> Iterator[Any]:
         yield from check_workload(document, name)
 
 
+def adds_no_fault(kind: GroupKind, before: JSONObject, after: JSONObject, old: JSONObject | None) -> bool:
+    """Return True if `find_faults` certainly finds nothing in a changed object that it does not find in the former.
+
+    Args:
+        kind: The kind.
+        before: The object as kube-apiserver sends it.
+        after: The changed object, whose unchanged parts are the same Python objects.
+        old: The stored object, for an UPDATE.
+    """
+    if old is not None and any(_find_immutable(kind, after, old)):
+        return False
+    if kind == POD:
+        return adds_no_finding(_wrap_pod(before), _wrap_pod(after), "Deployment")
+    name: Any = kind.kind
+    return kind.group != "apps" or name not in get_args(Kind) or adds_no_finding(before, after, name)
+
+
 def _check_pod(pod: JSONObject) -> Iterator[Any]:
     """Yield the findings about a Pod as those about the template of a Deployment."""
+    for one in check_workload(_wrap_pod(pod), "Deployment"):
+        if one.pointer.startswith(_TEMPLATE):
+            yield one._replace(pointer=one.pointer.removeprefix(_TEMPLATE))
+
+
+def _wrap_pod(pod: JSONObject) -> JSONObject:
+    """Return a Deployment with the template that describes a Pod."""
     template = {name: value for name, value in pod.items() if name not in ("apiVersion", "kind", "status")}
     spec = pod.get("spec")
     if isinstance(spec, dict):
         kept = {name: value for name, value in spec.items() if name not in _ONLY_PODS}
         template["spec"] = kept | ({"restartPolicy": "Always"} if kept.get("restartPolicy") in _RESTARTS else {})
-    body = {"selector": {}, "template": template}
-    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": body}
-    for one in check_workload(deployment, "Deployment"):
-        if one.pointer.startswith(_TEMPLATE):
-            yield one._replace(pointer=one.pointer.removeprefix(_TEMPLATE))
+    return {**_DEPLOYMENT, "spec": {"selector": _EVERY_POD, "template": template}}
 
 
 def _find_immutable(kind: GroupKind, document: JSONObject, old: JSONObject) -> Iterator[str]:

@@ -15,7 +15,7 @@ import msgspec
 from fleethook.admission.invocation import Lookup
 from fleethook.admission.rule import Hook
 from fleethook.engines.hooks.hooks_settings import HooksSettings
-from fleethook.engines.hooks.result_check import find_faults
+from fleethook.engines.hooks.result_check import adds_no_fault, find_faults
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
@@ -136,6 +136,9 @@ class RuleRunner:
         if not answer.patch or request.sub_resource:
             return answer
         kind, old = GroupKind(request.kind.group, request.kind.kind), dict(as_object(request.old_object)) or None
+        before = dict(as_object(request.object))
+        if adds_no_fault(kind, before, dict(as_object(apply(before, answer.patch))), old):
+            return answer
         return report_faults(rule, request, answer, lambda document: find_faults(kind, document, old))
 
     async def _run_in_loop(self, name: str, work: Coroutine[Any, Any, Response]) -> Response:
