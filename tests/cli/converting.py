@@ -1,24 +1,23 @@
 """Runs ``fleethook convert``, and builds its manifests."""
 
-import subprocess
 from typing import Any
 
 import yaml
 
 from tests.builders import node_pool
-from tests.cli.commands import run_command
+from tests.cli.commands import Result, invoke
 from tests.serving import EXAMPLES
 
 STORIES = EXAMPLES / "yurtappoverrider"
 NODE_POOLS = ("-f", str(EXAMPLES / "nodepools.yaml"))
 
 
-def convert(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+def convert(*arguments: str, stdin: str = "") -> Result:
     """Run the command."""
-    return run_command("convert", *arguments, stdin=stdin)
+    return invoke(["convert", *arguments], stdin=stdin)
 
 
-def read_levels(result: "subprocess.CompletedProcess[str]") -> list[str]:
+def read_levels(result: Result) -> list[str]:
     """Return the levels of the report on standard error."""
     return [line.split(": ")[1] for line in result.stderr.splitlines() if not line.startswith("fleethook: ")]
 

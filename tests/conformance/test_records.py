@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.commands import run_command
+from tests.cli.commands import invoke
 from tests.serving import EXAMPLES
 
 RECORDS = Path(__file__).parent / "records"
@@ -17,8 +17,8 @@ EXPECTED = ("--expect", str(RECORDS / "stories.expected"))
 
 
 def replay(*arguments: str, code: int) -> dict[str, Any]:
-    done = run_command("replay", *arguments, "--output", "json")
-    assert done.returncode == code, done.stdout + done.stderr
+    done = invoke(["replay", *arguments, "--output", "json"])
+    assert done.exit_code == code, done.stdout + done.stderr
     output: dict[str, Any] = json.loads(done.stdout)
     return output
 

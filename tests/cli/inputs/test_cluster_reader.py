@@ -56,7 +56,7 @@ def test_subjects_and_overriders_of_a_cluster_are_converted(cluster: tuple[Clust
         f"{YURT}/v1beta2/nodepools": [node_pool("hangzhou"), node_pool("beijing")],
     }
     result = convert(*options)
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     made = {one["metadata"]["name"]: one["spec"]["workload"] for one in yaml.safe_load_all(result.stdout)}
     assert [len(made[name]["workloadTweaks"]) for name in ("a", "demo")] == [1, 2]
     note, *warnings = result.stderr.splitlines()
@@ -69,7 +69,7 @@ def test_files_are_converted_with_the_node_pools_of_the_cluster(cluster: tuple[C
     held, options = cluster
     held.lists = {f"{YURT}/v1beta1/nodepools": [node_pool("hangzhou"), node_pool("beijing")]}
     result = convert(*options, "-f", "-", stdin=yaml.safe_dump(yurt_app_set()))
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     assert "no NodePools" not in result.stderr
 
 
@@ -83,7 +83,7 @@ def test_orphans_of_an_upgrade_are_reported(cluster: tuple[Cluster, tuple[str, .
         "/apis/apps/v1/statefulsets": [],
     }
     result = convert(*options, "-o", "json")
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     rows = [(row["code"], row["kind"], row["name"], row["pools"]) for row in json.loads(result.stdout)["report"]]
     assert rows == [
         ("orphan", "Deployment", "demo-hangzhou-x", ["hangzhou"]),
@@ -96,7 +96,7 @@ def test_a_cluster_that_forbids_reading_exits_2(cluster: tuple[Cluster, tuple[st
     held, options = cluster
     held.lists, held.forbidden = {f"{BETA}/yurtappsets": []}, ("yurtappdaemons", "nodepools")
     result = convert(*options)
-    assert (result.returncode, result.stdout) == (2, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert "fleethook: cannot read the cluster: " in result.stderr
     assert "yurtappdaemons is forbidden" in result.stderr
     missing = '{apiGroups: ["apps.openyurt.io"], resources: [yurtappdaemons, nodepools], verbs: [list]}'
@@ -111,7 +111,7 @@ def test_a_list_whose_token_expires_is_read_at_once(cluster: tuple[Cluster, tupl
     }
     held.expired = (f"{ALPHA}/yurtappsets",)
     result = convert(*options)
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     assert [one["metadata"]["name"] for one in yaml.safe_load_all(result.stdout)] == ["a", "b"]
 
 
@@ -120,7 +120,7 @@ def test_a_list_that_is_no_list_exits_2(cluster: tuple[Cluster, tuple[str, ...]]
     held.lists = {f"{BETA}/yurtappsets": []}
     held.answer = lambda _: (200, ["a proxy's page"])  # type: ignore[method-assign]
     result = convert(*options)
-    assert result.returncode == 2
+    assert result.exit_code == 2
     assert "/apis/apps.openyurt.io/v1alpha1/yurtappoverriders: the answer is no list of objects: " in result.stderr
 
 

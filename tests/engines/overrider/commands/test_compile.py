@@ -1,7 +1,6 @@
 """``fleethook compile``."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from fleethook.cluster.registration.match_conditions import SubjectName
 from fleethook.engines.overrider.commands.compile import _print_removal
 from fleethook.engines.overrider.policies.policy_client import AppliedObject, Removal
 from tests.builders import entry, image, node_pool, overrider, patch, yurt_app_set
-from tests.cli.commands import invoke, run_command
+from tests.cli.commands import Result, invoke
 from tests.cli.conftest import WriteYAML
 from tests.serving import EXAMPLES
 
@@ -19,13 +18,13 @@ STORIES = EXAMPLES / "yurtappoverrider"
 RULE = entry("*", items=[image("nginx", "nginx:2")])
 
 
-def compile_files(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return run_command("compile", *arguments)
+def compile_files(*arguments: str) -> Result:
+    return invoke(["compile", *arguments])
 
 
 def test_the_stories_of_the_proposal_compile() -> None:
     result = compile_files("-f", str(EXAMPLES / "nodepools.yaml"), "-f", str(STORIES))
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     kinds = [one["kind"] for one in yaml.safe_load_all(result.stdout)]
     assert kinds == ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"] * 6
 
@@ -34,9 +33,9 @@ def test_only_the_overrider_of_one_subject_is_compiled() -> None:
     files = ("-f", str(EXAMPLES / "nodepools.yaml"), "-f", str(STORIES))
     for subject, count in (("YurtAppSet/story-2/yurtappset-demo", 2), ("yurtappsets/yurtappset-demo", 8)):
         result = compile_files(*files, "--subject", subject)
-        assert (result.returncode, len([*yaml.safe_load_all(result.stdout)])) == (0, count)
+        assert (result.exit_code, len([*yaml.safe_load_all(result.stdout)])) == (0, count)
     missing = compile_files(*files, "--subject", "YurtAppSet/none")
-    assert (missing.returncode, missing.stdout) == (2, "")
+    assert (missing.exit_code, missing.stdout) == (2, "")
     assert "there is no YurtAppOverrider of YurtAppSet/none" in missing.stderr
 
 
@@ -51,7 +50,7 @@ def test_a_refusal_exits_1_with_file_and_line(write_yaml: WriteYAML) -> None:
     pull = patch("add", "/spec/template/spec/containers/0/imagePullPolicy", "Always")
     path = Path(write_yaml("a.yaml", yurt_app_set(), overrider({**RULE, "patches": [pull]})))
     result = compile_files("-f", str(path))
-    assert result.returncode == 1
+    assert result.exit_code == 1
     assert result.stdout == ""
     assert "error: YurtAppOverrider default/demo1: entries[0].patches[0]: /spec/template/spec" in result.stderr
     place = result.stderr.split(": error")[0]
@@ -61,13 +60,13 @@ def test_a_refusal_exits_1_with_file_and_line(write_yaml: WriteYAML) -> None:
 
 def test_a_missing_subject_exits_1(write_yaml: WriteYAML) -> None:
     result = compile_files("-f", str(write_yaml("a.yaml", overrider(RULE))))
-    assert result.returncode == 1
+    assert result.exit_code == 1
     assert "its subject is not known" in result.stderr
 
 
 def test_files_without_an_overrider_exit_2(write_yaml: WriteYAML) -> None:
     result = compile_files("-f", str(write_yaml("a.yaml", node_pool("hangzhou"))))
-    assert result.returncode == 2
+    assert result.exit_code == 2
     assert "there is no YurtAppOverrider" in result.stderr
 
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tests.builders import entry, node_pool, overrider, pool, yurt_app_set
-from tests.cli.commands import run_command
+from tests.cli.commands import invoke
 from tests.cli.converting import NODE_POOLS, STORIES, convert, dump_manifests, read_levels
 
 
@@ -37,7 +37,7 @@ LOST = overrider(
 
 def test_a_loss_exits_1_and_names_line_entry_pool_and_path() -> None:
     result = convert("-f", "-", stdin=dump_manifests(LOST, yurt_app_set()))
-    assert result.returncode == 1
+    assert result.exit_code == 1
     lost = next(line for line in result.stderr.splitlines() if ": error: " in line)
     assert lost.startswith(
         "<stdin>:4: error: YurtAppOverrider default/demo1: entries[0].patches[0]: node pool beijing: "
@@ -90,22 +90,22 @@ def summarize_workloads(text: str) -> dict[tuple[str, str], Any]:
 def test_the_stories_are_converted_without_loss(story: str) -> None:
     files = (*NODE_POOLS, "-f", str(STORIES / story))
     result = convert(*files)
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     assert "error" not in read_levels(result)
     made = list(yaml.safe_load_all(result.stdout))
     assert made
     assert {(one["apiVersion"], one["kind"]) for one in made} == {("apps.openyurt.io/v1beta1", "YurtAppSet")}
-    before = run_command("render", *files, "-o", "json")
-    after = run_command("render", *NODE_POOLS, "-f", "-", "-o", "json", stdin=result.stdout)
-    assert (before.returncode, after.returncode) == (0, 0), after.stderr
+    before = invoke(["render", *files, "-o", "json"])
+    after = invoke(["render", *NODE_POOLS, "-f", "-", "-o", "json"], stdin=result.stdout)
+    assert (before.exit_code, after.exit_code) == (0, 0), after.stderr
     assert summarize_workloads(before.stdout) == summarize_workloads(after.stdout)
 
 
 def test_a_converted_set_is_rendered_without_node_pools() -> None:
     made = convert("-f", str(STORIES / "story-2"))
     assert read_levels(made) == ["warning"]
-    after = run_command("render", "-f", "-", "-o", "json", stdin=made.stdout)
-    before = run_command("render", "-f", str(STORIES / "story-2"), "-o", "json")
+    after = invoke(["render", "-f", "-", "-o", "json"], stdin=made.stdout)
+    before = invoke(["render", "-f", str(STORIES / "story-2"), "-o", "json"])
     assert summarize_workloads(before.stdout) == summarize_workloads(after.stdout)
 
 
@@ -119,8 +119,8 @@ def test_the_output_has_only_subjects_in_their_order() -> None:
 
 def test_strict_treats_warnings_as_errors() -> None:
     files = ("-f", str(STORIES / "story-2"))
-    assert convert(*files).returncode == 0
-    assert convert(*files, "--strict").returncode == 1
+    assert convert(*files).exit_code == 0
+    assert convert(*files, "--strict").exit_code == 1
 
 
 def test_only_one_subject_is_converted() -> None:
@@ -128,13 +128,13 @@ def test_only_one_subject_is_converted() -> None:
     result = convert(*files, "--subject", "YurtAppDaemon/story-1/yurtappdaemon-demo")
     assert [one["kind"] for one in yaml.safe_load_all(result.stdout)] == ["YurtAppSet"]
     missing = convert(*files, "--subject", "YurtAppSet/none")
-    assert (missing.returncode, "the input has no v1alpha1 YurtAppSet/none" in missing.stderr) == (2, True)
+    assert (missing.exit_code, "the input has no v1alpha1 YurtAppSet/none" in missing.stderr) == (2, True)
 
 
 def test_a_misspelled_kind_is_reported() -> None:
     text = dump_manifests({**yurt_app_set(), "kind": "YurtAppSets"}, yurt_app_set("other"))
     result = convert("-f", "-", stdin=text)
-    assert result.returncode == 1
+    assert result.exit_code == 1
     assert "did you mean YurtAppSet?" in result.stderr
 
 
@@ -150,5 +150,5 @@ def test_invalid_arguments_and_unreadable_input_exit_2(tmp_path: Path) -> None:
         (("--to", "v1", *NODE_POOLS), "v1beta1"),
     ):
         result = convert(*arguments)
-        assert (result.returncode, result.stdout) == (2, "")
+        assert (result.exit_code, result.stdout) == (2, "")
         assert text in result.stderr

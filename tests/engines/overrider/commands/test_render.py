@@ -1,5 +1,4 @@
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +6,7 @@ import pytest
 import yaml
 
 from tests.builders import entry, image, node_pool, overrider, pool, yurt_app_daemon, yurt_app_set
-from tests.cli.commands import invoke, run_command
+from tests.cli.commands import Result, invoke
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster
 from tests.serving import EXAMPLES
@@ -15,14 +14,14 @@ from tests.serving import EXAMPLES
 STORIES = EXAMPLES / "yurtappoverrider"
 
 
-def render(*arguments: str, stdin: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
-    return run_command("render", *arguments, stdin=stdin, **environment)
+def render(*arguments: str, stdin: str = "", **environment: str) -> Result:
+    return invoke(["render", *arguments], stdin=stdin, env=environment)
 
 
 def test_yaml_has_the_workload_of_every_pool() -> None:
     result = render("-f", str(STORIES / "story-2"))
     documents = list(yaml.safe_load_all(result.stdout))
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     # The story sets replicas as the proposal does, which is worth a warning for each of its two entries.
     assert [
         line.partition(" replicas, but spec.topology.pools has")[1] != "" for line in result.stderr.splitlines()
@@ -38,7 +37,7 @@ def test_yaml_has_the_workload_of_every_pool() -> None:
 
 def test_diff_names_the_entry_that_set_each_field() -> None:
     result = render("-f", str(STORIES / "story-5"), "--pool", "beijing", "--output", "diff")
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     lines = [line.strip() for line in result.stdout.splitlines()]
     assert lines[:4] == [
         "YurtAppSet story-5/yurtappset-demo, node pool beijing, Deployment by demo1",
@@ -91,7 +90,7 @@ def test_standard_input_is_read() -> None:
 def test_an_overrider_that_does_not_fit_exits_1_with_file_and_line() -> None:
     broken = (STORIES / "story-5" / "overrider.yaml").read_text().replace("volumes/-", "nothing/deep/-")
     result = render("-f", str(STORIES / "story-5" / "yurtappset.yaml"), "-f", "-", stdin=broken)
-    assert result.returncode == 1
+    assert result.exit_code == 1
     assert (
         "<stdin>:22: error: YurtAppOverrider story-5/demo1: entries[1].patches[0]: node pool hangzhou: add /spec"
         in result.stderr
@@ -103,7 +102,7 @@ def test_an_overrider_that_does_not_fit_exits_1_with_file_and_line() -> None:
 def test_an_invalid_overrider_exits_1_with_file_and_line() -> None:
     broken = (STORIES / "story-2" / "overrider.yaml").read_text().replace("  - beijing\n", '  - ""\n')
     result = render("-f", str(STORIES / "story-2" / "yurtappset.yaml"), "-f", "-", stdin=broken)
-    assert result.returncode == 1
+    assert result.exit_code == 1
     assert (
         "<stdin>:13: error: YurtAppOverrider story-2/demo1: entries[0].pools[0]: must be a pool's name" in result.stderr
     )
@@ -117,13 +116,13 @@ def test_unreadable_input_exits_2(tmp_path: Path) -> None:
         (tmp_path, "bad.yaml:2"),
     ):
         result = render("-f", str(path))
-        assert (result.returncode, result.stdout) == (2, "")
+        assert (result.exit_code, result.stdout) == (2, "")
         assert text in result.stderr
 
 
 def test_nothing_to_render_exits_2() -> None:
     result = render("-f", str(STORIES / "story-2" / "overrider.yaml"))
-    assert result.returncode == 2
+    assert result.exit_code == 2
     assert "no YurtAppSet or YurtAppDaemon" in result.stderr
     assert "with node pool 'nowhere'" in render("-f", str(STORIES / "story-2"), "--pool", "nowhere").stderr
 

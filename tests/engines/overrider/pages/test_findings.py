@@ -28,7 +28,7 @@ from fleethook.engines.overrider.rollout.manifest_findings import ManifestFindin
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from tests.builders import yurt_app_set
-from tests.cli.commands import run_command
+from tests.cli.commands import invoke
 from tests.console.visits import make_context
 from tests.engines.overrider.pages.fleet_stores import DEMO, cell_key, make_store
 from tests.serving import EXAMPLES
@@ -55,7 +55,7 @@ def finding(field: str = "", *, code: str = "invalid", level: Any = "error", key
 def test_the_findings_are_those_of_the_command() -> None:
     source = ManifestSource([EXAMPLES], Store(list_indexes()))
     source.load()
-    rows = json.loads(run_command("lint", "-f", str(EXAMPLES), "--output", "json").stdout)
+    rows = json.loads(invoke(["lint", "-f", str(EXAMPLES), "--output", "json"]).stdout)
     expected = [(row["level"], row["code"], row["place"]) for row in rows if row["kind"].startswith("Yurt")]
     found = prepare_findings(make_context(manifests=source))()
     assert expected
