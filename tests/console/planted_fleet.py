@@ -45,7 +45,7 @@ FAULTS: Final = (
     Fault("YurtAppSet default/ledger-api", "/spec/template/spec/volumes"),
     Fault("YurtAppOverrider default/orders-web", "ngnix"),
     Fault("ValidatingWebhookConfiguration never-called", "it has no rules"),
-    Fault("CAs of ValidatingWebhookConfiguration unreadable", "unreadable"),
+    Fault("ValidatingWebhookConfiguration unreadable", "must be bytes in base64"),
     Fault("ResourceInterpreterCustomization broken", "Lua script error"),
     Fault("Karmada default/edge", "the tarball is damaged"),
 )

@@ -87,7 +87,7 @@ def test_webhooks_of_another_shape_have_no_bundle(webhooks: Any) -> None:
 def test_the_state_depends_on_the_end(days: int, state: str) -> None:
     until = f"{TODAY + timedelta(days=days):%Y-%m-%d %H:%M}"
     name = "ValidatingWebhookConfiguration c"
-    assert judge(bundle(days)) == [Certificate(name, 1, state, until)]  # type: ignore[arg-type]
+    assert judge(bundle(days)) == [Certificate(name, 1, state, until, bundle(days).key)]  # type: ignore[arg-type]
     end = (TODAY + timedelta(days=days)).timestamp()
     assert judge(server_end=end) == [Certificate("server", None, state, until)]  # type: ignore[arg-type]
 
@@ -123,16 +123,25 @@ def test_the_rows_are_bounded_and_all_are_counted() -> None:
     assert (len(found.rows), found.total) == (MAX_CERTIFICATES, 30)
 
 
-def test_certificates_that_are_not_valid_have_a_line() -> None:
+def test_certificates_that_end_soon_have_a_line() -> None:
     found = judge_certificates(
         [bundle(90, name="a"), bundle(3, name="b"), bundle(name="d"), bundle(-1, name="e")],
         CONFIGURATIONS,
         server_end=(TODAY + timedelta(days=1)).timestamp(),
         now=TODAY,
     )
-    assert [(one.severity, one.about[-1], one.since) for one in list_certificate_lines(found)] == [
-        ("failing", "d", ""), ("failing", "e", "2025-12-31 00:00"), ("waiting", "e", ""), ("waiting", "b", ""),
-    ]  # fmt: skip
+    lines = list_certificate_lines(found, lambda key: f"/{key.name}")
+    assert [(one.severity, one.about, one.address) for one in lines] == [
+        ("waiting", "Serving certificate", "/#certificates-title"),
+        ("waiting", "CAs of ValidatingWebhookConfiguration b", "/b"),
+    ]
+
+
+@pytest.mark.parametrize(("days", "severity"), [(-1, "failing"), (1, "waiting"), (30, "")])
+def test_the_serving_certificate_has_a_line_unless_it_is_valid(days: int, severity: str) -> None:
+    end = (TODAY + timedelta(days=days)).timestamp()
+    found = judge_certificates([], CONFIGURATIONS, server_end=end, now=TODAY)
+    assert "".join(one.severity for one in list_certificate_lines(found, str)) == severity
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 20, tzinfo=UTC)
@@ -455,7 +464,7 @@ async def test_the_faults_of_all_engines_lead_to_the_pages_that_explain_them() -
     expected = {
         "failing YurtAppSet default/demo 2 of 2 workloads cannot be rendered": "volumes",
         "ValidatingWebhookConfiguration never": "never called",
-        "CAs of ValidatingWebhookConfiguration ca": "cannot be read",
+        "failing ValidatingWebhookConfiguration ca": "caBundle: ",
         "Karmada default/instance": "no tarball",
         "ResourceInterpreterCustomization script": "Lua script error",
     }
@@ -468,7 +477,6 @@ async def test_the_faults_of_all_engines_lead_to_the_pages_that_explain_them() -
         await get(app, path, query)
     assert {one.partition("?")[0] for one in page.addresses} >= {
         "/overriders", "/overriders/findings", "/dispatch/findings", "/crds#instances", "/interpreters#refused",
-        "/#certificates-title",
     }  # fmt: skip
     assert "2026-01-01 00:00" in page.text
     assert "Nothing needs attention" not in page.text
@@ -501,7 +509,8 @@ async def test_authorities_that_cannot_be_read_have_one_line(bundle: Any) -> Non
     hook = {**REGISTERED, "name": "ca.example.org", "rules": [RULE], "clientConfig": client}
     page = await find_attention(console_of(configuration([hook], name="ca")))
     assert "Needs attention: 1" in page.text
-    assert "CAs of ValidatingWebhookConfiguration ca the certificate cannot be read" in page.text
+    assert "failing ValidatingWebhookConfiguration ca webhook" in page.text.replace("webhooks[0]", "webhook")
+    assert "clientConfig.caBundle: " in page.text
 
 
 async def test_only_faults_of_permitted_kinds_are_listed() -> None:

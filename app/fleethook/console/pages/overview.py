@@ -3,7 +3,7 @@
 import functools
 import shlex
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
@@ -24,7 +24,7 @@ from fleethook.console.attention import (
 )
 from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.review_rates import DEFAULT_WINDOW, WINDOWS, Rates, rate_increases, rate_recordings
-from fleethook.console.sections import MUTATING, VALIDATING, engine_pages
+from fleethook.console.sections import MUTATING, VALIDATING, engine_pages, find_address
 from fleethook.console.shared_value import KeptValue, Memo
 from fleethook.console.users.local_access import LOCAL_USER
 from fleethook.console.users.permissions import select_permitted, select_permitted_reviews
@@ -62,12 +62,14 @@ class Certificate(NamedTuple):
         webhooks: The number of webhooks that trust it, None for the server.
         state: Its state.
         until: Its end in UTC, ``""`` if it is unknown.
+        key: The configuration, None for the server.
     """
 
     name: str
     webhooks: int | None
     state: CertificateState
     until: str
+    key: ObjectKey | None = None
 
 
 class Certificates(NamedTuple):
@@ -132,11 +134,12 @@ def _judge_bundle(bundle: Bundle, now: datetime) -> Certificate:
     where = f" in {key.cluster}" if key.cluster else ""
     name = f"{key.group_kind.kind} {key.name}{where}"
     if not bundle.authorities:
-        return Certificate(name, bundle.webhooks, "unreadable", "")
+        return Certificate(name, bundle.webhooks, "unreadable", "", key)
     end = find_end(bundle.authorities, now)
     if end is None:
-        return Certificate(name, bundle.webhooks, "expired", _format_end(max(one.end for one in bundle.authorities)))
-    return Certificate(name, bundle.webhooks, _judge_end(end, now), _format_end(end))
+        last = _format_end(max(one.end for one in bundle.authorities))
+        return Certificate(name, bundle.webhooks, "expired", last, key)
+    return Certificate(name, bundle.webhooks, _judge_end(end, now), _format_end(end), key)
 
 
 def _judge_server(seconds: float | None, now: datetime) -> Iterator[Certificate]:
@@ -160,19 +163,30 @@ def _format_end(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M}"
 
 
-def list_certificate_lines(certificates: Certificates) -> list[AttentionLine]:
-    """Return a line for each certificate that is not valid, or ends soon."""
-    return [_make_certificate_line(one) for one in certificates.rows if one.state != "valid"]
+def list_certificate_lines(certificates: Certificates, find_page: Callable[[ObjectKey], str]) -> list[AttentionLine]:
+    """Return a line for each certificate that ends soon, and for one of the server that is not valid.
+
+    A finding of lint is about each authority that is not valid.
+
+    Args:
+        certificates: The certificates.
+        find_page: Returns the page of a configuration.
+    """
+    return [
+        _make_certificate_line(one, "/#certificates-title" if one.key is None else find_page(one.key))
+        for one in certificates.rows
+        if one.state == "ends soon" or (one.key is None and one.state != "valid")
+    ]
 
 
-def _make_certificate_line(one: Certificate) -> AttentionLine:
-    about = "Serving certificate" if one.webhooks is None else f"CAs of {one.name}"
+def _make_certificate_line(one: Certificate, page: str) -> AttentionLine:
+    about = "Serving certificate" if one.key is None else f"CAs of {one.name}"
     if one.state == "unreadable":
-        return AttentionLine("failing", about, "the certificate cannot be read", "/#certificates-title")
+        return AttentionLine("failing", about, "the certificate cannot be read", page)
     if one.state == "expired":
         reason = f"the certificate is not valid: it ended, or has not begun; its end is {one.until}"
-        return AttentionLine("failing", about, reason, "/#certificates-title", one.until)
-    return AttentionLine("waiting", about, f"the certificate ends at {one.until}", "/#certificates-title")
+        return AttentionLine("failing", about, reason, page, one.until)
+    return AttentionLine("waiting", about, f"the certificate ends at {one.until}", page)
 
 
 State = Literal["leads", "not renewed", "released", "absent"]
@@ -343,7 +357,8 @@ async def _find_attention(request: Request) -> dict[str, Any]:
     """Return the list for the user, with the certificates and the leader that it is about."""
     context, now = find_context(request), datetime.now(UTC)
     leader, certificates = await _find_leader(request), await _find_certificates(request)
-    lines = list_source_lines(context.parts()) + list_certificate_lines(certificates)
+    find_page = partial(find_address, context.store)
+    lines = list_source_lines(context.parts()) + list_certificate_lines(certificates, find_page)
     lines += list_leader_lines(leader["leader"], leader["lease_problem"])
     if context.sampler is not None and (problem := context.sampler.find().problem):
         lines.append(
@@ -362,6 +377,7 @@ async def _find_attention(request: Request) -> dict[str, Any]:
     return {
         **leader,
         "certificates": certificates,
+        "find_page": find_page,
         "attention": found._replace(lines=seen.fill(user, found.lines, now)),
     }
 

@@ -313,9 +313,13 @@ def _lint_configuration(phase: Phase, key: ObjectKey, configuration: JSONObject)
     """Yield the issues of a configuration, and the errors and warnings of an apiserver."""
     if is_system(key.cluster):
         yield Issue("system-cluster", f"kcp ignores the webhooks of {key.cluster}: register them in another cluster")
-    for problem in configuration_problems(key.group_kind.kind, configuration, compile_expression=compile_condition):
-        yield Issue("invalid", f"{problem.field}: {problem.text}")
-    yield from (Issue("suspicious", text) for text in configuration_warnings(configuration))
+    problems = list(configuration_problems(key.group_kind.kind, configuration, compile_expression=compile_condition))
+    yield from (Issue("invalid", f"{one.field}: {one.text}") for one in problems)
+    # An apiserver warns about objects that it accepts.
+    refused = tuple(f"{one.field}: " for one in problems)
+    yield from (
+        Issue("suspicious", text) for text in configuration_warnings(configuration) if not text.startswith(refused)
+    )
     order = find_ordering_name(key.name) if phase == "mutating" else None
     if order is not None:
         yield order

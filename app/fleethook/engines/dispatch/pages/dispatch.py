@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse
 
 from fleethook.cluster.registration.paths import find_rule_path
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.console.attention import Attention, FindingCount, ObjectFinding, list_object_lines
+from fleethook.console.attention import Attention, AttentionLine, FindingCount, ObjectFinding, list_object_lines
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FieldError, FormFieldError, FormFields
 from fleethook.console.rendering import Context, find_context, render, take_page
@@ -163,8 +163,9 @@ async def find_attention(request: Request) -> Attention:
     permitted = await select_permitted(request, [GroupKind(group, kind) for kind, group in _GROUPS.items()])
     names = {one.kind for one in permitted}
     shown = [one for one in found.value or () if one.kind in names]
-    listed = [one for one in shown if not _is_about_authorities(one)]
-    lines = list_object_lines(
+    listed = [one for one in shown if not _stops_every_call(one)]
+    lines = list_failing_lines(one for one in shown if _stops_every_call(one))
+    lines += list_object_lines(
         (ObjectFinding(one.level, one.code, one.kind, _describe(one), _name_webhook(one)) for one in listed),
         {_describe(one): _findings_url(cluster=one.cluster, about=one.configuration) for one in listed},
         lambda code, _kind: _findings_url(level="warning", code=code),
@@ -174,10 +175,27 @@ async def find_attention(request: Request) -> Attention:
     return Attention(lines, rows, found.is_current, (found.problem,) if found.problem else ())
 
 
-def _is_about_authorities(finding: WebhookFinding) -> bool:
-    """Return whether a finding is about invalid authorities, for which the overview has a line of its own."""
-    is_refused = finding.code in ("invalid", "suspicious") and ".clientConfig.caBundle: " in finding.text
-    return is_refused or finding.code == "expired-authority"
+def list_failing_lines(findings: Iterable[WebhookFinding]) -> list[AttentionLine]:
+    """Return a line for each configuration with findings about webhooks of which every call fails."""
+    by_object: dict[tuple[str, str, str], list[WebhookFinding]] = {}
+    for one in findings:
+        by_object.setdefault((one.cluster, one.kind, one.configuration), []).append(one)
+    return [
+        AttentionLine(
+            "failing",
+            _describe(found[0]),
+            _name_webhook(found[0]) + (f" (and {len(found) - 1} more like it)" if len(found) > 1 else ""),
+            _findings_url(cluster=found[0].cluster, about=found[0].configuration),
+        )
+        for found in by_object.values()
+    ]
+
+
+def _stops_every_call(finding: WebhookFinding) -> bool:
+    """Return whether a finding is about authorities that are not valid."""
+    _, _, text = finding.text.partition(".clientConfig.caBundle: ")
+    is_refused = finding.code == "invalid" or (finding.code == "suspicious" and text.startswith("every call"))
+    return (bool(text) and is_refused) or finding.code == "expired-authority"
 
 
 def _name_webhook(finding: WebhookFinding) -> str:
