@@ -192,8 +192,19 @@ def test_a_customization_answers_before_the_webhook_that_it_hides() -> None:
 def test_an_invalid_customization_is_listed_and_not_used() -> None:
     broken = yaml.safe_load(CUSTOMIZATION.replace("return true end", "return return"))
     found = interpreters_of(broken)
-    assert FOO not in found.kinds
-    assert [one.partition(": ")[0] for one in found.refused] == ["ResourceInterpreterCustomization foo"]
+    assert [(one.about, one.kind) for one in found.refused] == [("ResourceInterpreterCustomization foo", FOO)]
+    (row,) = build_matrix(found, MatrixFilter(text=FOO.kind)).rows
+    assert row.refused == ("ResourceInterpreterCustomization foo",)
+    assert "lua" not in {one.layer for one in row.cells}
+
+
+async def test_the_script_of_an_invalid_customization_opens_in_the_playground() -> None:
+    broken = yaml.safe_load(CUSTOMIZATION.replace("return true end", "return return"))
+    page = await get(console_of(broken), "/interpreters")
+    (address,) = (one for one in page.addresses if one.startswith("/interpreters/playground?"))
+    path, _, query = address.partition("?")
+    assert "return return" in (await get(console_of(broken), path, query)).text
+    assert address not in (await get(console_of(broken, playground=False), "/interpreters")).addresses
 
 
 SHIPPED = {
@@ -491,6 +502,6 @@ def test_customizations_with_invalid_scripts_are_found_with_their_problem() -> N
         }
 
     good = customize("good", "function InterpretHealth(observed) return true end")
-    ((about, text),) = find_refused([good, customize("bad", "functio")], namespace="karmada-system")
-    assert about == "ResourceInterpreterCustomization bad"
-    assert text.startswith("invalid, not used: spec.customizations.healthInterpretation.luaScript: ")
+    (found,) = find_refused([good, customize("bad", "functio")], namespace="karmada-system")
+    assert found.about == "ResourceInterpreterCustomization bad"
+    assert found.text.startswith("invalid, not used: spec.customizations.healthInterpretation.luaScript: ")

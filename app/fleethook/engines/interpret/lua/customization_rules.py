@@ -156,10 +156,15 @@ class ParsedRules(NamedTuple):
     problems: list[RuleProblem]
 
 
+def read_target(spec: Mapping[str, JSON]) -> GroupVersionKind | None:
+    """Return the kind that the spec of a customization names, None without a valid one."""
+    return _read_kind(as_object(spec.get("target")), "spec.target", [])
+
+
 def list_answers(document: JSONObject) -> Iterator[tuple[GroupVersionKind, Operation]]:
     """Yield the kinds and operations that a valid customization has rules for; compiles no script."""
     spec = as_object(document.get("spec"))
-    kind = _read_kind(as_object(spec.get("target")), "spec.target", [])
+    kind = read_target(spec)
     operations = [_BY_MEMBER[member].operation for member in as_object(spec.get("customizations"))]
     if kind is not None:
         for one in (kind, *_list_other_kinds(document, kind.kind)):

@@ -25,7 +25,7 @@ from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, list_or_empty, parse_hooks
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
-from fleethook.engines.interpret.lua.customization_rules import FUNCTIONS, describe_object
+from fleethook.engines.interpret.lua.customization_rules import FUNCTIONS, describe_object, read_target
 from fleethook.engines.interpret.lua.lua_layer import Customizations, Refused
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.pages.playground import (
@@ -81,10 +81,27 @@ class Cell:
 
 @dataclass(frozen=True)
 class KindRow:
-    """A kind, with a cell for each operation that the filter shows."""
+    """A kind, with a cell for each operation that the filter shows, and its customizations that are not used."""
 
     kind: GroupVersionKind
     cells: tuple[Cell, ...]
+    refused: tuple[str, ...] = ()
+
+
+class RefusedObject(NamedTuple):
+    """An object with invalid scripts.
+
+    Attributes:
+        about: Its kind and name.
+        text: Its problems.
+        kind: The kind that it customizes, None if it names none.
+        scripts: The addresses of its scripts in the playground, by operation.
+    """
+
+    about: str
+    text: str
+    kind: GroupVersionKind | None
+    scripts: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -115,8 +132,8 @@ class Matrix:
     total: int
     page: int
     pages: int
-    refused: tuple[str, ...]
-    """Customizations that are invalid and therefore not used."""
+    refused: tuple[RefusedObject, ...]
+    """Objects that are invalid and therefore not used."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +144,7 @@ class Interpreters:
     kinds: tuple[GroupVersionKind, ...]
     unscoped: frozenset[GroupVersionKind]
     """Kinds without a CustomResourceDefinition."""
-    refused: tuple[str, ...]
+    refused: tuple[RefusedObject, ...]
 
 
 def build_interpreters(
@@ -161,17 +178,19 @@ def build_interpreters(
         conventions=make_conventions_layer(store, conventions),
     )
     defined = {kind for document in store.each("", DEFINITION) for kind in list_served_kinds(document)}
+    refused = _list_refused(customizations)
     kinds = {kind for kind, _ in chain.answers()} | defined | set(_list_rule_kinds(store))
+    kinds |= {one.kind for one in refused if one.kind}
     return Interpreters(
         chain,
         tuple(sorted(kinds)),
         frozenset(kinds - defined),
-        tuple(one.text for one in customizations.refused()),
+        refused,
     )
 
 
-def find_refused(documents: Iterable[JSONObject], *, namespace: str) -> list[tuple[str, str]]:
-    """Return the customizations with invalid scripts by kind and name, with the problems.
+def find_refused(documents: Iterable[JSONObject], *, namespace: str) -> tuple[RefusedObject, ...]:
+    """Return the objects with invalid scripts.
 
     Args:
         documents: As for `build_interpreters`.
@@ -181,12 +200,21 @@ def find_refused(documents: Iterable[JSONObject], *, namespace: str) -> list[tup
     customizations = Customizations(store, namespace=namespace)
     for document in documents:
         store.put(document)
-    return [_split_refusal(one) for one in customizations.refused()]
+    return _list_refused(customizations)
 
 
-def _split_refusal(one: Refused) -> tuple[str, str]:
-    about = describe_object(one.document)
-    return about, one.text.removeprefix(f"{about}: ")
+def _list_refused(customizations: Customizations) -> tuple[RefusedObject, ...]:
+    return tuple(_describe_refused(one) for one in customizations.refused())
+
+
+def _describe_refused(one: Refused) -> RefusedObject:
+    """Return an invalid object, whose fields may have any type."""
+    about, spec = describe_object(one.document), as_object(one.document.get("spec"))
+    name = str(as_object(one.document.get("metadata")).get("name"))
+    rules = as_object(spec.get("customizations"))
+    operations = [rule.operation.value for rule in FUNCTIONS if as_object(rules.get(rule.member)).get("luaScript")]
+    scripts = {operation: _playground_url(operation, name) for operation in operations}
+    return RefusedObject(about, one.text.removeprefix(f"{about}: "), read_target(spec), scripts)
 
 
 def list_documents(view: StoreView) -> Iterator[JSONObject]:
@@ -260,7 +288,8 @@ def _fill(
     interpreters: Interpreters, kinds: Iterable[GroupVersionKind], operations: Sequence[Operation]
 ) -> Iterator[KindRow]:
     for kind in kinds:
-        yield KindRow(kind, tuple(find_cell(interpreters, kind, operation) for operation in operations))
+        cells = tuple(find_cell(interpreters, kind, operation) for operation in operations)
+        yield KindRow(kind, cells, tuple(one.about for one in interpreters.refused if one.kind == kind))
 
 
 def _has_layer(row: KindRow, layer: str) -> bool:
@@ -287,7 +316,7 @@ class InterpretersState(NamedTuple):
 
     interpreters: Memo[Interpreters]
     playground: Worker
-    refused: Watch[list[tuple[str, str]]]
+    refused: Watch[tuple[RefusedObject, ...]]
 
 
 def make_state(context: ConsoleContext) -> InterpretersState:
@@ -327,7 +356,7 @@ async def find_attention(request: Request) -> Attention:
     if not wanted or await select_permitted(request, wanted) != wanted:
         return Attention()
     found = INTERPRETERS.find(request).refused.find()
-    lines = [AttentionLine("failing", about, text, "/interpreters#refused") for about, text in found.value or ()]
+    lines = [AttentionLine("failing", one.about, one.text, "/interpreters#refused") for one in found.value or ()]
     return Attention(lines, (), found.is_current, (found.problem,) if found.problem else ())
 
 
@@ -372,6 +401,7 @@ async def show(
         layers=(*LAYERS, NONE),
         operations=_OPERATIONS,
         script_url=script_url if context.playground else lambda _cell: "",
+        has_playground=context.playground,
         tab="matrix",
     )
 
@@ -422,7 +452,11 @@ def script_url(cell: Cell) -> str:
     kind, _, name = cell.interpreter.partition(" ")
     if kind != CUSTOMIZATION.kind or " " in name:
         return ""
-    return f"/interpreters/playground?{urlencode({'operation': cell.operation.value, 'customization': name})}"
+    return _playground_url(cell.operation.value, name)
+
+
+def _playground_url(operation: str, customization: str) -> str:
+    return f"/interpreters/playground?{urlencode({'operation': operation, 'customization': customization})}"
 
 
 @router.post("/playground")
