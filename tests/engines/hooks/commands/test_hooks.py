@@ -137,14 +137,14 @@ def broken(tmp_path: Path) -> Path:
 
 def test_usable_rules_are_printed_with_their_requests(tests: Path) -> None:
     rules = tests.with_name("rules.py")
-    assert check(rules) == (0, f"ok   {rules}:4: named: validate pods of v1 on CREATE, UPDATE\n", "")
+    assert check(rules) == (0, f"ok   {rules}:4: named: validate pods (v1) on CREATE, UPDATE\n", "")
 
 
 def test_findings_have_their_lines_in_each_format(broken: Path) -> None:
     code, out, _ = check(broken)
     assert code == 1
     assert out.startswith(
-        f"FAIL {broken}:4: silent: validate pods of v1 on CREATE, UPDATE\n     error [condition-false]: "
+        f"FAIL {broken}:4: silent: validate pods (v1) on CREATE, UPDATE\n     error [condition-false]: "
     )
     assert f"ok   {broken}:7: widgets: " in out
     assert "     warning [unserved-resource]: " in out

@@ -78,8 +78,7 @@ async def attend(app: Any, text: str) -> Page:
 async def test_the_list_has_documentation_kinds_policy_and_findings(tmp_path: Path) -> None:
     page = await get(console_with(write(tmp_path)), "/rules")
     assert (
-        "needs-owner Every Deployment names its owner. validates deployments of apps/v1 CREATE, UPDATE Fail"
-        in page.text
+        "needs-owner Every Deployment names its owner. validates deployments (apps/v1) CREATE, UPDATE Fail" in page.text
     )
     assert "1 warning" in page.text
     assert "Nothing counts their calls" in page.text
@@ -103,7 +102,7 @@ async def test_a_rule_tells_whether_the_cluster_calls_it(tmp_path: Path) -> None
     assert any(one.startswith("/dispatch/object?") for one in registered.addresses)
     assert "no cluster" in (await get(console_with(path), "/rules")).text
     without_file = await get(console_with(None, *configurations), "/rules")
-    assert "needs-owner validates deployments of apps/v1" in without_file.text
+    assert "needs-owner validates deployments (apps/v1)" in without_file.text
     assert "file unknown" in without_file.text
 
 

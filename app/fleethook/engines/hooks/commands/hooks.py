@@ -253,7 +253,7 @@ def _make_case(rule: Hook, rows: Sequence[Row], *, strict: bool) -> Case:
 def _print_rule(rule: Hook, about: Sequence[Row], *, strict: bool) -> None:
     declared = rule.declaration
     word = "FAIL" if has_failures(about, strict=strict) else "ok  "
-    requests = f"{name_resource(declared)} of {GroupVersionKind(declared.group, declared.version, '').api_version}"
+    requests = f"{name_resource(declared)} ({GroupVersionKind(declared.group, declared.version, '').api_version})"
     verb = "change" if declared.mutates else "validate"
     write(f"{word} {_find_place(rule)}: {rule.name}: {verb} {requests} on {', '.join(declared.operations)}")
     write(*(f"     {_describe(one)}" for one in about))

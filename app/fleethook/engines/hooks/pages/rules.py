@@ -128,7 +128,7 @@ class RuleView(NamedTuple):
 def _describe_resources(rule: Mapping[str, Any]) -> str:
     groups, versions = rule.get("apiGroups") or [""], rule.get("apiVersions") or ["*"]
     where = "/".join(filter(None, (",".join(map(str, groups)), ",".join(map(str, versions)))))
-    return f"{', '.join(map(str, rule.get('resources') or ()))} of {where}"
+    return f"{', '.join(map(str, rule.get('resources') or ()))} ({where})"
 
 
 def rule_url(path: str) -> str:
