@@ -238,11 +238,14 @@ def test_an_overrider_whose_failing_workloads_have_a_line_has_no_other_line_for_
 def test_a_part_of_an_overrider_that_changes_nothing_needs_no_attention() -> None:
     images = {"nginx": "nginx:1.0", "ngnix": "nginx:2.0"}
     items = [{"replicas": 2}, *({"image": {"containerName": a, "imageClaim": b}} for a, b in images.items())]
-    documents = [yurt_app_set(), overrider({"pools": ["*"], "items": items}, {"pools": ["*"]})]
+    patches = [{"operation": "replace", "path": "/spec/template/spec/containers/0/image", "value": "nginx:1.0"}]
+    entries = [{"pools": ["*"], "items": items, "patches": patches}, {"pools": ["*"]}]
+    documents = [yurt_app_set(), overrider(*entries)]
     found = find_all([Document(one, "a.yaml", 1) for one in documents])
     assert {one.finding.text.partition(": ")[0]: needs_attention(one.finding) for one in found} == {
         "entries[0].items[0]": False,
         "entries[0].items[1]": False,
         "entries[0].items[2]": True,
+        "entries[0].patches[0]": False,
         "entries[1]": False,
     }

@@ -69,8 +69,8 @@ def test_an_unknown_container_and_an_unknown_field_are_warnings() -> None:
 
 def test_a_step_without_effect_is_idle() -> None:
     plan = compile_for(entry("*", items=[image("nginx", "nginx:1.0"), image("absent", "a:1")]))
-    (idle,) = plan.idle
-    assert idle.startswith("entries[0].items[0]: ")
+    (idle,) = plan.remarks
+    assert idle.text.startswith("entries[0].items[0]: ")
 
 
 def test_annotations_of_openyurt_survive_a_replacement_of_all() -> None:

@@ -150,7 +150,7 @@ def test_the_patch_of_a_pool_has_findings_of_its_own(written: Any, code: str, me
         ({"patches": [{"operation": "set", "path": "/spec/paused"}]}, "unsupported", ".tweaks.patches[0].operation"),
         ({"patches": [patch("add", "/spec/template/spec/nodeSelector", {"a": "b"}), patch("add", "/spec/template/spec/nodeSelector/{{nodepool-name}}", "a")]}, "token", ".tweaks.patches[1].path"),
         ({"replicas": 10**20}, "invalid", ".tweaks.replicas"),
-        ({"containerImages": [{"name": "ap", "targetImage": "nginx:2"}]}, "no-effect", ".tweaks.containerImages[0].name"),
+        ({"containerImages": [{"name": "ap", "targetImage": "nginx:2"}]}, "unknown-container", ".tweaks.containerImages[0].name"),
         ({"containerImages": [{"name": "nginx"}]}, "required", ".tweaks.containerImages[0].targetImage"),
         ({}, "no-effect", ".tweaks"),
     ],

@@ -5,7 +5,13 @@ from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.entries.entry_steps import REPLICAS, RenderError, Step
+from fleethook.engines.overrider.entries.entry_steps import (
+    REPLICAS,
+    Remark,
+    RenderError,
+    Step,
+    warn_about_unknown_containers,
+)
 from fleethook.engines.overrider.entries.patch_paths import MAX_SHARED_VALUES, MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan, SharedPlan
@@ -25,7 +31,7 @@ class DryRun(NamedTuple):
     """The errors and warnings of a dry run."""
 
     causes: list[StatusCause]
-    warnings: list[str]
+    warnings: list[Remark]
 
 
 class Subject(NamedTuple):
@@ -54,17 +60,18 @@ _MAX_PLAN_BYTES: Final = 8 << 20
 _MAX_RENDERED: Final = 2_000_000
 # Members of the spec that list node pools. Rendering a pool reads only the element of that pool.
 _POOL_MEMBERS: Final = ("topology", "pools")
-_TOO_LARGE: Final = (
+_TOO_LARGE: Final = Remark(
+    "not-checked",
     f"not checked: the templates have more than {MAX_TEMPLATE_VALUES} values, or more than {_MAX_RENDERED} over all "
-    f"node pools that need a plan of their own, or the spec has more than {MAX_SHARED_VALUES}"
+    f"node pools that need a plan of their own, or the spec has more than {MAX_SHARED_VALUES}",
 )
 
 
 class _Collected(NamedTuple):
     failures: dict[tuple[str, str], list[str]]
     """Names of pools by field and reason."""
-    remarks: dict[str, list[str]]
-    """Names of pools by text."""
+    remarks: dict[Remark, list[str]]
+    """Names of pools by remark."""
 
 
 def dry_run_overrider(
@@ -99,10 +106,10 @@ def dry_run_overrider(
             except RenderError as error:
                 found.failures.setdefault((error.field, error.reason), []).append(pool)
             except SubjectError as error:
-                found.remarks.setdefault(f"not checked: {error}", []).append(pool)
+                found.remarks.setdefault(Remark("not-checked", f"not checked: {error}"), []).append(pool)
             else:
                 for remark in _cache_remarks(plan, subject.group_kind, kind=kind, known=known):
-                    found.remarks.setdefault(plan.values.fill_text(remark), []).append(pool)
+                    found.remarks.setdefault(remark._replace(text=plan.values.fill_text(remark.text)), []).append(pool)
             while plans.size > _MAX_PLAN_BYTES and plans.drop_oldest():
                 pass
             if pauses.due(1 + _PLAN_UNITS * (plans.compiled - before)):
@@ -111,7 +118,8 @@ def dry_run_overrider(
         StatusCause(field, f"{_join_pools(where)}: {reason}", "FieldValueInvalid")
         for (field, reason), where in found.failures.items()
     ]
-    return DryRun(causes, [f"{text} ({_join_pools(where)})" for text, where in found.remarks.items()])
+    remarks = [one._replace(text=f"{one.text} ({_join_pools(where)})") for one, where in found.remarks.items()]
+    return DryRun(causes, remarks)
 
 
 def _count_templates(subject: JSONObject) -> tuple[int, bool]:
@@ -121,11 +129,11 @@ def _count_templates(subject: JSONObject) -> tuple[int, bool]:
     return size, size > MAX_TEMPLATE_VALUES or count_values(shared, limit=MAX_SHARED_VALUES) > MAX_SHARED_VALUES
 
 
-_Known = MutableMapping[SharedPlan, dict[tuple[int | None, ...], list[str]]]
+_Known = MutableMapping[SharedPlan, dict[tuple[int | None, ...], list[Remark]]]
 """Remarks by plan, and by the numbers of the pool."""
 
 
-def _cache_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str, known: _Known) -> list[str]:
+def _cache_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str, known: _Known) -> list[Remark]:
     by_numbers = known.setdefault(plan.shared, {})
     numbers = (plan.replicas, *plan.values.of_entries.numbers)
     if numbers not in by_numbers:
@@ -138,29 +146,30 @@ def _join_pools(names: Sequence[str]) -> str:
     return f"node pool {shown}" if len(names) == 1 else f"node pools {shown}"
 
 
-def _find_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str) -> Iterator[str]:
+def _find_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str) -> Iterator[Remark]:
     """Yield the remarks about a plan, with the mark in place of the pool's name."""
     shared = plan.shared.plan
-    yield from shared.warnings
+    unknown = frozenset(warn_about_unknown_containers(shared.bare, shared.steps))
+    yield from (Remark("unknown-container" if text in unknown else "dry-run", text) for text in shared.warnings)
     before = shared.bare["spec"].get("replicas")
     topology = plan.replicas if before == REPLICAS_MARK else before
     counting = [step for step in shared.steps if step.path == REPLICAS]
     yield from _find_idle_steps(plan, counting, topology)
     # Only v1alpha1 has a topology, and only the controller of OpenYurt 1.4 compares its replicas.
     if counting and group_kind == YURT_APP_SET and topology is not None and not shared.of_v1beta1:
-        yield from _compare_with_topology(plan, topology, kind=kind)
-    yield from _find_immutable_changes(shared)
+        yield from (Remark("dry-run", text) for text in _compare_with_topology(plan, topology, kind=kind))
+    yield from (Remark("dry-run", text) for text in _find_immutable_changes(shared))
 
 
-def _find_idle_steps(plan: PoolPlan, counting: Sequence[Step], topology: JSON) -> Iterator[str]:
+def _find_idle_steps(plan: PoolPlan, counting: Sequence[Step], topology: JSON) -> Iterator[Remark]:
     """Yield remarks about steps that change nothing; steps of replicas depend on the pool's own count."""
-    texts = {f"{step.field}: {step.idle}": step for step in counting if step.idle}
-    yield from (text for text in plan.shared.plan.idle if text not in texts)
+    known = {step.idle_remark: step for step in counting if step.idle}
+    yield from (one for one in plan.shared.plan.remarks if one not in known)
     counted: JSONObject = {"spec": {} if topology is None else {"replicas": topology}}
-    for text, step in texts.items():
+    for remark, step in known.items():
         after: JSONObject = plan.values.fill(step.run(counted))
         if after == counted:
-            yield plan.values.fill_numbers(text)
+            yield remark._replace(text=plan.values.fill_numbers(remark.text))
         counted = after
 
 

@@ -44,6 +44,13 @@ class RenderError(ValueError):
         self.reason = reason
 
 
+class Remark(NamedTuple):
+    """A warning about a step: a code of `fleethook.engines.overrider.rules.finding.WARNINGS`, and its text."""
+
+    code: str
+    text: str
+
+
 class Step(NamedTuple):
     """One item or patch."""
 
@@ -52,7 +59,7 @@ class Step(NamedTuple):
     run: Callable[[JSONObject], JSONObject]
     """Returns the workload with the step applied, the same object if nothing changes; raises RenderError."""
     idle: str
-    """The remark if the step changes nothing."""
+    """The text if the step changes nothing, ``""`` for a step that has an effect beyond changes."""
     container: str = ""
     """The container that an item changes, ``""`` for other steps."""
     path: str = ""
@@ -61,6 +68,11 @@ class Step(NamedTuple):
     """Whether the step is a patch with the operation ``add``."""
     leaves: bool = False
     """Whether the step leaves the replicas of existing workloads to another owner."""
+
+    @property
+    def idle_remark(self) -> Remark:
+        """The remark if the step changes nothing, with the path of the step."""
+        return Remark("no-effect", f"{self.field}: {self.idle}")
 
 
 def compile_steps(
@@ -241,14 +253,14 @@ class Traced(NamedTuple):
     rendered: JSONObject
     sources: list[Source]
     """The differences with the steps that made them, in order."""
-    idle: list[str]
-    """Remarks about steps that change nothing."""
+    remarks: list[Remark]
+    """Remarks about steps that change nothing, or more than they name."""
 
 
 def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> Traced:
     """Return the result of the steps, and the differences that each made; raises RenderError."""
     sources: list[Source] = []
-    idle: list[str] = []
+    remarks: list[Remark] = []
     before = bare
     for step in steps:
         after: JSONObject = merge_repeated(before, step.run(before), WORKLOAD)
@@ -258,11 +270,12 @@ def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> Traced:
             sources.append(Source(("spec", "replicas"), step.field))
         if (lost := _find_lost_keys(before, after, step)) and made:
             kept = f"to keep them, write add {step.path}/KEY for each key"
-            idle.append(f"{step.field}: add {step.path} replaces all of them and removes {', '.join(lost)}: {kept}")
+            text = f"{step.field}: add {step.path} replaces all of them and removes {', '.join(lost)}: {kept}"
+            remarks.append(Remark("dry-run", text))
         if not made and step.idle and not (step.container and step.container not in container_names(before)):
-            idle.append(f"{step.field}: {step.idle}")
+            remarks.append(step.idle_remark)
         before = after
-    return Traced(_keep_bookkeeping(bare, before), sources, idle)
+    return Traced(_keep_bookkeeping(bare, before), sources, remarks)
 
 
 def _find_lost_keys(before: JSONObject, after: JSONObject, step: Step) -> list[str]:

@@ -25,8 +25,6 @@ CLUSTER: Final = "cluster"
 LEVELS: Final = ("error", "warning")
 PAGE_ROWS: Final = 100
 _ENTRY: Final = re.compile(r"entries\[(\d+)\]")
-# The end of a warning that the template has a value, such as ``replicas is 3 already (node pools a, b)``.
-_ALREADY: Final = re.compile(r" already( \([^()]*\))?$")
 
 
 def collect_documents(context: ConsoleContext) -> list[Document]:
@@ -177,8 +175,7 @@ def needs_attention(finding: Finding) -> bool:
     An error does, and a warning that something fails, differs or never applies. A warning that a part of an overrider
     changes nothing is a note: the workloads are as the overrider wants them.
     """
-    is_note = finding.code == "no-effect" or _ALREADY.search(finding.text) is not None
-    return finding.level == "error" or not is_note
+    return finding.code != "no-effect"
 
 
 def list_finding_lines(

@@ -312,7 +312,7 @@ def _check_members(changes: JSON, field: str, containers: list[JSON]) -> Iterato
         name, place = image.get("name"), f"{field}.containerImages[{number}]"
         if name not in containers:
             known = ", ".join(map(str, containers)) or "none"
-            yield Finding("no-effect", f"{place}.name", f"no container is named {name!r}; there are {known}")
+            yield Finding("unknown-container", f"{place}.name", f"no container is named {name!r}; there are {known}")
         if not image.get("targetImage"):
             yield Finding("required", f"{place}.targetImage", "is required: the image")
     for number, patch in enumerate_objects(changes.get("patches")):

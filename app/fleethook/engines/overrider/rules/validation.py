@@ -7,6 +7,7 @@ from typing import Final
 
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.admission.dry_run import Subject, dry_run_overrider, find_subject
+from fleethook.engines.overrider.entries.entry_steps import Remark
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import (
     SubjectPools,
@@ -198,9 +199,7 @@ def check_fit(
     ]
 
 
-def _to_finding(text: str) -> Finding:
-    """Return a warning of the dry run as a finding. Its text begins with the path in the overrider."""
-    if text.startswith("not checked: "):
-        return Finding("not-checked", "", text)
-    found = _FIELD.match(text)
-    return Finding("dry-run", found.group(1), text[found.end() :]) if found else Finding("dry-run", "", text)
+def _to_finding(remark: Remark) -> Finding:
+    """Return a warning of the dry run as a finding. Its text begins with the path in the overrider, if it has one."""
+    found = _FIELD.match(remark.text)
+    return Finding(remark.code, found[1] if found else "", remark.text[found.end() if found else 0 :])
