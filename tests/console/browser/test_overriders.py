@@ -62,7 +62,43 @@ def test_an_edit_shows_findings_differences_and_rollouts_while_you_type(
     finding.filter(has_text="[does-not-fit]").wait_for()
     page.locator(".cm-lint-marker-error").wait_for()
     finding.get_by_role("link").click()
-    page.wait_for_function("document.activeElement.className == 'editor'")
+    assert has_cursor_in(page, int(finding.get_attribute("data-line")), broken)
+
+
+def has_cursor_in(page: Any, number: int, text: str) -> bool:
+    """Return whether the focus is in a line of the editor, which it marks and shows; type a comment there."""
+    marked, line = page.locator(".cm-activeLine"), text.split("\n")[number - 1]
+    marked.filter(has_text=line.strip()).wait_for()
+    page.locator(".cm-activeLineGutter").filter(has_text=re.compile(rf"^{number}$")).wait_for()
+    assert marked.evaluate("one => getComputedStyle(one).backgroundColor") != "rgba(0, 0, 0, 0)"
+    box, window = marked.bounding_box(), page.viewport_size
+    assert 0 <= box["y"] < window["height"]
+    page.keyboard.press("End")
+    page.keyboard.insert_text(" # here")
+    typed = page.locator("textarea[name=text]").input_value().split("\n")
+    return bool(typed[number - 1] == f"{line} # here")
+
+
+def test_a_changed_line_leads_to_its_part_in_the_editor(overriders_console: str, open_page: Any) -> None:
+    page = open_page(overriders_console + POOL, viewport={"width": 1000, "height": 500})
+    page.locator("tr.changed").get_by_role("link", name="entries[0].items[0]").click()
+    stored = page.locator("textarea[name=text]").input_value()
+    number = stored.split("\n").index("  - image:") + 1
+    place = page.get_by_text(f"entries[0].items[0] begins in line {number}")
+    place.wait_for()
+    assert has_cursor_in(page, number, stored)
+    page.reload()
+    page.get_by_text("This is your text from before").wait_for()
+    assert place.is_hidden()
+    page.get_by_role("button", name="Show the stored overrider").click()
+    place.wait_for()
+    assert has_cursor_in(page, number, stored)
+
+
+def test_without_javascript_the_editor_names_the_line(overriders_console: str, open_page: Any) -> None:
+    page = open_page(overriders_console + POOL, java_script_enabled=False)
+    page.locator("tr.changed").get_by_role("link", name="entries[0].items[0]").click()
+    page.get_by_text(re.compile(r"^entries\[0\]\.items\[0\] begins in line \d+: - image:$")).wait_for()
 
 
 def test_the_text_is_copied_as_yaml_and_as_a_command(overriders_console: str, open_page: Any) -> None:

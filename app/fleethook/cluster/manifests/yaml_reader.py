@@ -297,36 +297,41 @@ class FieldLines:
         """
         return self._find(document, field)[1]
 
+    def has(self, document: Document, field: str) -> bool:
+        """Return whether a document that was read from a file has a field."""
+        return not self._find(document, field)[2]
+
     def written(self, document: Document, field: str) -> str:
         """Return a scalar as the file has it, such as ``1.10`` for the number 1.1; ``""`` if the field is no scalar."""
-        node, _ = self._find(document, field)
+        node = self._find(document, field)[0]
         return node.value if isinstance(node, yaml.ScalarNode) else ""
 
     def first_line(self, document: Document, field: str) -> int:
         """Return the line of the first line of a text that the file has as a literal block, 0 for other fields."""
-        node, line = self._find(document, field)
+        node, line, _ = self._find(document, field)
         return line + 1 if isinstance(node, yaml.ScalarNode) and node.style == "|" else 0
 
-    def _find(self, document: Document, field: str) -> tuple[yaml.Node | None, int]:
+    def _find(self, document: Document, field: str) -> tuple[yaml.Node | None, int, str]:
+        """Return the nearest node, its line, and the rest of the path, which the document does not have."""
         if not document.text:
-            return None, document.line
+            return None, document.line, field
         nodes = self._composed.get(document.text)
         if nodes is None:
             nodes = self._composed[document.text] = compose(document.text)
         node, line = nodes[document.path[0]], document.line - document.first_line
         for number in document.path[1:]:
-            node, line = _walk(node, f"items[{number}]", line)
-        node, line = _walk(node, field, line)
-        return node, document.first_line + line
+            node, line, _ = _walk(node, f"items[{number}]", line)
+        node, line, rest = _walk(node, field, line)
+        return node, document.first_line + line, rest
 
 
-def _walk(node: yaml.Node, field: str, line: int) -> tuple[yaml.Node, int]:
+def _walk(node: yaml.Node, field: str, line: int) -> tuple[yaml.Node, int, str]:
     while field:
         step = _element(node, field) if isinstance(node, yaml.SequenceNode) else _member(node, field)
         if step is None:
             break
         node, line, field = step
-    return node, line
+    return node, line, field
 
 
 def _element(node: yaml.SequenceNode, field: str) -> tuple[yaml.Node, int, str] | None:

@@ -9,6 +9,7 @@ from fleethook.engines.overrider.pages.addresses import (
     MAX_TEXT,
     cell_url,
     edit_url,
+    find_part,
     matrix_url,
     new_url,
     parse_cell,
@@ -61,7 +62,22 @@ def test_the_address_of_a_cell_is_read_back() -> None:
 
 def test_the_address_of_an_editor_is_read_back() -> None:
     key = ObjectKey("root:a", YURT_APP_OVERRIDER, "shop", HOSTILE_NAME)
-    assert parse_overrider_key(parameters(edit_url(key))) == key
+    assert parse_overrider_key(parameters(edit_url(key, HOSTILE_NAME))) == key
+    assert parameters(edit_url(key, HOSTILE_NAME))["at"] == HOSTILE_NAME
+    assert "at" not in parameters(edit_url(key))
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("entries[0].items[1]: no container is named 'x'; there are: y", "entries[0].items[1]"),
+        ("subject.name: is not known", "subject.name"),
+        ("node pools a, b: entries[0]: x", ""),
+        ("entries[0] changes nothing", ""),
+    ],
+)
+def test_a_message_names_the_part_that_it_is_about(text: str, part: str) -> None:
+    assert find_part(text) == part
 
 
 def test_the_address_of_a_new_overrider_names_the_subject() -> None:

@@ -16,11 +16,13 @@ from fleethook.engines.overrider.pages.edit_report import (
     EditedStore,
     EditError,
     EditReport,
+    Part,
     format_command,
     format_overrider,
     list_affected,
     list_affected_workloads,
     locate_edit,
+    locate_parts,
     make_overrider,
     normalize,
     parse_overrider,
@@ -403,3 +405,20 @@ def test_the_effects_equal_the_answer_of_diff(tmp_path: Path) -> None:
         {name: one[name] for name in ("pool", "name", "effect", "pods", "paths")}
         for one in effects["subjects"][0]["workloads"]
     ]
+
+
+def test_parts_of_a_text_have_their_lines_and_missing_ones_the_line_around_them() -> None:
+    text = "# c\nkind: YurtAppOverrider\napiVersion: apps.openyurt.io/v1alpha1\nmetadata: {name: a}\nentries:\n- pools: ['*']\n"
+    fields = ("entries[0]", "entries[0].pools", "entries[1].items[0]")
+    assert list(locate_parts(parse_overrider(text), fields).values()) == [
+        Part("entries[0]", 6, "- pools: ['*']", is_missing=False),
+        Part("entries[0].pools", 6, "- pools: ['*']", is_missing=False),
+        Part("entries[1].items[0]", 5, "entries:", is_missing=True),
+    ]
+
+
+@pytest.mark.parametrize("field", ["", "[", "a" * 300, "entries[99999999999]", "metadata.name.x", "<b>", "\ud800"])
+def test_a_part_of_any_name_has_a_line(field: str) -> None:
+    text = format_overrider(NEW_IMAGE)
+    (found,) = locate_parts(parse_overrider(text), [field]).values()
+    assert text.split("\n")[found.line - 1].strip() == found.text

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 import yaml
@@ -187,7 +187,7 @@ async def test_findings_are_marked_at_their_cell_pool_and_overrider(make_client:
         "/overriders/findings?text=YurtAppOverrider+default%2Fdemo1%3A",
     ]
     for one in marks:
-        assert "dry-run" in (await client.get(one)).text
+        assert "unknown-container" in (await client.get(one)).text
     listed = await open_checked(client, "/overriders", layout="list")
     assert len(re.findall(r"1 finding", listed)) == 1
 
@@ -202,9 +202,15 @@ async def test_a_subject_with_a_finding_is_marked(make_client: MakeClient) -> No
 
 async def test_the_page_of_a_pool_lists_its_findings(make_client: MakeClient) -> None:
     client = make_client(SET, MISSING)
+    before = (await client.get("/overriders/pool", **POOL)).text
+    assert "The objects are being checked for findings." in before
+    assert 'data-hx-select="#found"' in before
     page = read_text(await open_checked(client, "/overriders/pool", **POOL))
-    assert "warning [dry-run]" in page
-    assert "dry-run" not in read_text(await open_checked(client, "/overriders/pool", **{**POOL, "pool": "beijing"}))
+    assert "warning [unknown-container]" in page
+    assert "being checked" not in page
+    assert "unknown-container" not in read_text(
+        await open_checked(client, "/overriders/pool", **{**POOL, "pool": "beijing"})
+    )
 
 
 async def test_the_page_of_a_pool_shows_rollout_managers_and_last_reviews(
@@ -253,13 +259,53 @@ async def test_numbers_that_are_not_known_are_not_shown_as_0_and_arrive(make_cli
 async def test_findings_lead_to_their_objects(make_client: MakeClient) -> None:
     client = make_client(SET, MISSING)
     page = (await client.get("/overriders/findings")).text
-    (address,) = [one for one in links(page) if one.startswith("/overriders/edit?")]
-    assert (await client.get(address)).status == 200
+    found = [one for one in links(page) if one.startswith("/overriders/edit?")]
+    assert [(await client.get(one)).status for one in found] == [200, 200]
     assert "now.yaml:" in page
     assert (
         "No finding about an overrider or its subject matches."
         in (await client.get("/overriders/findings", level="error")).text
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "part"),
+    [
+        ("/overriders/findings", {}, "entries[1].items[0]"),
+        ("/overriders/pool", POOL, "entries[0].items[0]"),
+        ("/overriders/pool", POOL, "entries[1].items[0]"),
+    ],
+)
+async def test_the_name_of_a_part_leads_to_its_line_in_the_editor(
+    make_client: MakeClient, path: str, query: dict[str, str], part: str
+) -> None:
+    edited = overrider(
+        entry("*", items=[image("nginx", "nginx:2.0")]), entry("hangzhou", items=[image("nothing", "a:1")])
+    )
+    client = make_client(SET, edited)
+    page = await open_checked(client, path, **query)
+    (address,) = {one for one in links(page) if one.endswith(f"&{urlencode({'at': part})}")}
+    editor = html.unescape((await client.get(address)).text)
+    shown = re.search(r"<textarea[^>]* data-line=\"(\d+)\">\n(.*?)</textarea>", editor, re.DOTALL)
+    assert shown is not None
+    lines = shown[2].split("\n")
+    above = [one.strip() for one in lines[: int(shown[1])]]
+    assert (above.count("- items:"), above[-2:]) == (int(part[8]) + 1, ["- items:", "- image:"])
+    assert f"{part} begins in line {shown[1]}: - image:" in read_text(editor)
+
+
+async def test_a_part_that_an_overrider_does_not_have_leads_to_the_part_around_it(make_client: MakeClient) -> None:
+    page = (await make_client(SET, NEW_IMAGE).get("/overriders/edit", **OVERRIDER, at="entries[7].items[<b>]")).text
+    text = read_text(page)
+    assert "The overrider has no entries[7].items[<b>]. The part around it begins in line 3: entries:" in text
+    assert "<b>" not in page
+
+
+async def test_the_differences_of_a_typed_text_lead_to_its_lines(make_client: MakeClient) -> None:
+    text = "# a comment\n" + format_overrider(overrider(entry("*", items=[image("nginx", "nginx:3.0")])))
+    page = (await type_text(make_client(SET, NEW_IMAGE), text)).text
+    found = set(re.findall(r'data-go-to="(\d+)"><bdi>entries\[0\]\.items\[0\]<', page))
+    assert found == {str(text.split("\n").index("  - image:") + 1)}
 
 
 async def test_a_parameter_with_an_unknown_value_has_its_default(make_client: MakeClient) -> None:
@@ -327,11 +373,19 @@ async def test_the_editor_shows_the_effect_of_a_typed_text(make_client: MakeClie
     answer = await type_text(client, format_overrider(edited).replace("\n", "\r\n"))
     text = read_text(answer.text)
     assert answer.status == 200
-    assert "rolls 1 of 1 workload, 2 pods" in text
-    assert "2 of 2 compared workloads differ" in text
+    assert text.count("2 of 2 compared workloads differ. The edit rolls 1 of 1 workload, 2 pods. ") == 1
+    assert (text.count("rolls 1 of"), text.count("workloads differ")) == (1, 1)
     assert "nginx:2.0" in text
     assert "kubectl apply -f - <<'EOF'\napiVersion" in html.unescape(answer.text)
     assert "fleethook diff --against" in text
+
+
+async def test_without_a_stored_workload_the_effect_is_an_estimate(make_client: MakeClient) -> None:
+    text = format_overrider(overrider(entry("*", items=[image("nginx", "nginx:3.0")])))
+    page = read_text((await type_text(make_client(SET, NEW_IMAGE), text)).text)
+    estimate = "If each workload is as its overrider rendered it, the edit rolls 2 of 2 workloads, 4 pods (node pools "
+    assert f"No workload of the subject is stored. {estimate}" in page
+    assert "Effects on stored workloads" not in page
 
 
 async def test_findings_are_at_their_lines(make_client: MakeClient) -> None:
@@ -402,7 +456,7 @@ async def test_data_of_clusters_is_text_on_each_page(make_client: MakeClient, te
         ("/overriders", {"subject": text, "pool": text, "state": text}),
         ("/overriders/pool", {**key, "subject": "YurtAppSet", "pool": text, "kind": "Deployment"}),
         ("/overriders/pool", {**key, "subject": text, "pool": text, "kind": text}),
-        ("/overriders/edit", key),
+        ("/overriders/edit", {**key, "at": text}),
     ]:
         answer = await client.get(path, **parameters)
         assert answer.status in (200, 404)

@@ -10,9 +10,12 @@ function readFindings(document, selector) {
   }));
 }
 
-/** Keeps the text of a field in this tab over a reload, puts a kept one into the field, and returns the text of the page. */
+/**
+ * Keeps the text of a field in this tab over a reload, puts a kept one into the field, and returns the text of the page.
+ * Links to several parts of an overrider have the same form, and so the same draft.
+ */
 function keepDraft(textarea) {
-  const key = `fleethook-draft:${location.pathname}${location.search}`;
+  const key = `fleethook-draft:${textarea.form.getAttribute("action")}`;
   const stored = textarea.value;
   const storage = (() => { try { return sessionStorage; } catch { return null; } })();
   textarea.value = storage?.getItem(key) ?? stored;
@@ -54,11 +57,16 @@ register("textarea[data-yaml-editor]", async (textarea) => {
   const update = () => editor.showFindings(readFindings(document, findings));
   update();
   const note = document.getElementById("draft");
-  if (textarea.value !== stored) {
-    note.hidden = false;
-    textarea.dispatchEvent(new Event("input", { bubbles: true }));
-  }
-  note.querySelector("button").addEventListener("click", () => { editor.replaceText(stored); note.hidden = true; });
+  // The line of the part that a link led to is that of the stored text.
+  const place = document.getElementById("at");
+  const showStored = (isStored) => {
+    note.hidden = isStored;
+    if (place) place.hidden = !isStored;
+    if (isStored && place) editor.goTo(Number(textarea.dataset.line));
+  };
+  showStored(textarea.value === stored);
+  if (textarea.value !== stored) textarea.dispatchEvent(new Event("input", { bubbles: true }));
+  note.querySelector("button").addEventListener("click", () => { editor.replaceText(stored); showStored(true); });
   // Each answer replaces the report, whatever the version of htmx calls its event.
   new MutationObserver((changes) => {
     const isReport = (node) => node instanceof Element && (node.matches(findings) || node.querySelector(findings));

@@ -7,7 +7,7 @@ import { lintGutter, setDiagnostics } from "@codemirror/lint";
 import { searchKeymap } from "@codemirror/search";
 import { EditorState } from "@codemirror/state";
 import { tags } from "@lezer/highlight";
-import { drawSelection, EditorView, keymap, lineNumbers } from "@codemirror/view";
+import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers } from "@codemirror/view";
 
 const theme = EditorView.theme({
   "&": { color: "var(--text)", backgroundColor: "var(--card)", border: "1px solid var(--muted)", borderRadius: ".35rem" },
@@ -16,6 +16,10 @@ const theme = EditorView.theme({
   ".cm-content": { caretColor: "var(--text)" },
   ".cm-cursor": { borderLeftColor: "var(--text)" },
   ".cm-gutters": { backgroundColor: "var(--back)", color: "var(--muted)", borderRight: "1px solid var(--line)" },
+  // Selected text is drawn below the lines, so the line of the cursor has a colour that lets it through.
+  ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "transparent" },
+  "&.cm-focused .cm-activeLine": { backgroundColor: "color-mix(in srgb, var(--mark) 60%, transparent)" },
+  "&.cm-focused .cm-activeLineGutter": { backgroundColor: "var(--mark)", color: "var(--text)" },
   ".cm-tooltip": { backgroundColor: "var(--card)", color: "var(--text)", border: "1px solid var(--line)" },
   // The defaults are images from data: URLs, which the content security policy forbids.
   ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--bad)" },
@@ -64,7 +68,7 @@ export function createEditor(textarea, name = "yaml") {
     state: EditorState.create({
       doc: textarea.value,
       extensions: [
-        lineNumbers(), history(), drawSelection(), indentOnInput(), languages[name](), lintGutter(), theme,
+        lineNumbers(), highlightActiveLine(), highlightActiveLineGutter(), history(), drawSelection(), indentOnInput(), languages[name](), lintGutter(), theme,
         syntaxHighlighting(colours),
         // Tab keeps moving the focus: keyboard users must be able to leave the editor.
         keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap]),

@@ -1,5 +1,6 @@
 """The addresses of the section ``/overriders``: made for links, and read from requests."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, get_args
 from urllib.parse import urlencode
@@ -16,6 +17,7 @@ PREFIX: Final = "/overriders"
 # Kubernetes allows names of 253 characters.
 MAX_TEXT: Final = 300
 _MAX_PAGE: Final = 1_000_000
+_PART: Final = re.compile(r"((?:entries|subject)[^:]*): ", re.ASCII)
 
 
 def parse_query(parameters: Mapping[str, str]) -> Query:
@@ -57,9 +59,9 @@ def parse_cell(parameters: Mapping[str, str]) -> CellKey:
     return CellKey(_parse_key(parameters, group_kind), parameters.get("pool", ""), parameters.get("kind", ""))
 
 
-def edit_url(key: ObjectKey) -> str:
-    """Return the address of the editor of an overrider."""
-    return _join(f"{PREFIX}/edit", _describe(key))
+def edit_url(key: ObjectKey, at: str = "") -> str:
+    """Return the address of the editor of an overrider, at a part such as ``entries[0].items[1]``."""
+    return _join(f"{PREFIX}/edit", {**_describe(key), **({"at": at} if at else {})})
 
 
 def new_url(subject: ObjectKey) -> str:
@@ -73,11 +75,17 @@ def findings_url(wanted: FindingFilter, *, page: int = 1) -> str:
     return _join(f"{PREFIX}/findings", {**wanted.parameters(), **({"page": str(page)} if page > 1 else {})})
 
 
-def object_url(key: ObjectKey) -> str:
-    """Return the address of the page about an object of a finding."""
+def object_url(key: ObjectKey, at: str = "") -> str:
+    """Return the address of the page about an object of a finding; that of an overrider shows the part ``at``."""
     if key.group_kind == YURT_APP_OVERRIDER:
-        return edit_url(key)
+        return edit_url(key, at)
     return subject_url(key)
+
+
+def find_part(text: str) -> str:
+    """Return the part of an overrider that a message is about, such as ``entries[0].items[1]``; ``""`` for none."""
+    found = _PART.match(text)
+    return found[1] if found else ""
 
 
 def parse_overrider_key(parameters: Mapping[str, str]) -> ObjectKey:
@@ -109,6 +117,7 @@ def subject_url(key: ObjectKey) -> str:
 LINKS: Final[Mapping[str, Any]] = {
     "cell_url": cell_url,
     "edit_url": edit_url,
+    "find_part": find_part,
     "object_url": object_url,
     "pool_url": lambda pool: matrix_url(Query(pool=pool)),
     "findings_of_object": lambda key: findings_url(FindingFilter(text=f"{describe_key(key)}:")),

@@ -6,11 +6,11 @@ effects those of `fleethook diff`.
 
 import base64
 import shlex
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.manifests.manifest_reader import read_documents
-from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, read_values
+from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, read_values
 from fleethook.cluster.store import Index, ObjectKey, Stored, StoreView, key_of
 from fleethook.console.yaml_paths import dump_yaml
 from fleethook.engines.overrider.entries.entry_steps import RenderError
@@ -204,6 +204,32 @@ def format_command(text: str, *, namespace: str = "") -> str:
         number += 1
         end = f"EOF{number}"
     return f"kubectl apply{target} -f - <<'{end}'\n{body}{end}\n"
+
+
+class Part(NamedTuple):
+    """A part of a typed overrider.
+
+    Attributes:
+        field: The path, such as ``entries[0].items[1]``.
+        line: Its first line, counted from 1; of the nearest part around it if it is missing.
+        text: The text of this line.
+        is_missing: Whether the overrider does not have the part.
+    """
+
+    field: str
+    line: int
+    text: str
+    is_missing: bool
+
+
+def locate_parts(document: Document, fields: Iterable[str]) -> dict[str, Part]:
+    """Return parts of a typed overrider by path."""
+    lines, texts = FieldLines(), document.text.split("\n")
+    numbers = {field: lines.line(document, field) for field in fields}
+    return {
+        field: Part(field, line, texts[line - document.first_line - 1].strip(), not lines.has(document, field))
+        for field, line in numbers.items()
+    }
 
 
 class EditedStore:

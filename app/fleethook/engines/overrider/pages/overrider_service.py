@@ -19,8 +19,10 @@ from fleethook.engines.overrider.pages.edit_report import (
     MAX_WORKLOADS,
     Edited,
     EditReport,
+    Part,
     list_affected_workloads,
     locate_edit,
+    locate_parts,
     parse_overrider,
     report_edit,
 )
@@ -240,12 +242,14 @@ class EditView(NamedTuple):
         report: Its effect.
         named_namespace: Whether the typed text names its namespace.
         unread: The number of stored workloads that could not be read.
+        parts: The parts of the text that made the differences, and the one that the editor opens at, by path.
     """
 
     edited: Edited
     report: EditReport
     named_namespace: bool
     unread: int
+    parts: Mapping[str, Part]
 
 
 class OverriderService:
@@ -356,31 +360,34 @@ class OverriderService:
         diff = await self._worker.run(_TURN, partial(compare_with_template, prepared, context=context))
         return CellView(diff, "", row.overrider_key, shown, running, unread)
 
-    async def show_edit(self, text: str, *, opened: ObjectKey | None, pool: str = "") -> EditView:
+    async def show_edit(self, text: str, *, opened: ObjectKey | None, pool: str = "", at: str = "") -> EditView:
         """Return the effect of a typed text.
 
         Args:
             text: The text.
             opened: The overrider that the editor was opened for.
             pool: Compare only node pools whose name contains this text.
+            at: The path of the part that the editor opens at.
 
         Raises:
             EditError: The text is no overrider that can be compared.
         """
         with self.scan.paused():
-            return await self._show_edit(text, opened=opened, pool=pool)
+            return await self._show_edit(text, opened=opened, pool=pool, at=at)
 
-    async def _show_edit(self, text: str, *, opened: ObjectKey | None, pool: str) -> EditView:
+    async def _show_edit(self, text: str, *, opened: ObjectKey | None, pool: str, at: str) -> EditView:
         document = await self._worker.run(_TURN, parse_overrider, text)
         edited = locate_edit(document, self._store, opened=opened)
         keys = list_affected_workloads(edited, self._store)
         running: dict[ObjectKey, JSONObject] | None = None
         if len(keys) <= MAX_WORKLOADS:
             running = await self._workloads.read(keys)
-        work = report_edit(edited, self._store, running, stored=len(keys), pool=pool)
+        report = await self._turns.run(report_edit(edited, self._store, running, stored=len(keys), pool=pool))
+        fields = {one.source for change in report.changes for one in change.changes if one.after is not None}
+        parts = await self._worker.run(_TURN, locate_parts, document, {at, *fields} - {""})
         unread = 0 if running is None else len(keys) - len(running)
         named = bool(document.object["metadata"].get("namespace"))
-        return EditView(edited, await self._turns.run(work), named, unread)
+        return EditView(edited, report, named, unread, parts)
 
     async def close(self) -> None:
         """End the scan."""

@@ -224,15 +224,18 @@ async def show_pool(request: Request, context: Context) -> HTMLResponse:
     if view is None:
         subject = f"{key.subject.group_kind.kind} {key.subject.namespace or 'default'}/{key.subject.name}"
         raise HTTPException(404, f"{subject} has no {key.kind or 'workload'} in node pool {key.pool!r}")
+    findings = FINDINGS.find(request).find()
     return await render(
         request,
         "overriders/pool.html",
         command=_make_command(context, "render", *_select_subject(key.subject), "--pool", key.pool, "--output", "diff"),
         view=view,
         shown=view.shown,
-        found=Concerned(context.store, FINDINGS.find(request).find().value or ()).find_of_cell(key),
+        findings=findings,
+        found=Concerned(context.store, findings.value or ()).find_of_cell(key),
         events=await find_events(request, key, view.running),
         reviews=await _find_last_reviews(request, view),
+        here=cell_url(key, everything=everything),
         everything_url=cell_url(key, everything=True),
         row_url=subject_url(key.subject),
         reviews_url=f"/reviews?{urlencode({'text': f'{key.subject.namespace}/{key.subject.name}-'})}",
@@ -296,7 +299,7 @@ async def open_editor(request: Request, context: Context) -> HTMLResponse:
         text = format_overrider(make_overrider(key, subject))
     else:
         raise HTTPException(404, f"there is no YurtAppOverrider {key.namespace or 'default'}/{key.name}")
-    return await _show_editor(request, context, key, text, pool="")
+    return await _show_editor(request, context, key, text, at=request.query_params.get("at", "")[:MAX_TEXT])
 
 
 @router.post("/edit")
@@ -318,12 +321,12 @@ async def download(fields: FormFields) -> Response:
 
 
 async def _show_editor(
-    request: Request, context: ConsoleContext, key: ObjectKey, text: str, *, pool: str
+    request: Request, context: ConsoleContext, key: ObjectKey, text: str, *, pool: str = "", at: str = ""
 ) -> HTMLResponse:
     problem: EditError | None = None
     view: EditView | None = None
     try:
-        view = await _SERVICE.find(request).show_edit(text, opened=key, pool=pool)
+        view = await _SERVICE.find(request).show_edit(text, opened=key, pool=pool, at=at)
     except EditError as error:
         problem = error
     query = {name: value for name, value in request.query_params.items() if name in _KEY_PARAMETERS}
@@ -338,6 +341,7 @@ async def _show_editor(
         pool=pool,
         problem=problem,
         view=view,
+        at=view.parts.get(at) if view else None,
         here=f"/overriders/edit?{urlencode(query)}",
         kubectl_command=format_command(text, namespace=_find_namespace(view)),
         **LINKS,
