@@ -1,9 +1,12 @@
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from fleethook.admission import RuleError
+from fleethook.admission import RuleError, rules_file
 from fleethook.admission.rules_file import load_rules
+from tests.waiting import wait_for
 
 HEAD = "from fleethook.admission import mutate, validate\n"
 RULE = '@{decorator}("v1", "Pod"{options})\ndef {name}(pod):\n    pass\n'
@@ -63,6 +66,70 @@ def test_types_of_the_file_are_found(tmp_path: Path) -> None:
 def test_an_error_names_file_and_line(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(RuleError, match=problem):
         load_rules([write(tmp_path, text)])
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("while True: pass\n", 1),
+        ("try:\n    while True: pass\nexcept Exception: pass\n", 2),
+        ("def loop():\n    while True: pass\nloop()\n", 2),
+        ("import threading\nthreading.Event().wait()\n", 2),
+    ],
+)
+def test_a_file_that_never_ends_is_an_error_at_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, line: int
+) -> None:
+    # A file that never ends exceeds any limit, on each machine.
+    monkeypatch.setattr(rules_file, "MAX_SECONDS", 0.1)
+    with pytest.raises(RuleError, match=rf"rules\.py:{line}: the file was not loaded after 0\.1 s, and runs this line"):
+        load_rules([write(tmp_path, text)])
+
+
+def test_a_loop_that_never_ends_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules_file, "MAX_SECONDS", 0.1)
+    write(tmp_path, "\nwhile True: pass\n", "common.py")
+    with pytest.raises(RuleError, match=r"common\.py:2: the file was not loaded"):
+        load_rules([write(tmp_path, "import common\n", "loop.py")])
+    wait_for(lambda: "load-loop.py" not in [one.name for one in threading.enumerate()], what="the thread ends")
+
+
+COMMON = HEAD + "NAMES = {names}\n" + rule("common")
+IMPORTING = "from common import NAMES\n" + HEAD + rule("a") + "assert NAMES\n"
+
+
+def test_a_file_imports_a_module_beside_it_in_its_newest_version(tmp_path: Path) -> None:
+    file = write(tmp_path, IMPORTING)
+    path = [*sys.path]
+    for names in (("a",), ("b",)):
+        write(tmp_path, COMMON.format(names=names), "common.py")
+        (loaded,) = load_rules([file])
+        assert loaded.function.__globals__["NAMES"] == names
+    assert sys.path == path
+    assert "common" not in sys.modules
+
+
+def test_modules_of_one_name_in_two_folders_stay_apart(tmp_path: Path) -> None:
+    files = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, f"NAME = {name!r}\n", "common.py")
+        files.append(write(tmp_path / name, "from common import NAME\n" + HEAD + rule(name)))
+    assert {one.name: one.function.__globals__["NAME"] for one in load_rules(files)} == {"one": "one", "two": "two"}
+
+
+def test_the_rules_that_a_file_imports_by_name_count_once(tmp_path: Path) -> None:
+    write(tmp_path, COMMON.format(names=("a",)), "common.py")
+    only_module = write(tmp_path, "import common\n" + HEAD + rule("b"))
+    assert [one.name for one in load_rules([only_module])] == ["b"]
+    by_name = write(tmp_path, "from common import common\nalias = common\n", "imports.py")
+    assert [one.name for one in load_rules([by_name])] == ["common"]
+
+
+def test_an_error_in_a_module_beside_the_file_names_its_line(tmp_path: Path) -> None:
+    write(tmp_path, "\n1 / 0\n", "common.py")
+    with pytest.raises(RuleError, match=r"common\.py:2: ZeroDivisionError"):
+        load_rules([write(tmp_path, IMPORTING)])
 
 
 def test_two_rules_of_one_name_in_two_files_are_an_error_with_both_places(tmp_path: Path) -> None:

@@ -1,8 +1,15 @@
-"""Loads files of rules; each error names file and line."""
+"""Loads files of rules; each error names file and line.
 
+A file may import modules beside it. They are loaded again with the file, so a change of one counts at the next load.
+"""
+
+import contextlib
+import importlib
 import sys
+import threading
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -12,15 +19,17 @@ from fleethook.admission.rule import COLLECTED, Hook
 from fleethook.admission.short_rules import compile_short
 
 _MODULE: Final = "fleethook_rules_"
+MAX_SECONDS: Final = 30.0
+"""Seconds that the load of a file may take. A usual file takes some milliseconds, and large libraries some seconds."""
 
 
 def load_rules(paths: Sequence[Path]) -> tuple[Hook, ...]:
     """Return the rules of some files: mutating ones first, then by order and name.
 
     Raises:
-        RuleError: A file cannot be read or run, has no rule, or two rules have the same name.
+        RuleError: A file cannot be read or run, does not end, has no rule, or two rules have the same name.
     """
-    found = [rule for path in paths for rule in _load_file(path)]
+    found = list(dict.fromkeys(rule for path in paths for rule in _load_file(path)))
     check_names(found)
     return tuple(sorted(found, key=lambda one: (not one.declaration.mutates, one.declaration.order, one.name)))
 
@@ -37,39 +46,91 @@ def check_names(rules: Iterable[Hook]) -> None:
 
 
 def _load_file(path: Path) -> list[Hook]:
-    """Return the rules of a file, those that it imports from other modules too."""
-    collected: list[Hook] = []
-    token = COLLECTED.set(collected)
+    """Return the rules of a file, and those that it imports by name.
+
+    A thread runs the file, because nothing can end a call that waits for ever.
+    """
+    loaded: Future[list[Hook]] = Future()
+    thread = threading.Thread(target=_settle, args=(path, loaded), name=f"load-{path.name}", daemon=True)
+    module = ModuleType(f"{_MODULE}{path.stem}")
+    former = sys.modules.get(module.__name__, module)
+    with _importing_beside(path):
+        thread.start()
+        try:
+            return loaded.result(MAX_SECONDS)
+        except TimeoutError:
+            raise RuleError(
+                f"{_stop(thread, path)}: the file was not loaded after {MAX_SECONDS:g} s, and runs this line: remove "
+                "the loop or the wait; a rule gets other objects by follows=, and values by settings"
+            ) from None
+        finally:
+            if not loaded.done() or loaded.exception() is not None:
+                sys.modules[module.__name__] = former
+
+
+def _stop(thread: threading.Thread, path: Path) -> str:
+    """End a thread at its next instruction in Python, and return file and line of its present one."""
+    import ctypes  # noqa: PLC0415 - seldom needed
+
+    identity = thread.ident or 0
+    frame = sys._current_frames().get(identity)  # noqa: SLF001 - documented
+    place = _find_place(traceback.extract_stack(frame), path)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(identity), ctypes.py_object(SystemExit))
+    return place
+
+
+@contextlib.contextmanager
+def _importing_beside(path: Path) -> Iterator[None]:
+    """Find modules beside a file after all others, and forget them afterwards, so that they are loaded again."""
+    folder, present = str(path.absolute().parent), set(sys.modules)
+    former, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    importlib.invalidate_caches()
+    sys.path.append(folder)
     try:
-        module, text = _run(path)
+        yield
     finally:
-        COLLECTED.reset(token)
-    functions, budget = compile_short(text, str(path), vars(module))
-    for rule in collected:
-        if rule.file == str(path):
-            rule.shorten(functions.get(rule.line), budget)
-    imported = [one for one in vars(module).values() if isinstance(one, Hook) and one not in collected]
-    if not collected and not imported:
-        raise RuleError(f"{path}: the file has no rule: decorate a function with @validate or @mutate")
-    return collected + imported
+        sys.path.remove(folder)
+        sys.dont_write_bytecode = former
+        for name, module in [*sys.modules.items()]:
+            if name not in present and _is_beside(getattr(module, "__file__", None) or "", path):
+                del sys.modules[name]
 
 
-def _run(path: Path) -> tuple[ModuleType, bytes]:
+def _is_beside(file: str, path: Path) -> bool:
+    return file != "" and Path(file).parent == path.absolute().parent
+
+
+def _settle(path: Path, loaded: Future[list[Hook]]) -> None:
+    try:
+        loaded.set_result(_run(path))
+    except BaseException as error:  # noqa: BLE001 - a file may fail in any way
+        loaded.set_exception(_explain(error, path))
+
+
+def _run(path: Path) -> list[Hook]:
+    collected: list[Hook] = []
+    COLLECTED.set(collected)
     # A cache of bytecode compares times, and a reload may follow a change within the same second.
     module = ModuleType(f"{_MODULE}{path.stem}")
     module.__file__ = str(path)
-    former = sys.modules.get(module.__name__)
     # Dataclasses find the types of their annotations through this table.
     sys.modules[module.__name__] = module
-    try:
-        text = path.read_bytes()
-        exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the rules of the operator
-    except (Exception, SystemExit) as error:
-        del sys.modules[module.__name__]
-        if former is not None:
-            sys.modules[module.__name__] = former
-        raise _explain(error, path) from error
-    return module, text
+    text = path.read_bytes()
+    code = compile(text, str(path), "exec")
+    exec(code, module.__dict__)  # noqa: S102 - the rules of the operator
+    functions, budget = compile_short(text, str(path), vars(module))
+    own = [rule for rule in collected if rule.file == str(path)]
+    for rule in own:
+        rule.shorten(functions.get(rule.line), budget)
+    found = list(dict.fromkeys([*own, *(one for one in vars(module).values() if isinstance(one, Hook))]))
+    if not found:
+        raise RuleError(f"{path}: the file has no rule: decorate a function with @validate or @mutate")
+    return found
+
+
+def _is_of(file: str, path: Path) -> bool:
+    """Return whether a file is that of rules, or beside it."""
+    return file == str(path) or _is_beside(file, path)
 
 
 def _explain(error: BaseException, path: Path) -> RuleError:
@@ -80,5 +141,11 @@ def _explain(error: BaseException, path: Path) -> RuleError:
         return RuleError(f"{path}: cannot be read: {error.strerror}{remedy}")
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return RuleError(f"{path}:{error.lineno}: {type(error).__name__}: {error.msg}")
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return RuleError(f"{path}:{lines[-1] if lines else 1}: {type(error).__name__}: {error}")
+    place = _find_place(traceback.extract_tb(error.__traceback__), path)
+    return RuleError(f"{place}: {type(error).__name__}: {error}")
+
+
+def _find_place(frames: Iterable[traceback.FrameSummary], path: Path) -> str:
+    """Return file and line of the last frame in the file, or in a module beside it."""
+    places = [f"{frame.filename}:{frame.lineno}" for frame in frames if _is_of(frame.filename, path)]
+    return places[-1] if places else f"{path}:1"

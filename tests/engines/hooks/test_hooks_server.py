@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fleethook.admission import rules_file
 from fleethook.app import Fleethook, create_app
 from fleethook.engine import EngineStartError
 from fleethook.engines.hooks.hooks_server import HooksServer
@@ -210,6 +211,32 @@ async def test_a_broken_file_keeps_the_former_rules_and_is_reported(tmp_path: Pa
         (tmp_path / "rules.py").write_text(MORE)
         await server.reload()
         assert [one.detail for one in app.checks() if one.name == "hooks"] == [""]
+
+
+async def test_a_file_that_never_ends_keeps_the_former_rules_while_the_server_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rules_file, "MAX_SECONDS", 0.3)
+    async with serving(tmp_path) as (app, server):
+        (tmp_path / "rules.py").write_text("import threading\nthreading.Event().wait()\n")
+        reloading = asyncio.create_task(server.reload())
+        answer = await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))
+        assert (answer["allowed"], reloading.done()) == (False, False)
+        await reloading
+        assert f"{tmp_path}/rules.py:2: the file was not loaded after 0.3 s" in server.problem
+        assert not (await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps")))["allowed"]
+        (tmp_path / "rules.py").write_text(MORE)
+        await server.reload()
+        assert server.problem == ""
+
+
+async def test_a_changed_module_beside_the_file_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "names.py").write_text("NAME = 'before'\n")
+    rules = RULES + "\nimport names\n@validate('v1', 'Pod', name=names.NAME)\ndef named(pod): pass\n"
+    async with serving(tmp_path, rules) as (app, server):
+        (tmp_path / "names.py").write_text("NAME = 'after'\n")
+        await server.reload()
+        assert "/hooks/validate/after" in app.reviews
 
 
 async def test_a_removed_rule_decides_until_its_webhook_is_removed(tmp_path: Path) -> None:

@@ -274,11 +274,11 @@ def _list_directories(paths: Iterable[Path]) -> set[Path]:
 
 
 def _read_texts(paths: Sequence[Path]) -> Mapping[Path, bytes]:
-    """Return the texts of the files that can be read."""
+    """Return the texts of the files that can be read, and of the modules beside them, which they may import."""
     found = {}
-    for path in paths:
+    for one in {*paths, *(beside for path in paths for beside in path.parent.glob("*.py"))}:
         with contextlib.suppress(OSError):
-            found[path] = path.read_bytes()
+            found[one] = one.read_bytes()
     return found
 
 
