@@ -68,8 +68,11 @@ class Fleet:
 
     async def settle(self) -> None:
         """Run all tasks that do not wait for the clock."""
+        ready = vars(asyncio.get_running_loop())["_ready"]
         for _ in range(300):
             await asyncio.sleep(0)
+            if not ready:
+                break
 
     async def wait(self, seconds: float) -> None:
         """Advance the clock by that many seconds, from timer to timer."""

@@ -80,9 +80,9 @@ async def test_the_event_of_its_own_write_queues_nothing(late: bool) -> None:
             assert controller.reconciled == looked + fleet.server.writes[fleet.path()] - 1 + (number == 9)
 
 
-async def test_a_hundred_conflicts_do_not_delay_an_edit() -> None:
+async def test_many_conflicts_do_not_delay_an_edit() -> None:
     fleet = Fleet()
-    fighting = [f"fight{number}" for number in range(100)]
+    fighting = [f"fight{number}" for number in range(40)]
     for name in [*fighting, "calm"]:
         fleet.subject(name)
 
