@@ -22,6 +22,7 @@ from fleethook.engines.overrider.pages.matrix import (
     States,
     compare_with_template,
     count_states,
+    filter_rows,
     fold_pools,
     group_columns,
     name_groups,
@@ -201,6 +202,14 @@ def test_a_url_has_only_the_parameters_that_differ_from_the_defaults() -> None:
 def test_states_are_counted() -> None:
     known = states(api_beijing="rolls", api_hangzhou="rolls", web_jinan="error")
     assert count_states(known) == {"error": 1, "rolls": 2, "overridden": 0, "unchanged": 0}
+
+
+def test_the_counts_are_those_of_the_cells_behind_them() -> None:
+    known = states(api_beijing="rolls", api_hangzhou="rolls", web_jinan="error")
+    for query in (Query(subject="api"), Query(pool="beijing"), Query(subject="web")):
+        counted = count_states(known, filter_rows(ROWS, query))
+        for state, number in counted.items():
+            assert select(ROWS, query._replace(state=state, layout="list"), known).paging.total == number, query
 
 
 def test_only_a_filter_or_order_by_state_needs_the_states() -> None:

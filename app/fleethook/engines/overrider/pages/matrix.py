@@ -161,13 +161,13 @@ def select(
         states: The known states, which only a query that `needs_states` reads.
         groups: The group of each node pool that has one, for a query by a label.
     """
-    found = _filter_rows(rows, query)
+    found = filter_rows(rows, query)
     return (
         _select_table(found, query, states, groups) if query.layout == "matrix" else _select_list(found, query, states)
     )
 
 
-def _filter_rows(rows: Sequence[SubjectRow], query: Query) -> list[SubjectRow]:
+def filter_rows(rows: Sequence[SubjectRow], query: Query) -> list[SubjectRow]:
     """Return the rows whose subject matches, each with its matching node pools."""
     text = query.subject.casefold()
     matches = _match_pool(query.pool)
@@ -270,7 +270,7 @@ def _select_list(rows: Sequence[SubjectRow], query: Query, states: States) -> Se
     return Selection((), (), found[paging.start : paging.start + CELLS_ON_A_PAGE], paging, no_columns)
 
 
-def _each_cell(rows: Sequence[SubjectRow]) -> Iterator[CellKey]:
+def _each_cell(rows: Iterable[SubjectRow]) -> Iterator[CellKey]:
     for row in rows:
         for pool in row.pools:
             for kind in row.kinds:
@@ -285,12 +285,15 @@ def _rank(state: CellState | None) -> int:
     return len(STATES) if state is None else _RANKS[state.state]
 
 
-def count_states(states: States) -> dict[State, int]:
-    """Return the numbers of known cells by state."""
+def count_states(states: States, rows: Iterable[SubjectRow] | None = None) -> dict[State, int]:
+    """Return the numbers of known cells by state, of the given rows or of all."""
     totals: dict[State, int] = dict.fromkeys(STATES, 0)
-    for of_subject in states.values():
-        for one in of_subject.values():
-            totals[one.state] += 1
+    if rows is None:
+        found = (one for of_subject in states.values() for one in of_subject.values())
+    else:
+        found = (one for key in _each_cell(rows) if (one := _find(states, key)) is not None)
+    for one in found:
+        totals[one.state] += 1
     return totals
 
 

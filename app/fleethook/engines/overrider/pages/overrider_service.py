@@ -53,6 +53,7 @@ from fleethook.engines.overrider.pages.matrix import (
     States,
     compare_with_template,
     count_states,
+    filter_rows,
     prepare_diff,
     read_labels,
     select,
@@ -397,7 +398,8 @@ class OverriderService:
 def _select(
     rows: Sequence[SubjectRow], query: Query, states: States, groups: Mapping[str, str]
 ) -> tuple[Selection, dict[State, int]]:
-    return select(rows, query, states, groups), count_states(states)
+    matching = filter_rows(rows, query) if query.subject or query.pool else None
+    return select(rows, query, states, groups), count_states(states, matching)
 
 
 def make_service(context: ConsoleContext) -> OverriderService:
