@@ -1,4 +1,5 @@
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import fleethook
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import PartState
 from fleethook.console import rendering
-from fleethook.console.rendering import describe_age, paginate, summarize_parts, take_page
+from fleethook.console.rendering import describe_age, make_breakable, paginate, summarize_parts, take_page
 from tests.builders import yurt_app_set
 from tests.console.visits import console_of, make_context, visit
 
@@ -36,6 +37,10 @@ def test_the_elements_are_those_of_the_nearest_existing_page() -> None:
 )
 def test_ages_have_one_unit(seconds: Any, text: Any) -> None:
     assert describe_age(seconds) == text
+
+
+def test_names_break_after_separators_and_stay_text() -> None:
+    assert make_breakable("a/b.yaml:<12") == "a/<wbr>b.<wbr>yaml:&lt;12"
 
 
 def test_the_oldest_part_gives_the_age_and_all_problems_are_named() -> None:
@@ -72,6 +77,14 @@ def test_no_template_switches_escaping_off_or_has_inline_code(template: Path) ->
     ]:
         assert forbidden not in text
     assert text.count("<script") == text.count('<script src="/static/')
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
+def test_each_cell_of_a_list_names_its_column(template: Path) -> None:
+    for body in re.findall(r"<thead>.*?<tbody>(.*?)</tbody>", template.read_text(), re.DOTALL):
+        cells = re.findall(r"<td\b[^>]*>", body)
+        if "heat_cell" not in body and "line.kind" not in body:
+            assert [one for one in cells if "data-label=" not in one and "colspan=" not in one] == []
 
 
 async def test_data_is_text_and_never_markup() -> None:

@@ -1,12 +1,14 @@
 """Renders a template within the frame: navigation, freshness of the data, equivalent command, pages of long lists."""
 
 import asyncio
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from fastapi import Depends
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
@@ -82,6 +84,11 @@ def describe_age(seconds: float | None) -> str:
     return f"{int(seconds)} s"
 
 
+def make_breakable(text: str) -> Markup:
+    """Return a path, a URL or a name as HTML that a narrow line breaks after its separators only."""
+    return Markup("<wbr>").join(re.split(r"(?<=[./:_])(?=\w)", text))
+
+
 MAX_PARTS: Final = 500
 """The parts of a page that are written in one turn of the event loop. The matrix of a large fleet has 4,000."""
 
@@ -102,7 +109,7 @@ _environment: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_environment.filters["age"] = describe_age
+_environment.filters.update(age=describe_age, breakable=make_breakable)
 
 
 SAME: Final = "The same on the command line"

@@ -1,4 +1,4 @@
-"""Every page, light and dark, on a wide and on a narrow screen: axe-core finds nothing, and nothing is wider."""
+"""Every page, light and dark, on a wide and on a narrow screen: axe-core finds nothing, and no content is cropped."""
 
 import itertools
 from collections.abc import Callable
@@ -12,6 +12,28 @@ from tests.console.browser.fleet_pages import PAGES, settle
 SIZES = ({"width": 1440, "height": 900}, {"width": 390, "height": 844})
 
 
+# The words of tables and states whose first and last letter are on different lines. Digests have no other place to break.
+_SPLIT_LETTERS = """() => [...document.querySelectorAll("main :is(td, th, .state, strong)")].flatMap((element) => {
+  if (!element.checkVisibility() || element.closest("pre, .diff")) return [];
+  return [...element.childNodes].flatMap((node) => [node, ...node.childNodes]).filter((node) => node.nodeType === 3 && !node.parentElement.closest("code"))
+    .flatMap((text) => [...text.data.matchAll(/[A-Za-z0-9]{2,}/g)].filter(({ index, 0: word }) => {
+      const top = (at) => {
+        const range = document.createRange();
+        range.setStart(text, at);
+        range.setEnd(text, at + 1);
+        return range.getBoundingClientRect().top;
+      };
+      return top(index) !== top(index + word.length - 1);
+    }).map((one) => one[0]));
+})"""
+
+# The cells of lists that begin or end beside the screen.
+_CROPPED_CELLS = """() => [...document.querySelectorAll("td[data-label]")].filter((cell) => {
+  const { left, right } = cell.getBoundingClientRect();
+  return left < 0 || right > innerWidth || cell.scrollWidth > cell.clientWidth + 1;
+}).map((cell) => cell.dataset.label)"""
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_has_no_fault_of_accessibility(
     fleet_console: str, open_page: Callable[..., Any], find_faults: Callable[..., Any], name: str
@@ -23,6 +45,10 @@ def test_a_page_has_no_fault_of_accessibility(
         page.emulate_media(color_scheme=scheme)
         assert find_faults(page) == [], (size, scheme)
         assert not has_sideways_scroll(page), (size, scheme)
+    for size in SIZES:
+        page.set_viewport_size(size)
+        assert page.evaluate(_SPLIT_LETTERS) == [], size
+    assert page.evaluate(_CROPPED_CELLS) == []
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ class Page(HTMLParser):
         self.words: list[str] = []
         self.addresses: list[str] = []
         self.problems: list[str] = []
-        self.feed(text)
+        self.feed(text.replace("<wbr>", ""))
         self.text = " ".join(" ".join(self.words).split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -261,7 +261,7 @@ async def test_findings_lead_to_their_objects(make_client: MakeClient) -> None:
     page = (await client.get("/overriders/findings")).text
     found = [one for one in links(page) if one.startswith("/overriders/edit?")]
     assert [(await client.get(one)).status for one in found] == [200, 200]
-    assert "now.yaml:" in page
+    assert "now.<wbr>yaml:" in page
     assert (
         "No finding about an overrider or its subject matches."
         in (await client.get("/overriders/findings", level="error")).text
