@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 
 from fleethook.admission import Denied, RuleError, mutate, validate
-from fleethook.admission.rule import build_request
+from fleethook.admission.rule import Hook, build_request
+from fleethook.model.admission import Kind, Resource
 
 POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "n"}, "spec": {}}
 
@@ -156,3 +157,27 @@ def test_a_rule_cannot_remove_the_metadata_with_the_name() -> None:
     answer = removes.review({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}})
     assert not answer.allowed
     assert "the rule changed /metadata/name, which no webhook may change" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"operation": "UPDATE"}, "the operation is UPDATE, not CREATE"),
+        ({"kind": Kind("", "v1", "Node")}, "the kind is Node, not Pod"),
+        ({"resource": Resource("", "v2", "pods")}, "the object is of core/v2, not of core/v1"),
+        ({"sub_resource": "status"}, "the subresource is status, not none"),
+        ({"namespace": ""}, "the object is Cluster, and the scope of the rule is Namespaced"),
+    ],
+)
+def test_each_request_is_compared_with_the_declaration(change: dict[str, Any], reason: str) -> None:
+    @mutate("v1", "Pod", on="CREATE", scope="Namespaced")
+    def changes(pod: Any) -> None:
+        del pod
+
+    assert isinstance(changes, Hook)
+    for _ in range(2):
+        request = build_request(POD, None, operation="CREATE")
+        assert changes.find_wrong_kind(request) == ""
+        for name, value in change.items():
+            setattr(request, name, value)
+        assert changes.find_wrong_kind(request) == reason

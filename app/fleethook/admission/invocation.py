@@ -146,8 +146,7 @@ class Request:
         return view(self._review.decoded_options or {})
 
     def _read_texts(self, member: str) -> Mapping[str, str]:
-        found = as_object(as_object(as_object(self.object).get("metadata")).get(member))
-        return MappingProxyType(dict(found))
+        return MappingProxyType(as_object(as_object(as_object(self.object).get("metadata")).get(member)))
 
     @property
     def was_read(self) -> bool:
@@ -224,15 +223,29 @@ class Invocation:
     """
 
     def __init__(
-        self, signature: Signature, review: AdmissionRequest, *, store: Objects, settings: Mapping[str, Any]
+        self,
+        signature: Signature,
+        review: AdmissionRequest,
+        *,
+        lookup: Lookup,
+        followed: frozenset[GroupKind],
+        settings: Mapping[str, Any],
     ) -> None:
         """Decode the object; raises an error if it does not fit the type of the parameter."""
         self._signature: Final = signature
         self._review: Final = review
         self._request: Final = Request(review)
         self._warnings: Final[list[str]] = []
-        given = {"request": self._request, "warnings": self._warnings, "store": store, "settings": settings}
-        self.arguments: Final = {name: given[name] for name in signature.names if name != "old"}
+        self.arguments: Final[dict[str, Any]] = {}
+        for name in signature.names:
+            if name == "request":
+                self.arguments[name] = self._request
+            elif name == "warnings":
+                self.arguments[name] = self._warnings
+            elif name == "store":
+                self.arguments[name] = Objects(lookup, followed)
+            elif name == "settings":
+                self.arguments[name] = settings
         self._before: JSON = None
         if "old" in signature.names:
             text = bytes(review.old_object_raw)

@@ -11,6 +11,9 @@ from fleethook.patch.diff import align, identical
 
 _MISSING: Final[Any] = object()
 _METHODS: Final = frozenset(name for name in dir(dict) if not name.startswith("_"))
+_read: Final = dict.__getitem__
+_get: Final = dict.get
+_write: Final = dict.__setitem__
 
 
 class Members(dict[str, Any]):
@@ -24,11 +27,12 @@ class Members(dict[str, Any]):
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return self[name]
+            value = _read(self, name)
         except KeyError:
             raise AttributeError(
                 f"the object has no member {name!r}; read an optional member with .get({name!r})"
             ) from None
+        return self._view_member(name, value) if type(value) in _PLAIN_TYPES else value
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _METHODS:
@@ -41,14 +45,16 @@ class Members(dict[str, Any]):
         del self[name]
 
     def __getitem__(self, name: str) -> Any:
-        value = super().__getitem__(name)
-        if type(value) in _PLAIN_TYPES:
-            value = view(value)
-            super().__setitem__(name, value)
-        return value
+        value = _read(self, name)
+        return self._view_member(name, value) if type(value) in _PLAIN_TYPES else value
+
+    def _view_member(self, name: str, value: JSON) -> Any:
+        viewed = view(value)
+        _write(self, name, viewed)
+        return viewed
 
     def __setitem__(self, name: str, value: Any) -> None:
-        super().__setitem__(name, wrap(value))
+        _write(self, name, wrap(value))
 
     # With an own method, ``dict(…)``, ``{**…}`` and ``|`` read members by ``__getitem__``.
     def __iter__(self) -> Iterator[str]:
@@ -63,10 +69,8 @@ class Members(dict[str, Any]):
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a member, ``default`` if it is missing."""
-        try:
-            return self[name]
-        except KeyError:
-            return default
+        value = _get(self, name, default)
+        return self._view_member(name, value) if type(value) in _PLAIN_TYPES and name in self else value
 
     def items(self) -> Any:
         """Return the names and values of all members."""
@@ -118,7 +122,9 @@ def view(value: JSON) -> JSON:
     """Return an object as `Members` and a list as `Elements`; copies one level only. Other values stay themselves."""
     if type(value) is dict:
         return Members(value)
-    return Elements(map(view, value)) if type(value) is list else value
+    if type(value) is list:
+        return Elements([Members(one) if type(one) is dict else view(one) for one in value])
+    return value
 
 
 def wrap(value: JSON) -> JSON:

@@ -21,12 +21,12 @@ from fleethook.admission.declaration import (
     compile_cel,
     declare,
     find_mismatch,
+    find_wrong_kind,
 )
 from fleethook.admission.invocation import (
     Denied,
     Invocation,
     Lookup,
-    Objects,
     find_among,
     read_signature,
     respond_to_denial,
@@ -46,6 +46,7 @@ Decorator = Callable[[Function], "Rule"]
 _SKIPPED_AFTER_MISS: Final = 32
 """Calls of a rule that do not try its short form after a call that had no result by it."""
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
+_FIND_NOTHING: Final = find_among(())
 _FAILURE: Final = re.compile(
     r"the rule \S+ failed, and failurePolicy \w+ (?:admits|refuses) the object: (.*)", re.DOTALL
 )
@@ -132,6 +133,7 @@ class Hook(Rule):
         function: The decorated function.
         is_async: Whether the function is a coroutine function.
         expression: The rule in CEL; None for a rule in Python.
+        followed: The kinds that the rule reads from ``store``.
     """
 
     def __init__(
@@ -139,6 +141,8 @@ class Hook(Rule):
     ) -> None:
         """Read the parameters of the function; raises RuleError."""
         self.declaration: Final = declaration
+        self.followed: Final = declaration.followed
+        self._fitting: tuple[Any, ...] = ()
         self.function = function
         self.name = declaration.name
         self.expression: Final = expression
@@ -171,6 +175,16 @@ class Hook(Rule):
         """The first line of the function or its decorators."""
         return int(inspect.unwrap(self.function).__code__.co_firstlineno)
 
+    def find_wrong_kind(self, request: AdmissionRequest) -> str:
+        """Return why the rules of the webhook do not match a request, ``""`` if they do."""
+        attributes = request.operation, request.kind, request.resource, request.sub_resource, bool(request.namespace)
+        if attributes == self._fitting:
+            return ""
+        reason = find_wrong_kind(self.declaration, request)
+        if not reason:
+            self._fitting = attributes
+        return reason
+
     def answer(
         self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = _NO_SETTINGS
     ) -> Response:
@@ -202,8 +216,9 @@ class Hook(Rule):
             return self.fail(self._describe(error))
 
     def _invoke(self, request: AdmissionRequest, lookup: Lookup | None, settings: Mapping[str, Any]) -> Invocation:
-        store = Objects(lookup or find_among(()), self.declaration.followed)
-        return Invocation(self._signature, request, store=store, settings=settings)
+        return Invocation(
+            self._signature, request, lookup=lookup or _FIND_NOTHING, followed=self.followed, settings=settings
+        )
 
     def _respond(self, invocation: Invocation, result: Any) -> Response:
         if self.declaration.mutates:

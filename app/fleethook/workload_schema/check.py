@@ -9,8 +9,7 @@ and ``imagePullSecrets``.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import chain, islice
-from operator import eq
+from itertools import chain, islice, zip_longest
 from typing import Final, NamedTuple
 
 import msgspec
@@ -276,97 +275,116 @@ def adds_no_finding(before: JSONObject, after: JSONObject, kind: Kind) -> bool:
         after: The changed workload, whose unchanged parts are the same Python objects.
         kind: Their kind.
     """
-    changes = _Changes()
     try:
-        stored = changes.store(root_name(kind), before, after, ())
+        stored, changed = _store_struct(root_name(kind), before, after)
     except Exception:  # noqa: BLE001 - a rule may fail on a workload that kube-apiserver would not send
         return False
-    return not (_overlap(changes.paths, _IDENTIFIED) and any(find_duplicates(stored)))
+    return changed.isdisjoint(_IDENTIFIED) or not any(find_duplicates(stored))
 
 
 class _DoubtError(Exception):
     """A change may have added a finding."""
 
 
-_IDENTIFIED: Final = tuple(
-    ("spec", "template", "spec", name) for name in (*_CONTAINER_LISTS, *(name for name, _ in _IN_POD))
-)
+_IDENTIFIED: Final = frozenset({*_CONTAINER_LISTS, *(name for name, _ in _IN_POD)})
 """The lists that `find_duplicates` reads."""
 _MISSING: Final = object()
-_EVERYTHING: Final[tuple[tuple[str, ...], ...]] = ((),)
+_NEW: Final = ""
+"""Stands for the members of a struct that did not exist."""
 
 
-class _Changes:
-    """The changes of a workload; methods raise _DoubtError for one that may add a finding."""
+class _Struct(NamedTuple):
+    """A struct for the check of changes."""
 
-    def __init__(self) -> None:
-        self.paths: Final[list[_Path]] = []
+    fields: Mapping[str, str]
+    """The struct in a member; with ``[]`` before it for a list of structs, ``""`` for any other type."""
+    is_checked: bool
+    required: frozenset[str]
+    rules: tuple[tuple[Rule, frozenset[str] | None], ...]
+    """The rules with the names of the members on the paths that they read; None for rules that read all members."""
 
-    def store(self, struct: str, before: JSON, after: JSON, path: _Path) -> JSONObject:
-        """Return a changed struct with its changed members in stored form."""
-        if type(after) is not dict:
+
+@cache
+def _load_struct(struct: str) -> _Struct:
+    definition, structs = _load_checker("Deployment").definitions[struct], load_structs()
+    types = {name: field.type.lstrip("*") for name, field in structs[struct].items()}
+    return _Struct(
+        {name: one if one.removeprefix("[]") in structs else "" for name, one in types.items()},
+        "properties" in definition,
+        frozenset(definition.get("required", ())),
+        tuple((rule, READS.get(rule)) for rule in _list_rules(struct)),
+    )
+
+
+def _store_struct(struct: str, before: JSON, after: JSON) -> tuple[JSONObject, set[str]]:
+    """Return a struct with its changed members in stored form, and the names on the paths of its changes.
+
+    Raises:
+        _DoubtError: The changes may add a finding.
+    """
+    if type(after) is not dict:
+        raise _DoubtError
+    known, changed = _load_struct(struct), set[str]()
+    if type(before) is not dict:
+        before = {}
+        changed.add(_NEW)
+    if not known.is_checked:
+        return after, {_NEW}
+    stored = after
+    for name in before.keys() | after.keys():
+        old, new = before.get(name, _MISSING), after.get(name, _MISSING)
+        if old is not new:
+            if stored is after:
+                stored = {**after}
+            _store_change(struct, name, old, new, stored, changed)
+    if changed:
+        _check_rules(known, stored, changed)
+    return stored, changed
+
+
+def _store_change(struct: str, name: str, old: JSON, new: JSON, stored: JSONObject, changed: set[str]) -> None:
+    """Store a changed member, and add the names on the paths of its changes; raises _DoubtError."""
+    kept, inner = None, _load_struct(struct).fields.get(name)
+    if new is _MISSING or (new is None and inner is not None):
+        changed.add(name)
+    elif inner is None:
+        raise _DoubtError
+    elif not inner:
+        changed.add(name)
+        kept = decode_member(struct, name, new)
+        if kept is not None and not _load_member_validator(struct, name).is_valid(kept):
             raise _DoubtError
-        first = len(self.paths)
-        if type(before) is not dict:
-            before = {}
-            self.paths.append(path)
-        if "properties" not in _load_checker("Deployment").definitions[struct]:
-            return after
-        stored = {**after}
-        for name in before.keys() | after.keys():
-            old, new = before.get(name, _MISSING), after.get(name, _MISSING)
-            if old is new:
-                continue
-            if new is not _MISSING and name not in load_structs()[struct]:
-                raise _DoubtError
-            value = None if new in (None, _MISSING) else self._store_member(struct, name, old, new, (*path, name))
-            if value is None:
-                self.paths.append((*path, name))
-                stored.pop(name, None)
-            else:
-                stored[name] = value
-        self._check(struct, stored, [one[len(path) :] for one in self.paths[first:]])
-        return stored
+    else:
+        is_list = inner.startswith("[]")
+        kept, made = _store_elements(inner[2:], old, new) if is_list else _store_struct(inner, old, new)
+        if made:
+            changed |= made - {_NEW}
+            changed.add(name)
+    if kept is None:
+        stored.pop(name, None)
+    else:
+        stored[name] = kept
 
-    def _store_member(self, struct: str, name: str, old: JSON, new: JSON, path: _Path) -> JSON:
-        inner = load_structs()[struct][name].type.lstrip("*")
-        if inner in load_structs():
-            return self.store(inner, old, new, path)
-        if inner.removeprefix("[]") in load_structs():
-            return self._store_elements(inner.removeprefix("[]"), old if type(old) is list else [], new, path)
-        self.paths.append(path)
-        value = decode_member(struct, name, new)
-        if value is not None and not _load_member_validator(struct, name).is_valid(value):
+
+def _store_elements(struct: str, old: JSON, new: JSON) -> tuple[list[JSON] | None, set[str]]:
+    if type(new) is not list:
+        raise _DoubtError
+    former: list[JSON] = old if type(old) is list else []
+    stored, changed = [], set[str]() if len(new) == len(former) else {_NEW}
+    for one, before in zip_longest(new, former[: len(new)]):
+        kept, made = (one, ()) if one is before else _store_struct(struct, before, one)
+        stored.append(kept)
+        changed.update(made)
+    return stored or None, changed
+
+
+def _check_rules(known: _Struct, stored: JSONObject, changed: set[str]) -> None:
+    """Apply the rules of a struct that read any of its changes; raises _DoubtError."""
+    if not known.required <= stored.keys():
+        raise _DoubtError
+    for rule, read in known.rules:
+        if (read is None or _NEW in changed or not changed.isdisjoint(read)) and any(rule(stored)):
             raise _DoubtError
-        return value
-
-    def _store_elements(self, struct: str, old: list[JSON], new: JSON, path: _Path) -> list[JSON] | None:
-        if type(new) is not list:
-            raise _DoubtError
-        if len(new) != len(old):
-            self.paths.append(path)
-        former = [*old, *([None] * len(new))]
-        stored = [
-            one if one is former[number] else self.store(struct, former[number], one, (*path, number))
-            for number, one in enumerate(new)
-        ]
-        return stored or None
-
-    @staticmethod
-    def _check(struct: str, stored: JSONObject, changed: list[_Path]) -> None:
-        """Apply the rules of a struct that read any of the changed paths in it."""
-        if not changed:
-            return
-        if not stored.keys() >= set(_load_checker("Deployment").definitions[struct].get("required", ())):
-            raise _DoubtError
-        for rule in _list_rules(struct):
-            if _overlap(changed, READS.get(rule, _EVERYTHING)) and any(rule(stored)):
-                raise _DoubtError
-
-
-def _overlap(changed: list[_Path], read: Sequence[tuple[str, ...]]) -> bool:
-    """Return whether one of the read paths leads to or into a changed value."""
-    return any(all(map(eq, one, other)) for one in changed for other in read)
 
 
 @cache

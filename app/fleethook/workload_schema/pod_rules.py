@@ -69,7 +69,6 @@ def _check_pod(pod: JSONObject) -> Iterator[Violation]:
     if pod.get("dnsPolicy") == "None" and not as_object(pod.get("dnsConfig")).get("nameservers"):
         yield Violation(("dnsConfig", "nameservers"), "must have an address if dnsPolicy is None", "missing")
     yield from _check_host_namespaces(pod)
-    yield from _check_system(pod)
 
 
 def _check_host_namespaces(pod: JSONObject) -> Iterator[Violation]:
@@ -214,16 +213,24 @@ POD_RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "apps.v1.DeploymentSpec": (_check_deployment, _check_selector, _check_volumes),
     "apps.v1.StatefulSetSpec": (_check_selector, _check_volumes),
     "core.v1.Container": (_check_container,),
-    "core.v1.PodSpec": (_check_pod, _check_host_ports, _check_containers),
+    "core.v1.PodSpec": (_check_pod, _check_system, _check_host_ports, _check_containers),
 }
 """The rules of a struct by its name."""
 
-READS: Final[Mapping[Rule, tuple[tuple[str, ...], ...]]] = {
-    _check_selector: (("selector",), ("template", "metadata", "labels")),
-    _check_volumes: (("volumeClaimTemplates",), *((*_POD, name) for name in ("volumes", *_LISTS))),
-    _check_host_ports: (("hostNetwork",), ("containers",)),
-    _check_containers: tuple(
-        (name,) for name in (*_LISTS, "resourceClaims", "terminationGracePeriodSeconds", "hostUsers")
+READS: Final[Mapping[Rule, frozenset[str]]] = {
+    _check_deployment: frozenset(
+        {"minReadySeconds", "progressDeadlineSeconds", "strategy", "hostname", "subdomain"}
     ),
-}
-"""The paths in its struct that an expensive rule reads."""
+    _check_selector: frozenset({"selector", "metadata", "labels"}),
+    _check_volumes: frozenset({"volumeClaimTemplates", "volumes", *_LISTS}),
+    _check_pod: frozenset(
+        {
+            "restartPolicy", "activeDeadlineSeconds", "ephemeralContainers", "dnsPolicy", "dnsConfig", "hostPID",
+            "hostIPC", "hostNetwork", "hostUsers", "shareProcessNamespace",
+        }
+    ),
+    _check_system: frozenset({"os", "securityContext", *_LISTS, *_ONLY_LINUX_POD}),
+    _check_host_ports: frozenset({"hostNetwork", "containers"}),
+    _check_containers: frozenset({*_LISTS, "resourceClaims", "terminationGracePeriodSeconds", "hostUsers"}),
+}  # fmt: skip
+"""The members that a rule reads, in its struct or in the pod template below it."""

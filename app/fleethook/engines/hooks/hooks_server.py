@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from watchfiles import awatch
 
-from fleethook.admission.declaration import RuleError, find_wrong_kind
+from fleethook.admission.declaration import RuleError
 from fleethook.admission.invocation import Lookup
 from fleethook.admission.rule import Hook
 from fleethook.admission.rules_file import load_rules
@@ -165,15 +165,13 @@ class HooksServer(EngineServer):
         return msgspec.structs.replace(answer, warnings=(*answer.warnings, warning))
 
     def _ask(self, rule: Hook, request: AdmissionRequest) -> Response | Any:
-        if reason := find_wrong_kind(rule.declaration, request):
+        if reason := rule.find_wrong_kind(request):
             return errored(f"the rule {rule.name} does not decide about this request: {reason}")
-        if self.context.cluster is not None and (
-            missing := self.context.cluster.source.missing(rule.declaration.followed)
-        ):
+        if self.context.cluster is not None and (missing := self.context.cluster.source.missing(rule.followed)):
             # A rule that sees no objects could decide wrongly.
             return rule.fail(f"{rule.place}: {missing}")
         decided = self._runner.answer(rule, request, _find_in(self.context.store))
-        if find_definition_name(rule.declaration) in self._schemas:
+        if self._schemas and find_definition_name(rule.declaration) in self._schemas:
             return self._check_custom(rule, request, decided)
         return decided
 
