@@ -56,7 +56,7 @@ class PartialBuilder:
         """Return the partial copy of ``document``."""
         metadata = document["metadata"]
         return PartialObject(
-            namespace=_intern(metadata.get("namespace") or ""),
+            namespace=intern_text(metadata.get("namespace") or ""),
             name=metadata["name"],
             uid=metadata.get("uid") or "",
             resource_version=metadata.get("resourceVersion") or "",
@@ -80,10 +80,11 @@ class PartialBuilder:
 
 def _intern_texts(texts: JSON) -> dict[str, str]:
     # An object from a manifest was validated by no apiserver: its labels may be of any type.
-    return {_intern(name): _intern(text) for name, text in as_object(texts).items()}
+    return {intern_text(name): intern_text(text) for name, text in as_object(texts).items()}
 
 
-def _intern(text: JSON) -> str:
+def intern_text(text: JSON) -> str:
+    """Return the same string object for equal strings."""
     # CPython frees an interned string with its last reference.
     if isinstance(text, str):
         return intern(text)

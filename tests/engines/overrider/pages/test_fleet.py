@@ -7,7 +7,6 @@ from fleethook.engines.overrider.pages.fleet import (
     find_cell,
     find_pending,
     find_state,
-    list_rows,
     list_running,
     list_subject_keys,
     make_row,
@@ -16,7 +15,6 @@ from fleethook.engines.overrider.pages.fleet import (
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
-from fleethook.work.pausing import do_at_once
 from tests.builders import (
     NEW_IMAGE,
     container,
@@ -35,7 +33,8 @@ from tests.engines.overrider.pages.fleet_stores import DEMO, cell_key, make_stor
 
 def test_rows_have_sorted_pools_and_the_overrider_in_effect() -> None:
     store = make_store(yurt_app_set(pools=[pool("b"), pool("a")]), NEW_IMAGE)
-    (row,) = do_at_once(list_rows(store))
+    row = make_row(store, DEMO)
+    assert row is not None
     assert (row.key, list(row.pools), list(row.kinds), row.overrider) == (DEMO, ["a", "b"], ["Deployment"], "demo1")
     assert (row.title, row.size) == ("YurtAppSet default/demo", 2)
 
@@ -47,8 +46,10 @@ def test_subjects_are_sorted_by_namespace_and_name() -> None:
 
 def test_a_daemon_has_the_pools_that_its_selector_matches() -> None:
     store = make_store(yurt_app_daemon(), node_pool("east", {"region": "east"}), node_pool("west", {"region": "west"}))
-    (row,) = do_at_once(list_rows(store))
+    row = make_row(store, *list_subject_keys(store))
+    assert row is not None
     assert list(row.pools) == ["east"]
+    assert (row.has_pool("east"), row.has_pool("west"), row.has_pool("a")) == (True, False, False)
 
 
 def test_a_missing_subject_has_neither_row_nor_cell() -> None:
@@ -60,7 +61,8 @@ def test_a_missing_subject_has_neither_row_nor_cell() -> None:
 def test_a_subject_of_a_logical_cluster_names_it() -> None:
     document = yurt_app_set()
     document["metadata"]["annotations"] = {"kcp.io/cluster": "root:a"}
-    (row,) = do_at_once(list_rows(make_store(document)))
+    row = make_row(make_store(document), DEMO._replace(cluster="root:a"))
+    assert row is not None
     assert row.title == "YurtAppSet default/demo of root:a"
 
 

@@ -149,6 +149,27 @@ async def test_only_changed_subjects_are_computed_again() -> None:
     assert scan.states[key] is before[key]
 
 
+async def test_changes_of_workloads_count_for_their_subjects_only() -> None:
+    other = yurt_app_set("other")
+    running = workload()
+    store, workloads, scan = fleet(SET, other, NEW_IMAGE, running=[running])
+    await scan.scan()
+    before = dict(scan.states)
+    running["metadata"]["resourceVersion"] = "2"
+    store.put(json.loads(json.dumps(running)) | {"status": {"replicas": 1}})
+    assert scan.find_current(DEMO)
+    workloads.documents = {}
+    store.remove(key_of(running))
+    assert not scan.find_current(DEMO)
+    await scan.scan()
+    assert by_pool(scan)["hangzhou"] == "overridden"
+    assert scan.states[DEMO._replace(name="other")] is before[DEMO._replace(name="other")]
+    store.put(workload(owners=[]))
+    assert scan.find_current(DEMO)
+    store.put(running)
+    assert not scan.find_current(DEMO)
+
+
 async def test_a_changed_status_computes_nothing_again() -> None:
     store, _, scan = fleet(SET, NEW_IMAGE)
     await scan.scan()

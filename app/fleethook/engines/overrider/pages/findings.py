@@ -135,9 +135,12 @@ class Concerned:
 
     def find_of_pools(self, rows: Iterable[SubjectRow], pools: Collection[str]) -> list[ManifestFinding]:
         """Return the findings that concern the workloads of some subjects in some node pools."""
-        wanted = frozenset(pools)
-        found = [row for row in rows if self.find(row.key, row.overrider_key)]
-        return [one for row in found for one in self.find_of_row(row, wanted.intersection(row.pools))]
+        return [
+            one
+            for row in rows
+            for one in self.find(row.key, row.overrider_key)
+            if any(row.has_pool(pool) and self.includes(one, pool) for pool in pools)
+        ]
 
     def includes(self, one: ManifestFinding, pool: str) -> bool:
         """Return whether a finding concerns a node pool: its entry selects the pool, or it is about no entry."""

@@ -5,7 +5,8 @@ A page never waits for the scan: it shows the known part and how much is missing
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
@@ -26,7 +27,7 @@ from fleethook.engines.overrider.pages.fleet import (
     workload_key,
 )
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.binding import hash_of
+from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES, hash_of, pool_of
 from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools, same_input
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL
@@ -98,11 +99,12 @@ class ClusterWorkloads:
 
 _T = TypeVar("_T")
 _PLAN_BYTES: Final = 64 << 20
-# A subject with a topology takes 20 µs to list, one that selects among 5,000 NodePools some milliseconds.
+# A subject with 50 node pools in its topology takes 20 µs to list, one with 5,000 node pools some milliseconds.
 _SUBJECTS_IN_A_SLICE: Final = 10
 _CELLS_IN_A_SLICE: Final = 10
 # Comparing the hash of a workload with that of its plan takes 25 µs.
 _WORKLOADS_IN_A_SLICE: Final = 100
+_INDEXES: Final = {one.group_kind: one for one in WORKLOAD_INDEXES.values()}
 CONTAINERS_OF_A_CELL: Final = 4
 """An estimate of the long-lived containers of a cell: those of its plan, and the keys of its state."""
 
@@ -122,7 +124,7 @@ class _Inputs(NamedTuple):
     document: JSONObject
     overrider: JSONObject | None
     node_pools: int
-    running: tuple[tuple[str, str, int, str], ...]
+    workloads: int
     revision: int
 
     def equals(self, other: "_Inputs") -> bool:
@@ -132,6 +134,12 @@ class _Inputs(NamedTuple):
             and same_input(self.document, other.document)
             and same_input(self.overrider, other.overrider)
         )
+
+
+def _read_version(workload: PartialObject) -> tuple[object, ...]:
+    """Return the members that decide on a state; a changed status is no difference."""
+    uids = tuple(owner.get("uid") for owner in workload.owners)
+    return uids, pool_of(workload), workload.generation, hash_of(workload), workload.deleting
 
 
 class FleetScan:
@@ -148,6 +156,8 @@ class FleetScan:
         self._workloads: Final = workloads
         self._turns: Final = Turns()
         self._node_pools = 0
+        # The changes of each subject's workloads. A comparison of 5,000 workloads at each page took 13 ms.
+        self._workload_changes: Final[Counter[Hashable]] = Counter()
         self._version = 0
         self._listed_at = -1
         self._scanned_at: tuple[int, int] | None = None
@@ -169,6 +179,11 @@ class FleetScan:
         self._version += 1
         if key.group_kind == NODE_POOL and not same_input(before, after):
             self._node_pools += 1
+        elif (index := _INDEXES.get(key.group_kind)) is not None:
+            now = self._store.get(*key)
+            if before is None or now is None or _read_version(before) != _read_version(now):
+                owners = [owner for one in (before, now) if one is not None for owner in index.keys(key.cluster, one)]
+                self._workload_changes.update(owners)
 
     async def list_rows(self) -> list[SubjectRow]:
         """Return the rows of all subjects in order, listed again where they changed."""
@@ -191,22 +206,18 @@ class FleetScan:
             row = known[1] if known is not None and known[0].equals(inputs) else make_row(self._store, key)
             if row is not None:
                 rows[key] = (inputs, row)
-            if pauses.due(1 if known else _SUBJECTS_IN_A_SLICE if inputs.node_pools else 1):
-                yield
+                if pauses.due(1 if known else _SUBJECTS_IN_A_SLICE if inputs.node_pools else 1 + row.size // 1_000):
+                    yield
         return rows
 
     def _read_inputs(self, key: ObjectKey, *, with_running: bool) -> _Inputs | None:
         document = self._store.get(*key)
         if document is None:
             return None
-        running: list[tuple[str, str, int, str]] = []
-        for kind in ("Deployment", "StatefulSet") if with_running else ():
-            for pool, workloads in list_running(self._store, key, kind).items():
-                running += [(one.name, pool, one.generation, hash_of(one)) for one in workloads]
         overrider = find_overrider(self._store, key)
         node_pools = self._node_pools + 1 if depends_on_node_pools(key.group_kind, document, (overrider,)) else 0
-        revision = self._workloads.revision if with_running else 0
-        return _Inputs(document, overrider, node_pools, tuple(sorted(running)), revision)
+        workloads, revision = (self._workload_changes[key], self._workloads.revision) if with_running else (0, 0)
+        return _Inputs(document, overrider, node_pools, workloads, revision)
 
     @property
     def is_complete(self) -> bool:
@@ -286,11 +297,21 @@ class FleetScan:
             for pool, workloads in list_running(self._store, row.key, kind, frozenset(pools)).items():
                 cell = CellKey(row.key, pool, kind)
                 for workload in workloads:
+                    yield from self._prepare(cell) if candidates_only else ()
                     if not (candidates_only and self._is_rendered(workload, cell)):
                         wanted[workload_key(workload, row.key, kind)] = cell
                 if pauses.due():
                     yield
         return wanted
+
+    def _prepare(self, key: CellKey) -> Work[None]:
+        """Compile the plan of a cell in slices: for a subject with 5,000 node pools, this takes 15 ms."""
+        cell = find_cell(self._store, key)
+        if cell is not None:
+            (group_kind, document, cluster), overrider, pool, kind = cell
+            yield from self.plans.prepare(
+                group_kind, document, overrider, kind=kind, pool=pool, cluster=cluster, store=self._store
+            )
 
     def _is_rendered(self, workload: PartialObject, key: CellKey) -> bool:
         """Return whether the hash of the last render is that of the plan."""
@@ -326,6 +347,7 @@ class FleetScan:
         pauses = Pauses(_CELLS_IN_A_SLICE)
         subject: ObjectKey | None = None
         for key in keys:
+            yield from self._prepare(key)
             cell = find_cell(self._store, key)
             if cell is not None:
                 state = find_state(cell, running.get(key, ()), store=self._store, plans=self.plans)

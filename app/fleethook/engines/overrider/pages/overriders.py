@@ -4,6 +4,8 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Final, cast, get_args
 from urllib.parse import urlencode
 
@@ -151,8 +153,8 @@ def _find_pools(store: Store, rows: Iterable[SubjectRow]) -> Iterator[Hit]:
         for pool in take_new(key.cluster, list_named_pools(store.get(*key))):
             yield Hit(pool, key.cluster, edit_url(key))
     for index in POOL_INDEXES:
-        for cluster, named in cast("list[tuple[str, str]]", list(store.index_keys(index))):
-            for pool in take_new(cluster, [named]):
+        for cluster, run in groupby(sorted(cast("Iterator[tuple[str, str]]", store.index_keys(index))), itemgetter(0)):
+            for pool in take_new(cluster, map(itemgetter(1), run)):
                 first = store.find(index, cluster, (cluster, pool))[0]
                 workload = ObjectKey(cluster, index.group_kind, first.namespace, first.name)
                 yield Hit(pool, cluster, _workload_url(store, workload))
