@@ -145,7 +145,7 @@ async def test_a_large_answer_is_refused(server: MetricsServer, monkeypatch: pyt
     monkeypatch.setattr(server_watch, "MAX_BODY_BYTES", 100)
     sampler = MetricsSampler(MetricsTarget(server.url))
     await sampler.sample()
-    assert sampler.find().problem == "its response is larger than 100 bytes"
+    assert sampler.find().problem == "the response is larger than 100 bytes"
 
 
 async def test_a_slow_answer_is_a_problem(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:

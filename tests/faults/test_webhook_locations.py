@@ -97,7 +97,7 @@ async def test_a_private_address_is_refused_in_any_notation(hook: RawHook, host:
         error = await catch_call_error(client, endpoint(hook, url=f"https://{host}:{hook.port}/hook"))
         assert isinstance(error, NotCalledError)
     assert str(error).endswith(
-        f" is a private address ({address}), and calling those is disabled: setting private_webhooks"
+        f" is a private address ({address}): webhooks at private addresses are refused unless the setting private_webhooks is true"
     )
     assert hook.connections == 0
 

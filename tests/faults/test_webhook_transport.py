@@ -148,27 +148,27 @@ async def send_too_many_headers(asked: HookRequest, writer: asyncio.StreamWriter
 
 
 MALFORMED = "malformed HTTP response: "
-TOO_MUCH = "its response is larger than 8,388,608 bytes"
+TOO_MUCH = "the response is larger than 8,388,608 bytes"
 BROKEN = {
-    "closes": (respond_and_close(b""), "EOF: it closed the connection without a response"),
-    "closes in the headers": (respond_and_close(b"HTTP/1.1 200 OK\r\nA"), "EOF: it closed the connection without a response"),
+    "closes": (respond_and_close(b""), "EOF: the server closed the connection without a response"),
+    "closes in the headers": (respond_and_close(b"HTTP/1.1 200 OK\r\nA"), "EOF: the server closed the connection without a response"),
     "resets": (reset, "connection reset by peer"),
-    "resets in the body": (reset_in_the_body, "unexpected EOF: its response is truncated or malformed"),
+    "resets in the body": (reset_in_the_body, "unexpected EOF: the response is truncated or malformed"),
     "is no HTTP": (respond(b"220 mail.example.com ESMTP\r\n\r\n"), MALFORMED),
     "is binary": (respond(bytes(range(256)) * 4), MALFORMED),
     "is HTTP/2": (respond(b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0\x40\0\r\n\r\n"), MALFORMED),
     "has two lengths": (respond(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}"), MALFORMED),
     "has a length that is none": (respond(b"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\n{}"), MALFORMED),
     "has an endless length": (respond(b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5_000 + b"\r\n\r\n{}"), MALFORMED),
-    "has a large header": (respond(http(a="x" * 20_000)), "its response headers are too large"),
-    "has an endless header": (repeats(b"HTTP/1.1 200 OK\r\nA: ", b"x" * 4_096), "its response headers are too large"),
+    "has a large header": (respond(http(a="x" * 20_000)), "the response headers are too large"),
+    "has an endless header": (repeats(b"HTTP/1.1 200 OK\r\nA: ", b"x" * 4_096), "the response headers are too large"),
     "has endless headers": (send_too_many_headers, MALFORMED),
     "has interim responses without end": (
         repeats(b"", b"HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n" * 100), MALFORMED + "more than 100 interim responses"
     ),
-    "is shorter than it says": (respond_and_close(http(b"{}", content_length="3")), "unexpected EOF: its response is truncated"),
+    "is shorter than it says": (respond_and_close(http(b"{}", content_length="3")), "unexpected EOF: the response is truncated"),
     "has a chunk that is none": (respond(CHUNKED + b"zz\r\n"), MALFORMED),
-    "ends between chunks": (respond_and_close(CHUNKED + b"1\r\n \r\n"), "unexpected EOF: its response is truncated"),
+    "ends between chunks": (respond_and_close(CHUNKED + b"1\r\n \r\n"), "unexpected EOF: the response is truncated"),
     "says it has 2 GB": (repeats(http(b"", content_length=str(2 * 1024 * MIB)), b" " * MIB), TOO_MUCH),
     "has chunks without end": (repeats(CHUNKED, b"100000\r\n" + b" " * MIB + b"\r\n"), TOO_MUCH),
     "has no length and no end": (repeats(b"HTTP/1.1 200 OK\r\n\r\n", b" " * MIB), TOO_MUCH),
@@ -248,7 +248,7 @@ async def test_a_bomb_is_not_inflated_beyond_the_limit(
 async def test_members_of_gzip_without_end_are_not_followed(client: HookClient, hook: RawHook) -> None:
     hook.answer = respond(http(gzip.compress(b"", mtime=0) * (4 * MIB // 20), content_encoding="gzip"))
     error = await catch_call_error(client, endpoint(hook))
-    assert str(error).endswith("its response cannot be decompressed: it is truncated or has trailing data")
+    assert str(error).endswith("the response cannot be decompressed: it is truncated or has trailing data")
     await check_next_call(client, hook)
 
 
@@ -281,7 +281,7 @@ async def test_an_answer_of_just_the_limit_is_one(hook: RawHook) -> None:
             assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b"x" * 1_000
         for body, encoding in ((b"x" * 1_001, "identity"), (gzip.compress(b"x" * 1_001, mtime=0), "gzip")):
             hook.answer = respond(http(body, content_encoding=encoding))
-            assert "its response is larger than 1,000 bytes" in str(await catch_call_error(client, endpoint(hook)))
+            assert "the response is larger than 1,000 bytes" in str(await catch_call_error(client, endpoint(hook)))
 
 
 async def wait_for_arrival(client: HookClient, *, noticed: bool) -> None:

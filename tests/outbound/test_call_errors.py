@@ -75,17 +75,17 @@ def tls_error(reason: str) -> ssl.SSLError:
         (aiohttp.ClientConnectorDNSError(KEY, OSError(errno.ENOBUFS, "Too many")), "lookup h: too many"),
         (refusal(UntrustedError(1, "x509: certificate has expired")), f"{TLS}certificate has expired"),
         (refusal(UntrustedError(1, "tls: failed to parse it")), "tls: failed to parse it"),
-        (refusal(HeavyError([])), f"{TLS}the server presents many certificates, and others on each connection"),
+        (refusal(HeavyError([])), f"{TLS}the server presents many certificates, and different ones on each connection"),
         (refusal(tls_error("WRONG_VERSION_NUMBER")), "tls: wrong version number"),
         (
             refusal(tls_error("BAD_ECC_CERT")),
             (
                 "tls: the key usage of its ECDSA certificate lacks digitalSignature, which OpenSSL requires with "
-                "TLS 1.2: allow TLS 1.3 there, or issue another certificate"
+                "TLS 1.2: allow TLS 1.3 on the webhook's server, or issue another certificate"
             ),
         ),
-        (aiohttp.ServerDisconnectedError(), "EOF: it closed the connection without a response"),
-        (aiohttp.ClientPayloadError(), "unexpected EOF: its response is truncated or malformed"),
+        (aiohttp.ServerDisconnectedError(), "EOF: the server closed the connection without a response"),
+        (aiohttp.ClientPayloadError(), "unexpected EOF: the response is truncated or malformed"),
         (OSError(errno.EPIPE, "Broken\npipe"), r"broken\npipe"),
         (ValueError("x" * 1000), "x" * 300),
         (ValueError(), "ValueError"),

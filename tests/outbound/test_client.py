@@ -88,7 +88,7 @@ async def test_calls_without_response_open_only_the_breaker_of_their_consumer(
     error = await catch_call_error(client, endpoint(hook), parties=a)
     assert str(error) == (
         f'failed to call webhook: Post "{hook.url}?timeout=30s": '
-        "its last calls had no response, and another call is probing it"
+        "the last calls of this webhook had no response, and another call is probing it"
     )
     assert isinstance(error, NotCalledError)
     others = [
@@ -145,7 +145,7 @@ async def test_an_exhausted_quota_refuses_the_call_and_names_the_limit(hook: Raw
         assert error.limit == "connections"
         assert str(error) == (
             f'failed to call webhook: Post "{hook.url}?timeout=1s": '
-            "the limit of 1 calls in flight to it for logical cluster 'root:a' is reached"
+            "the limit of 1 calls in flight to this webhook for logical cluster 'root:a' is reached"
         )
         answering.set()
         await first

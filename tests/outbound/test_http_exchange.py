@@ -122,19 +122,19 @@ async def test_compressed_responses_are_decompressed(
 @pytest.mark.parametrize(
     ("encoding", "body", "text"),
     [
-        ("gzip", b"no gzip", "its response cannot be decompressed: Error -3 while decompressing data"),
-        ("deflate", b"no deflate", "its response cannot be decompressed: Error -3 while decompressing data"),
-        ("gzip", gzip.compress(b"{}", mtime=0)[:-9], "its response cannot be decompressed: it is truncated"),
+        ("gzip", b"no gzip", "the response cannot be decompressed: Error -3 while decompressing data"),
+        ("deflate", b"no deflate", "the response cannot be decompressed: Error -3 while decompressing data"),
+        ("gzip", gzip.compress(b"{}", mtime=0)[:-9], "the response cannot be decompressed: it is truncated"),
         (
             "gzip",
             gzip.compress(b"{}", mtime=0) * 2,
-            "its response cannot be decompressed: it is truncated or has trailing data",
+            "the response cannot be decompressed: it is truncated or has trailing data",
         ),
-        ("br", b"x", "its response has the Content-Encoding 'br', although the request allows identity only"),
+        ("br", b"x", "the response has the Content-Encoding 'br', although the request allows identity only"),
         (
             "gzip, gzip",
             b"x",
-            "its response has the Content-Encoding 'gzip, gzip', although the request allows identity only",
+            "the response has the Content-Encoding 'gzip, gzip', although the request allows identity only",
         ),
     ],
 )
@@ -251,7 +251,7 @@ async def test_a_retry_after_beyond_the_deadline_fails_at_once(
     error = await failure(client, hook, seconds=seconds, within=within)
     assert str(error) == (
         "failed to call webhook: the server has received too many requests and has asked us to try again later; "
-        "its Retry-After of 20 s exceeds the remaining time"
+        "the Retry-After of 20 s exceeds the remaining time"
     )
     assert (error.code, error.timed_out, error.cut_short) == (429, False, cut_short)
     assert len(hook.asked) == 1

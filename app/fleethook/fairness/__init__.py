@@ -1,1 +1,1 @@
-"""Sharing between consumers: queues, slots and caches in which a crowd of one consumer costs the others nothing."""
+"""Queues, slots and caches that consumers share fairly: many requests of one consumer do not delay the others."""

@@ -36,7 +36,7 @@ class ExpiringCache(Generic[Key, Value]):
         return value
 
     def put(self, owner: str, key: Key, value: Value, *, seconds: float) -> None:
-        """Keep a value for some seconds, and replace an older value; without a positive lifetime keep none."""
+        """Store a value and replace an older one. If ``seconds`` is not positive, only remove the older one."""
         self._entries.pop(owner, key)
         if seconds > 0:
             self._entries.put(owner, key, (self._clock() + seconds, value))
@@ -49,7 +49,8 @@ Owner = TypeVar("Owner", bound=Hashable)
 class FairCache(Generic[Owner, Key, Value]):
     """Values by owner and key. A full cache evicts the least recently used entry of the owner with most entries.
 
-    All operations take constant time, because owners are grouped by their number of entries.
+    `get`, `put` and `pop` take constant time, because owners are grouped by their number of entries. `evict` does, too,
+    if no value is in use.
     """
 
     def __init__(self, limit: int, *, is_idle: Callable[[Value], bool] = lambda _: True) -> None:
@@ -93,7 +94,11 @@ class FairCache(Generic[Owner, Key, Value]):
         return value
 
     def evict(self) -> Value | None:
-        """Evict one value of the owner with most entries and return it; None below the limit or if all are in use."""
+        """Evict one value and return it; None if the limit is not exceeded or all values are in use.
+
+        The owner with most entries loses its least recently used idle value. If all its values are in use, the next
+        owner does.
+        """
         if self._count <= self._limit:
             return None
         for size in range(self._largest, 0, -1):
@@ -109,7 +114,12 @@ class FairCache(Generic[Owner, Key, Value]):
         return [value for entries in self._entries.values() for value in entries.values()]
 
     def _resize(self, owner: Owner, before: int) -> None:
-        """Move an owner to the group of its present number of entries."""
+        """Move an owner to the group of its current number of entries.
+
+        Args:
+            owner: The owner.
+            before: Its former number of entries.
+        """
         size = len(self._entries[owner])
         if before:
             group = self._owners_by_size[before]
@@ -126,7 +136,7 @@ class FairCache(Generic[Owner, Key, Value]):
             self._largest -= 1
 
 
-# An entry without a hit in this many look-ups per entry of its owner is not used any more.
+# An entry is stale if its owner made more than this many look-ups per cached entry since the entry's last hit.
 _STALE_AFTER: Final = 8
 
 
@@ -167,8 +177,8 @@ class SizedCache(Generic[SizedValue]):
     """Values by owner and key, each with a size.
 
     Owners above their fair share make room for other owners. An owner whose values do not all fit keeps its cached
-    ones. If it replaced the oldest one each time, as a `FairCache` does, values that are read in turn would never be
-    found.
+    values until they are stale. If it replaced the oldest one each time, as a `FairCache` does, values that are read
+    in turn would never be found.
     """
 
     def __init__(self, limit: int) -> None:
@@ -191,7 +201,7 @@ class SizedCache(Generic[SizedValue]):
         return found[0]
 
     def put(self, owner: str, key: str, value: SizedValue) -> None:
-        """Add a value if there is room for it, and none under its key."""
+        """Add a value, if its key is not in the cache and there is room for it."""
         share = self._shares.setdefault(owner, _Share())
         if key in share.entries or not self._make_room(share, value.size):
             if not share.entries:

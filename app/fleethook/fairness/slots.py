@@ -11,9 +11,9 @@ from typing import Final, Generic, NamedTuple, TypeVar
 class Shares:
     """An amount that consumers hold.
 
-    A consumer gets more as long as it holds no more than the free part, or a multiple of it ("dynamic thresholds",
-    Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998). So a single consumer gets half, two get a
-    third each, and the next one always finds room.
+    A consumer may hold as much as is free, or a multiple of the free amount ("dynamic thresholds", Choudhury and Hahne,
+    IEEE/ACM Transactions on Networking 6(2), 1998). So a single consumer gets half, two consumers get a third each,
+    and a further consumer always finds room.
     """
 
     def __init__(self, limit: int, *, multiple: int = 1) -> None:
@@ -21,16 +21,17 @@ class Shares:
 
         Args:
             limit: The amount of all consumers together.
-            multiple: A consumer may hold so many times the free part. A single one gets ``multiple / (multiple + 1)``.
+            multiple: The multiple of the free amount that a consumer may hold. A single consumer gets the fraction
+                ``multiple / (multiple + 1)`` of the limit.
         """
         self.limit: Final = limit
         self._multiple: Final = multiple
         self._held: Final[Counter[str]] = Counter()
         self.total = 0
-        """The amount that all hold."""
+        """The amount that all consumers hold."""
 
     def allows(self, consumer: str, size: int) -> bool:
-        """Return whether a consumer may take more."""
+        """Return whether a consumer may take an amount."""
         free = self.limit - self.total
         return size <= free and self._held.get(consumer, 0) + size <= self._multiple * free
 
@@ -43,7 +44,7 @@ class Shares:
         return True
 
     def move(self, size: int, *, source: str, target: str) -> bool:
-        """Give an amount of one consumer to another one and return True, or return False if that has no room for it."""
+        """Move an amount from one consumer to another and return True; return False if the target may not hold it."""
         free = self.limit - self.total + size
         if self._held.get(target, 0) + size > self._multiple * free:
             return False
@@ -72,8 +73,8 @@ Item = TypeVar("Item", bound=Hashable)
 class Lanes(Generic[Item]):
     """Items in the order of their arrival within a lane.
 
-    A lane is one of those among which turns are shared, for example a logical cluster. All operations take constant
-    time, except that `take` passes lanes that are not eligible.
+    Lanes take turns; a lane is, for example, a logical cluster. All operations take constant time, except that `take`
+    skips lanes that are not eligible.
     """
 
     __slots__ = ("_count", "_lanes")
@@ -100,7 +101,7 @@ class Lanes(Generic[Item]):
         return item in self._lanes.get(lane, ())
 
     def add(self, lane: Hashable, item: Item) -> None:
-        """Add an item that does not wait yet behind the others of its lane."""
+        """Append an item to its lane. The item must not be in the lane already."""
         items = self._lanes.get(lane)
         if items is None:
             items = self._lanes[lane] = {}
@@ -122,7 +123,7 @@ class Lanes(Generic[Item]):
         return None
 
     def take_from(self, lane: Hashable) -> Item:
-        """Remove and return the first item of a lane that has some; the lane is the last one then."""
+        """Remove and return the first item of a lane that has items, and move the lane behind the other lanes."""
         items = self._lanes[lane]
         item = next(iter(items))
         self._remove(lane, items, item)
@@ -147,13 +148,13 @@ class Limits(NamedTuple):
     total: int
     """All slots."""
     reserved: int = 0
-    """Those of them that only lanes get that hold none, one each."""
+    """The part of all slots that is kept for lanes without a slot. Each of them gets one."""
     each: int = sys.maxsize
     """Slots of one lane."""
     part: int = sys.maxsize
     """Slots of one part of a lane, for example of one endpoint that a consumer calls."""
     long: int = sys.maxsize
-    """Slots of long work, so that short work finds one of the others."""
+    """Slots of long work. The remaining slots are for short work only."""
 
 
 class _Lane:
@@ -165,15 +166,15 @@ class _Lane:
         self.held = 0
         self.parts: Final[dict[Hashable, int]] = {}
         self.queued = 0
-        # By whether they wait for long work; the lanes in it are the parts.
+        # Keyed by whether callers wait for long work. In each value, the lanes are the parts of this lane.
         self.waiting: Final[dict[bool, Lanes[Turn]]] = {}
 
 
 class Slots:
     """Grants slots within limits. The lane with the fewest slots is next, and lanes with equal numbers take turns.
 
-    The parts of a lane take turns, too. Short work goes before long work. Only lanes that hold slots or wait
-    have state.
+    The parts of a lane take turns, too. Short work goes before long work. Lanes without slots and callers take no
+    memory.
     """
 
     def __init__(self, limits: Limits, *, starts: int = sys.maxsize) -> None:
@@ -181,21 +182,21 @@ class Slots:
 
         Args:
             limits: The limits.
-            starts: Slots that are granted in one iteration of the event loop.
+            starts: The maximum number of slots that are granted in one iteration of the event loop.
         """
         self.limits: Final = limits
         self._shared: Final = limits.total - limits.reserved
         self._max_starts: Final = starts
         self._is_paced: Final = starts < sys.maxsize
         self._lanes: Final[dict[Hashable, _Lane]] = {}
-        # The lanes with waiting callers, in the order of their turns, by whether these wait for long work.
+        # The lanes with waiting callers in the order of their turns: first for short work, then for long work.
         self._order: Final[tuple[OrderedDict[Hashable, None], ...]] = (OrderedDict(), OrderedDict())
         self._starts = 0
         self._next_iteration: asyncio.Handle | None = None
         self.held = 0
         """Slots that are held."""
         self.held_long = 0
-        """Slots of them for long work."""
+        """Slots that are held for long work."""
         self.queued = 0
         """Callers that wait."""
 
@@ -220,7 +221,7 @@ class Slots:
         Args:
             lane: The lane.
             part: The part of the lane.
-            long: Whether it is for long work.
+            long: Whether the slot is for long work.
         """
         turn = self.join(lane, part, long=long)
         if turn is not None:
@@ -231,7 +232,7 @@ class Slots:
             self.release(lane, part, long=long)
 
     def join(self, lane: Hashable, part: Hashable = None, *, long: bool = False) -> Turn | None:
-        """Take a slot and return None, or return the turn for which the caller has to `wait`. Cancelling it ends it."""
+        """Take a slot and return None, or return a turn that the caller must `wait` for. A cancelled turn gets none."""
         if self._starts < self._max_starts and self.allows(lane, part, long=long):
             self.take(lane, part, long=long)
             return None
@@ -249,7 +250,7 @@ class Slots:
         return turn
 
     async def wait(self, turn: Turn, lane: Hashable, part: Hashable = None, *, long: bool = False) -> None:
-        """Wait for a turn from `join`. A cancelled caller gives it back."""
+        """Wait for a turn from `join`. A cancelled caller gives up its turn, or its slot if it has one already."""
         try:
             await turn
         except asyncio.CancelledError:
@@ -260,7 +261,7 @@ class Slots:
             raise
 
     def allows(self, lane: Hashable, part: Hashable = None, *, long: bool = False) -> bool:
-        """Return whether a caller may take a slot now, because the limits permit it and none of its part waits."""
+        """Return whether a caller may take a slot now: the limits permit it, and no caller of the same part waits."""
         if self.held >= self.limits.total or (long and self.held_long >= self.limits.long):
             return False
         state = self._lanes.get(lane)
@@ -270,7 +271,7 @@ class Slots:
         return self._permits(state) and self._permits_part(state, part) and not (waiting and part in waiting)
 
     def find_exhausted(self, lane: Hashable, part: Hashable = None) -> str:
-        """Return the name of the limit that lets a caller wait, ``""`` if there is none."""
+        """Return the field of `Limits` that makes a caller wait, ``""`` if none does."""
         state = self._lanes.get(lane) or _Lane()
         if not self._permits_part(state, part):
             return "part"
@@ -283,7 +284,7 @@ class Slots:
         self._start(self._find_lane(lane), part, long=long)
 
     def release(self, lane: Hashable, part: Hashable = None, *, long: bool = False) -> None:
-        """Give a slot back, and grant it to the next caller."""
+        """Give a slot back, and grant it to the next waiting caller."""
         state = self._lanes[lane]
         self.held -= 1
         self.held_long -= long
@@ -299,7 +300,7 @@ class Slots:
             self._grant()
 
     async def take_start(self) -> None:
-        """Wait for an iteration of the event loop in which a caller that holds a slot may start once more."""
+        """Wait for an iteration of the event loop that allows one more start; the caller holds a slot already."""
         while self._starts >= self._max_starts:  # noqa: ASYNC110 - it counts iterations
             await asyncio.sleep(0)
         self._starts += 1

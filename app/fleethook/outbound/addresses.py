@@ -48,7 +48,7 @@ class PrivateAddressError(OSError):
     """The address is private and must not be dialled."""
 
     def __init__(self, address: str) -> None:
-        """Prepare; all errors have the same text, so that aiohttp joins those of a name with several addresses."""
+        """Prepare. All errors have the same text: aiohttp then reports one error for a name with several addresses."""
         super().__init__("private address")
         self.address: Final = address
 
@@ -87,7 +87,7 @@ def public_socket(info: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.so
     """Return a socket for an address, before it is dialled.
 
     Args:
-        info: As of ``socket.getaddrinfo``.
+        info: An entry of the result of ``socket.getaddrinfo``.
 
     Raises:
         PrivateAddressError: The address is private.

@@ -48,7 +48,8 @@ class OverloadedError(NotCalledError):
     """This server had no capacity for the call: neither a failure of the webhook nor a verdict.
 
     Attributes:
-        limit: The exhausted quota, a field of `fleethook.outbound.call_limits.Quotas`, or ``""`` for the system's.
+        limit: The exhausted quota, a field of `fleethook.outbound.call_limits.Quotas`; ``""`` for a limit of the
+            operating system.
     """
 
     def __init__(self, reason: str, *, limit: str) -> None:
@@ -73,10 +74,10 @@ def excerpt(body: bytes) -> str:
 
 
 _MAX_SHOWN: Final = 300
-# OpenSSL checks this in each handshake, also if it does not verify certificates.
+# OpenSSL reports this in each handshake, even if it does not verify certificates.
 _TLS: Final = {
     "BAD_ECC_CERT": "the key usage of its ECDSA certificate lacks digitalSignature, which OpenSSL requires with TLS "
-    "1.2: allow TLS 1.3 there, or issue another certificate"
+    "1.2: allow TLS 1.3 on the webhook's server, or issue another certificate"
 }
 _UNVERIFIED: Final = "tls: failed to verify certificate"
 
@@ -98,11 +99,11 @@ def describe_error(error: Exception, url: URL) -> str:
         case aiohttp.ClientConnectorError():
             return _describe_connect(error, url)
         case aiohttp.ServerDisconnectedError():
-            return "EOF: it closed the connection without a response"
+            return "EOF: the server closed the connection without a response"
         case aiohttp.ClientResponseError():
             return _describe_malformed(error)
         case aiohttp.ClientPayloadError():
-            return "unexpected EOF: its response is truncated or malformed"
+            return "unexpected EOF: the response is truncated or malformed"
         case _:
             return _describe_other(error)
 
@@ -144,7 +145,7 @@ def _describe_malformed(error: aiohttp.ClientResponseError) -> str:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, LineTooLong):
-            return "its response headers are too large"
+            return "the response headers are too large"
         cause = cause.__cause__
     return f"malformed HTTP response: {escape_line(' '.join(error.message.split()))[:_MAX_SHOWN]}"
 
@@ -164,7 +165,7 @@ _MAX_LINES_EACH: Final = 20
 
 
 class FailureLog:
-    """Logs errors that others can cause: one line for each key and minute, and the number of errors since that line.
+    """Logs errors that tenants or callers cause: one line for each key and minute, with the number of errors since.
 
     In a minute, an owner of keys gets 20 lines and all owners get 1,000, so that no owner hides the errors of others.
     """
@@ -205,13 +206,13 @@ class FailureLog:
 
 
 def log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Handle an exception of the event loop: those of connections need no traceback, because each call reports its own.
+    """Log an exception of the event loop. One of a connection gets no traceback, because the call reports it, too.
 
     The arguments are those of ``loop.set_exception_handler``.
     """
     error = context.get("exception")
     is_fault = isinstance(error, OSError | aiohttp.ClientError)
-    # uvloop raises RuntimeError if it writes to a transport that its other side has closed.
+    # uvloop raises RuntimeError if it writes to a transport that the peer has closed.
     if is_fault or (isinstance(error, RuntimeError) and not context.keys().isdisjoint({"transport", "protocol"})):
         _log.debug("a connection failed: %s: %s", context.get("message", ""), error)
     else:

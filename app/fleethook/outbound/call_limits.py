@@ -23,7 +23,7 @@ class Quotas(NamedTuple):
     calls: int = 128
     """Calls of one consumer to all endpoints."""
     total: int = 512
-    """Calls of all consumers. A consumer without a call in flight gets one beyond it, up to twice the total."""
+    """Calls of all consumers. Beyond it, each consumer without a call in flight gets one, up to twice this number."""
 
 
 class FullError(Exception):
@@ -192,7 +192,7 @@ class Evidence:
         self._answered = False
 
     def record_response(self) -> None:
-        """Record a response. If the call is retried after it, other callers need not wait for the end."""
+        """Record a response and close the breaker, also if retries of the call follow."""
         self._breakers.end(self._consumer, self._key, answered=True, probe=self._probe)
         self._probe, self._answered = False, True
 
@@ -201,7 +201,7 @@ class Evidence:
         self._silent = True
 
     def record_timeout(self) -> None:
-        """Record that the webhook's timeout has passed. A retry had less time and is no evidence."""
+        """Record that the webhook's timeout has passed. After a response it is no evidence: a retry has less time."""
         self._silent = not self._answered
 
     def close(self) -> None:

@@ -48,7 +48,7 @@ _HEADERS: Final = {
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
 _TOO_MANY_REQUESTS: Final = 429
 _FULL: Final = {
-    "connections": "the limit of {} calls in flight to it for logical cluster {!r} is reached",
+    "connections": "the limit of {} calls in flight to this webhook for logical cluster {!r} is reached",
     "calls": "the limit of {} calls in flight for logical cluster {!r} is reached",
     "total": "the limit of {} calls in flight is reached",
 }
@@ -119,7 +119,7 @@ class HookClient:
                 always be called.
             response_limit: The maximum response body in bytes, on the wire and decompressed.
             resolver: Resolves names; None for the system's resolver.
-            fixed: Addresses of names that the system's resolver is not asked for.
+            fixed: Addresses by name. The system's resolver is not asked for these names.
             quotas: The maximum numbers of calls in flight.
             headers: Additional headers of each call.
         """
@@ -206,14 +206,14 @@ class HookClient:
 
     def _refuse_silent(self, parties: Parties, key: bytes, url: URL, *, insist: bool) -> None:
         if not insist and self._breakers.refuses(parties.consumer, key):
-            reason = "its last calls had no response, and another call is probing it"
+            reason = "the last calls of this webhook had no response, and another call is probing it"
             raise NotCalledError(posting(url, reason))
 
     async def _call_with_breaker(self, call: _Call) -> bytes:
         """Call, and report the result to the breaker.
 
-        Evidence against a webhook must not depend on the request: no connection, or no response within its own timeout.
-        Any response is evidence for it, also an error or a denial.
+        Only two failures count against a webhook, because they do not depend on the request: no connection, and no
+        response within the webhook's own timeout. Any response counts in its favour, also an error or a denial.
         """
         evidence = Evidence(self._breakers, call.parties.consumer, _breaker_key(call.parties.owner, call.endpoint))
         try:
@@ -259,7 +259,7 @@ class HookClient:
     async def _send_with_retries(
         self, session: aiohttp.ClientSession, call: _Call, evidence: Evidence
     ) -> aiohttp.ClientResponse:
-        """Return the response after the retries that the webhook asks for; all of them hold one slot."""
+        """Return the response after the retries that the webhook asks for. The call holds one slot for all of them."""
         for _ in range(MAX_RETRIES):
             response = await self._send(session, call)
             seconds = retry_after(response)
@@ -295,7 +295,7 @@ class HookClient:
         try:
             await self._read(response, call.url)
         except CallError as error:
-            reason = f"{error.reason}; its Retry-After of {seconds} s exceeds the remaining time"
+            reason = f"{error.reason}; the Retry-After of {seconds} s exceeds the remaining time"
             raise CallError(reason, code=response.status, cut_short=again < call.own_until) from error
         raise AssertionError("a response with Retry-After is never a success")
 
@@ -335,8 +335,8 @@ async def _encode(encode: Encode) -> bytes:
 
 def _private(url: URL, address: str) -> NotCalledError:
     reason = (
-        f"{escape_line(url.host or '')} is a private address ({escape_line(address)}), and calling those is disabled: "
-        "setting private_webhooks"
+        f"{escape_line(url.host or '')} is a private address ({escape_line(address)}): webhooks at private addresses "
+        "are refused unless the setting private_webhooks is true"
     )
     return NotCalledError(posting(url, reason))
 

@@ -73,12 +73,12 @@ async def read_body(response: aiohttp.ClientResponse, *, limit: int) -> bytes:
 
     Args:
         response: A response of a session that does not decompress.
-        limit: The maximum size in bytes, both on the wire and decompressed. No byte beyond it is kept or decompressed.
+        limit: The maximum size in bytes, both on the wire and decompressed. Decompression stops one byte beyond it.
 
     Raises:
         BodyError: The body is larger, has an unknown encoding, or cannot be decompressed.
     """
-    too_large = BodyError(f"its response is larger than {limit:,} bytes")
+    too_large = BodyError(f"the response is larger than {limit:,} bytes")
     if (response.content_length or 0) > limit:
         raise too_large
     chunks: list[bytes] = []
@@ -106,16 +106,16 @@ def _inflate(body: bytes, encoding: str, *, limit: int) -> bytes:
         window = _ZLIB if body[0] & 0x0F == _DEFLATE_METHOD else _RAW_DEFLATE
     else:
         raise BodyError(
-            f"its response has the Content-Encoding {encoding!r}, although the request allows identity only"
+            f"the response has the Content-Encoding {encoding!r}, although the request allows identity only"
         )
     decompressor = zlib.decompressobj(wbits=window)
     try:
         inflated = decompressor.decompress(body, limit + 1)
     except zlib.error as error:
-        raise BodyError(f"its response cannot be decompressed: {error}") from None
+        raise BodyError(f"the response cannot be decompressed: {error}") from None
     # Further gzip members are refused: a body may have any number of them, and each costs time.
     if len(inflated) <= limit and (not decompressor.eof or decompressor.unused_data):
-        raise BodyError("its response cannot be decompressed: it is truncated or has trailing data")
+        raise BodyError("the response cannot be decompressed: it is truncated or has trailing data")
     return inflated
 
 

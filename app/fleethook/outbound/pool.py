@@ -120,7 +120,7 @@ def _convert(host: str, address: Address) -> ResolveResult:
 
 
 MAX_POOLS: Final = 1_000
-"""The maximum number of pools, not counting those in use."""
+"""The maximum number of pools. Pools in use stay open even beyond it."""
 # IdleConnTimeout of k8s.io/apimachinery/pkg/util/net (SetTransportDefaults).
 _IDLE_SECONDS: Final = 90.0
 MAX_IDLE_CONNECTIONS: Final = 25
@@ -128,7 +128,7 @@ MAX_IDLE_CONNECTIONS: Final = 25
 MAX_INTERIM_RESPONSES: Final = 100
 # A bundle of this size takes a few milliseconds to decode; larger ones are decoded in a thread.
 _MAX_BUNDLE_ON_LOOP: Final = 64 * 1024
-# Handshakes for one connection.
+# Handshakes for one connection: each server behind one name may have its own certificates.
 _MAX_ATTEMPTS: Final = 4
 
 
@@ -258,7 +258,6 @@ class _Connector(aiohttp.TCPConnector):
                 rest["ssl"] = await context.admit(presented, rest["server_hostname"])
             except UntrustedError as error:
                 raise aiohttp.ClientConnectorCertificateError(req.connection_key, error) from None
-        # Each of the servers behind one name may have its own certificates.
         raise refusal
 
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:

@@ -1,1 +1,1 @@
-"""Work that takes long or waits: its protocol, turns, threads, child processes, and queues of keys."""
+"""Work that takes long or waits: its protocol, turns on the event loop, threads, and queues of keys."""

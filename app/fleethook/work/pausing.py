@@ -1,9 +1,10 @@
 """One protocol for work that pauses or waits: long computations, and reviews that need an answer from elsewhere.
 
-Work is a generator. It yields wherever it may pause or has to wait, is sent the result, and returns its own result at
+Work is a generator. It yields wherever it may pause or has to wait, receives the result, and returns its own result at
 the end. It counts operations and never measures time, so that it pauses at the same places on every machine.
 
-Two functions run it. `do_at_once` does not pause. `begin` goes on until the work waits, and the rest is a coroutine.
+Two functions run it. `do_at_once` does not pause. `begin` runs the work until it waits, and returns the rest as a
+coroutine.
 `fleethook.work.turns` lets pieces of work that pause share the event loop and a thread.
 """
 
@@ -29,8 +30,8 @@ Work = Generator[Any, Any, T]
 
 - None: other work may have a turn.
 - `Slice`: the same, and the next slice is of this kind.
-- A function without parameters that takes long, and reads immutable data only. The work is sent its result.
-- An awaitable. The work is sent its result.
+- A function without parameters that takes long, and reads immutable data only. The work receives its result.
+- An awaitable. The work receives its result.
 """
 
 
@@ -70,8 +71,8 @@ class Done(NamedTuple, Generic[T]):
 def begin(work: Work[T]) -> Done[T] | Coroutine[Any, Any, T]:
     """Do work until it waits.
 
-    If the work waits for nothing, the result is there without a task, a coroutine or the event loop. No coroutine is
-    stepped outside a task here: `asyncio.timeout` and aiohttp look for the current task.
+    Work that does not wait needs no task, no coroutine and no event loop. This function runs no coroutine, because
+    `asyncio.timeout` and aiohttp fail outside a task.
 
     Args:
         work: The work. It yields only awaitables; `fleethook.work.turns.Turns.share` makes such work of any other.
@@ -102,7 +103,7 @@ async def _go_on(work: Work[T], waiting: Awaitable[Any]) -> T:
         result: T = end.value
         return result
     finally:
-        # A cancellation ends the work where it waits, and not at some later collection.
+        # A cancellation ends the work now. Otherwise, the garbage collector would end it at some later time.
         work.close()
 
 

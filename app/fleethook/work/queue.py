@@ -5,15 +5,16 @@ is queued again afterwards, so no change is missed. Three causes queue a key, an
 
 - `add`: an input of the key changed. A free worker processes the key at once.
 - `add_after`: the key is due at a time; of two times the earlier counts.
-- a failure (work returns False) or a conflict (work returns `Again` with ``retry``): the key waits for its back-off.
+- a failure (work returns False) or a conflict (work returns `Again` with ``retry``): the key waits, for its back-off or
+  for the seconds of `Again`, and is then queued as a retry.
 
 An `add` does not shorten the back-off of later failures: it causes one more attempt, and only success resets the
 count. Never `add` a key because of an event that its own work caused, or the back-off has no effect.
 
-Fresh keys go before retries, and retries occupy half of the workers at most, so that an edit is handled at once however
-many keys fail. One in nine turns is a retry's even under constant load.
+Fresh keys go before retries, and retries occupy half of the workers at most. So a changed key is processed at once even
+if many keys fail. Under constant load, every ninth turn is for a retry.
 
-Keys can have lanes, for example their namespaces. Lanes take turns, and a crowd in one leaves workers to the others.
+Keys can have lanes, for example their namespaces. Lanes take turns, so that many keys in one lane do not delay others.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ class Scheduler(Protocol):
 
 
 class LoopScheduler:
-    """The running event loop, looked up at each call, so that users can be constructed before a loop runs."""
+    """The running event loop, looked up at each call, so that a `WorkQueue` can be created before a loop runs."""
 
     def time(self) -> float:
         """Return the loop's time."""
@@ -116,7 +117,7 @@ class WorkQueue(Generic[Key]):
             scheduler: The clock; None for the running event loop.
             jitter: Returns a factor for each pause.
             lane: Returns the lane of a key.
-            limits: How many keys of a lane may be worked on at a time; None for any number.
+            limits: Limits the keys in progress, in total and of each lane; None for no limit.
         """
         self._backoff: Final = backoff
         self._scheduler: Final = scheduler or LoopScheduler()
@@ -136,12 +137,12 @@ class WorkQueue(Generic[Key]):
         self._available: Final = asyncio.Event()
 
     def __len__(self) -> int:
-        """Return the number of keys that wait for a worker, without those that are due later."""
+        """Return the number of keys that wait for a worker. Keys that are due later do not count."""
         return len(self._fresh) + len(self._retries)
 
     @property
     def idle(self) -> bool:
-        """Whether no key waits or is in progress; keys in back-off do not count."""
+        """Whether no key waits or is in progress. Keys in back-off or due later do not count."""
         return not self._fresh and not self._retries and not self._in_progress
 
     def add(self, key: Key) -> None:
@@ -162,7 +163,7 @@ class WorkQueue(Generic[Key]):
             self._available.set()
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Queue ``key`` after some seconds, or earlier if it is due earlier already."""
+        """Queue ``key`` as fresh after some seconds, or earlier if it is planned earlier already."""
         when = self._scheduler.time() + seconds
         planned = self._planned.get(key)
         if planned is not None:
@@ -172,7 +173,7 @@ class WorkQueue(Generic[Key]):
         self._planned[key] = _Due(when, self._scheduler.call_at(when, self._due, key))
 
     def take(self, *, max_retrying: int) -> Key | None:
-        """Return the next key, which is in progress until `finish`; None if there is none.
+        """Return the next key, which is in progress until `finish`; None if no key may be processed now.
 
         Args:
             max_retrying: The maximum number of retries in progress.

@@ -1,4 +1,4 @@
-"""Turns of the event loop and of a thread, which pieces of work that pause (`fleethook.work.pausing`) share."""
+"""Turns on the event loop and in threads, shared by pieces of work that pause (`fleethook.work.pausing`)."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ _SWITCH_SECONDS: Final = 0.0005
 class _Call(Generic[_T]):
     """A function that runs in a thread. Cancelling the caller does not end it, so it keeps its turn until it returns.
 
-    Two futures fewer than ``run_in_executor`` with ``shield`` save two iterations of the event loop.
+    It needs two futures fewer than ``run_in_executor`` with ``shield``. This saves two iterations of the event loop.
     """
 
     __slots__ = ("_has_ended", "_lane", "_loop", "_slots", "_waiter", "result")
@@ -82,7 +82,7 @@ class _Call(Generic[_T]):
 
 
 class Worker:
-    """Runs functions in threads of its own. Lanes take turns, so that none waits for all work of another one.
+    """Runs functions in threads of its own. Lanes take turns, so that no lane waits for all the work of another.
 
     A lane is a logical cluster, a script or a route.
     """
@@ -131,19 +131,18 @@ class Worker:
     def start(
         self, lane: str, function: Callable[..., _T], *arguments: Any, patience: float = 0
     ) -> "asyncio.Future[_T] | None":
-        """Run a function in a thread now, if its lane may; arguments as in `run`.
+        """Run a function in a thread now, if its lane gets a turn without waiting; arguments as in `run`.
 
         Args:
             lane: The lane whose turn is used.
             function: The function.
             arguments: The arguments of the function.
-            patience: The seconds for which the event loop stands still and waits for the function. For a short
+            patience: The maximum seconds for which the event loop blocks and waits for the function. For a short
                 function, this takes less CPU time than a message from the thread to the event loop.
 
         Returns:
-            The future of its result, None if it has to wait for its turn, as `run` does. The future is done if the
-            function has returned meanwhile. The function keeps its turn until it returns, also if the future is done
-            before.
+            The future of its result, None if the function would have to wait for its turn. The future is done if the
+            function returned within ``patience``. Cancelling the future does not end the turn of the function.
         """
         if not self._slots.allows(lane):
             return None
@@ -218,18 +217,18 @@ class Turns(Slots):
             await asyncio.sleep(0)
 
     async def run(self, work: Work[T], *, lane: str = "") -> T:
-        """Do work whose first slice waits for a turn, too, because many callers may have work of one slice.
+        """Do work. Its first slice waits for a turn, too, because many callers may have work of a single slice.
 
         Args:
             work: The work.
-            lane: The namespace for which it is done, ``""`` for work of the server itself.
+            lane: The namespace whose turns the work uses, ``""`` for work of the server itself.
         """
         return await begin(self.share(_pause_first(work), lane=lane))
 
     def share(self, work: Work[T], *, lane: str, worker: Executor | None = None) -> Work[T]:
-        """Return the same work for `begin`: it yields only awaitables, and waits for a turn where it pauses.
+        """Return work for `begin` that yields only awaitables: where the given work pauses, it waits for a turn.
 
-        Until the first pause or wait, a mark of the next slice is no pause, so short work ends at once.
+        Before the first pause or wait, a `Slice` is no pause, so short work ends at once.
 
         Args:
             work: The work.
@@ -270,7 +269,7 @@ async def run_off_loop(work: Work[T], *, worker: Executor, lane: str) -> T:
     Other work gets its turn in the thread after each slice.
 
     Args:
-        work: The work. It only pauses, and its first slice is pure.
+        work: The work. It yields only None and `Slice`, and its first slice is pure.
         worker: Runs functions in the thread.
         lane: The logical cluster or namespace whose turns in the thread the work uses.
     """

@@ -20,7 +20,7 @@ from fleethook.outbound.tls.certificate_der import (
 )
 
 _MAX_CACHED: Final = 512
-# Go 1.22 and later refuse smaller RSA keys, and its TLS client larger ones in the certificates that a server presents.
+# Go 1.22 and later refuse smaller RSA keys. Go's TLS refuses larger ones in the certificates that a peer presents.
 _MIN_RSA_BITS: Final = 1024
 _MAX_RSA_BITS: Final = 8192
 _MAX_EXPONENT: Final = 2**31 - 1
@@ -57,7 +57,7 @@ PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519Public
 
 
 class Certificate(NamedTuple):
-    """A certificate, of which the parts that decide about trust are decoded."""
+    """A certificate with the decoded parts that decide about trust."""
 
     der: bytes
     subject: bytes
@@ -79,14 +79,14 @@ class Certificate(NamedTuple):
 
     @property
     def legacy_name(self) -> str:
-        """The common name of a certificate without alternative names."""
+        """The common name of a certificate without alternative names, ``""`` for other certificates."""
         return "" if self.extensions.encoded_names is not None else read_name(self.subject).get(_COMMON_NAME, "")
 
     def check_signature(self, child: "Certificate") -> None:
-        """Check that this certificate may sign certificates, and that it signed another one.
+        """Check that this certificate may sign certificates, and that it signed ``child``.
 
         Raises:
-            CertificateError: It did not, or by an algorithm that Go refuses.
+            CertificateError: It may not or did not, or it signed with an algorithm that Go refuses.
         """
         is_authority = self.extensions.is_authority
         if is_authority is None:
@@ -141,14 +141,18 @@ def parse_certificate(der: bytes) -> Certificate:
 
 
 def _read_key(parsed: x509.Certificate, key_info: bytes) -> PublicKey | None:
-    """Return the key, None for an algorithm that Go does not know; a curve that it does not know is an error."""
+    """Return the key, None for an algorithm that Go does not know.
+
+    Raises:
+        CertificateError: Go refuses the curve, the encoding of the point or the exponent.
+    """
     if parsed.public_key_algorithm_oid not in _KEYS:
         return None
     key = parsed.public_key()
     if isinstance(key, ec.EllipticCurvePublicKey):
         if not isinstance(key.curve, _CURVES):
             raise CertificateError("x509: unsupported elliptic curve")
-        # After the number of unused bits.
+        # The first byte of the bit string is the number of unused bits, and the second one the form of the point.
         if read_elements(read_elements(key_info)[0].content)[1].content[1:2] != _UNCOMPRESSED:
             raise CertificateError("ecdsa: invalid uncompressed public key")
     if isinstance(key, rsa.RSAPublicKey) and key.public_numbers().e > _MAX_EXPONENT:

@@ -16,7 +16,7 @@ _ANY_USAGE: Final = bytes.fromhex("551d2500")
 _SERVER: Final = frozenset({bytes.fromhex("2b06010505070301"), _ANY_USAGE})
 _CLIENT: Final = frozenset({bytes.fromhex("2b06010505070302"), _ANY_USAGE})
 UNKNOWN_AUTHORITY: Final = "certificate signed by unknown authority"
-# A server cannot leave a handshake to a thread: 20 signatures of the slowest kind take 20 ms.
+# The handshake of a server cannot continue in a thread. 20 signatures of the slowest kind take 20 ms.
 _MAX_CLIENT_CERTIFICATES: Final = 16
 _MAX_CLIENT_CHECKS: Final = 20
 # A verification of more certificates runs in a thread.
@@ -78,7 +78,7 @@ class _Search(NamedTuple):
     """The other certificates of the peer, by subject."""
     now: datetime
     usages: frozenset[bytes]
-    """The extended key usages of which each certificate of a path needs one."""
+    """Extended key usages. Each certificate of a path needs one of them, or has no restriction."""
     max_checks: int
     checks: list[None]
     """One for each candidate."""
@@ -208,7 +208,7 @@ def _build(search: _Search, chain: list[Certificate]) -> Iterator[list[Certifica
             if problem := _explain_signature(parent, child):
                 search.hints.append(_hint(problem, parent))
             elif problem := _find_problem(parent, chain, search.now, is_intermediate=is_intermediate):
-                # A problem of the signer tells more than one of a different certificate with its subject.
+                # This candidate has signed the child. Its problem explains more than a candidate that has not.
                 search.hints.insert(0, _hint(problem, parent))
             elif is_intermediate:
                 yield from _build(search, [*chain, parent])
@@ -241,7 +241,7 @@ def _explain_signature(parent: Certificate, child: Certificate) -> str:
 
 
 def _find_chain_problem(chain: Sequence[Certificate], usages: frozenset[bytes]) -> str:
-    """Return why a path does not allow one of the usages, ``""`` if it does."""
+    """Return why the usages, policies or name constraints of a path forbid it, ``""`` if they allow it."""
     if not all(usages & one.extensions.usages or not one.extensions.usages for one in chain):
         return "certificate specifies an incompatible key usage"
     if not _has_valid_policy(chain[:-1]):
@@ -255,9 +255,9 @@ def _find_chain_problem(chain: Sequence[Certificate], usages: frozenset[bytes]) 
 
 
 def _has_valid_policy(chain: Sequence[Certificate]) -> bool:
-    """Return whether certificates below a root share a policy, if one of them requires that.
+    """Return whether the certificates below a root share a policy, or none of them requires that.
 
-    Stricter than RFC 5280, 6.1: mapped policies count as different, and the requirement always starts at once.
+    Stricter than RFC 5280, 6.1: mapped policies count as different, and a requirement applies to the entire path.
     """
     if not any(one.extensions.needs_policy for one in chain):
         return True

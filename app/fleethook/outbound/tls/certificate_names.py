@@ -162,7 +162,7 @@ def _matches(pattern: str, host: str) -> bool:
 
 
 def _lower(text: str) -> str:
-    """Return a text with the letters of ASCII in lower case; others are not equal to them."""
+    """Convert ASCII letters to lower case. Other letters stay, so that none of them becomes an ASCII letter."""
     return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
@@ -185,7 +185,7 @@ def is_domain(name: str) -> bool:
 
 
 def _is_below(name: str, domains: frozenset[str]) -> bool:
-    """Return whether one of the domains is a name or contains it; ``.domain`` contains only subdomains, ``""`` all."""
+    """Return whether a name is a domain or below one. ``.domain`` stands for its subdomains, ``""`` for all names."""
     name = name.lower()
     if "" in domains or name in domains:
         return True
@@ -194,7 +194,7 @@ def _is_below(name: str, domains: frozenset[str]) -> bool:
 
 
 def _covers(name: str, domains: frozenset[str]) -> bool:
-    """Return whether a wildcard includes one of the domains, a sibling of the ``*``."""
+    """Return whether a wildcard name matches one of the domains: ``*.example.com`` matches ``a.example.com``."""
     parent = name.lower()[1:]
     return name.startswith("*.") and any("." in one and one[one.index(".") :] == parent for one in domains)
 
@@ -210,7 +210,7 @@ def _prefix(address: Address, length: int) -> int:
 
 
 def _parse_address(host: str) -> Address | None:
-    """Return the address that a host is, None for a name; Go knows no zones."""
+    """Parse a host as an IP address; None for a name and for an address with a zone, which Go does not accept."""
     try:
         return None if "%" in host else _unmapped(ipaddress.ip_address(host))
     except ValueError:
@@ -222,7 +222,7 @@ def _unmapped(address: Address) -> Address:
 
 
 def _host_of(uri: str) -> str:
-    """Return the host of a URI, ``""`` for an address or none."""
+    """Return the host of a URI, ``""`` for an IP address or if there is none."""
     try:
         host = urlsplit(uri).hostname or ""
     except ValueError:

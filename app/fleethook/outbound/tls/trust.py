@@ -86,7 +86,7 @@ class HeavyError(ssl.SSLCertVerificationError):
 
     def __init__(self, presented: Sequence[bytes]) -> None:
         """Stop a handshake."""
-        super().__init__(1, "the server presents many certificates, and others on each connection")
+        super().__init__(1, "the server presents many certificates, and different ones on each connection")
         self.presented: Final = presented
 
 
@@ -101,11 +101,11 @@ class _Connection(ssl.SSLObject):
         try:
             super().do_handshake()
         except ssl.SSLWantReadError:
-            # By TLS 1.2, the next message has the client certificate.
+            # With TLS 1.2, the next message contains the client certificate.
             if presented := presented_certificates(self):
                 self._verify(presented)
             raise
-        # By TLS 1.3, the only one.
+        # With TLS 1.3, the client's only message contains it.
         self._verify(presented_certificates(self))
 
     def _verify(self, presented: Sequence[bytes]) -> None:
@@ -133,7 +133,7 @@ class CallContext(ssl.SSLContext):
         Args:
             roots: The trusted certificates.
             credential: Its client certificate is presented, if it has one.
-            admitted: Certificates that are verified already.
+            admitted: The chain of a server that is verified already.
         """
         super().__init__()
         self._roots: Final = roots
@@ -155,7 +155,11 @@ class CallContext(ssl.SSLContext):
         self._verify(presented, host)
 
     async def admit(self, presented: Sequence[bytes], host: str) -> "CallContext":
-        """Verify the certificates of a HeavyError, and return a context for this server; raises UntrustedError."""
+        """Verify the certificates of a HeavyError, and return a context that accepts them.
+
+        Raises:
+            UntrustedError: The certificates are refused.
+        """
         import asyncio  # noqa: PLC0415 - commands that open no connection do without it
 
         await asyncio.to_thread(self._verify, presented, host)
@@ -187,7 +191,7 @@ def _load_system_roots() -> Roots:
 
 @functools.lru_cache(maxsize=_MAX_CACHED_CONTEXTS)
 def _create_system_context(credential: Credential | None) -> ssl.SSLContext:
-    # Owners may share the context, which has 150 certificates: TLS sessions are not resumed with it.
+    # The context has 150 certificates, so owners share it. That is safe, because it resumes no TLS sessions.
     context = ssl.create_default_context()
     if credential is not None:
         credential.load(context)
@@ -260,7 +264,8 @@ def decode_pem(text: bytes) -> Iterator[bytes]:
 MAX_BUNDLE: Final = 1024 * 1024
 """Maximum characters of a CA bundle in base64: the limit of a Secret or ConfigMap. Mozilla's bundle has 300,000."""
 MIN_REMAINING: Final = timedelta(days=14)
-"""An authority or a certificate that ends sooner needs attention: a rotation has both authorities for some days."""
+"""The remaining validity below which a certificate needs attention. During a rotation, old and new authorities overlap
+for some days."""
 
 
 class BundleError(ValueError):
@@ -275,7 +280,7 @@ class Validity(NamedTuple):
 
 
 def read_bundle(bundle: str) -> list[Validity]:
-    """Return the validity of each authority of a ``caBundle`` that can be used; raises BundleError without any."""
+    """Return the validity of each usable authority of a ``caBundle``; raises BundleError if there is none."""
     try:
         found = load_roots(bundle).list_periods() if bundle else []
     except TrustError:
@@ -286,7 +291,7 @@ def read_bundle(bundle: str) -> list[Validity]:
 
 
 def find_end(authorities: Sequence[Validity], now: datetime) -> datetime | None:
-    """Return when the last authority that is valid now ends, None if none is valid now."""
+    """Return the latest end of the authorities that are valid now, None if none is valid now."""
     return max((one.end for one in authorities if one.start <= now <= one.end), default=None)
 
 
@@ -311,7 +316,10 @@ def bundle_problems(bundle: JSON, field: str) -> Iterator[Problem]:
 
 
 def list_skipped(bundle: JSON) -> list[str]:
-    """Return why certificates of a bundle are not used, if others are."""
+    """Return one text for each certificate of a bundle that is skipped, with the reason.
+
+    A bundle without a usable certificate gives no texts, because `bundle_problems` refuses it.
+    """
     try:
         problems = explain_certificates(decode_bytes(bundle))
     except ValueError:

@@ -132,7 +132,7 @@ async def test_exhausted_quotas_refuse_the_request_even_with_ignore(
         assert (response.allowed, response.code, response.reason) == (False, 429, "TooManyRequests")
         assert response.message == (
             'admission webhook "w.example.org" was not called: failed to call webhook: '
-            f'Post "https://127.0.0.1:{server.port}/w?timeout=1s": the limit of 1 calls in flight to it for logical '
+            f'Post "https://127.0.0.1:{server.port}/w?timeout=1s": the limit of 1 calls in flight to this webhook for logical '
             "cluster 'ws2' is reached (setting dispatch_workspace_connections); try again later"
         )
         server.hold.set()

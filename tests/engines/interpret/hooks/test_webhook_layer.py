@@ -206,7 +206,7 @@ async def cut(request: web.Request) -> web.StreamResponse:
         (garbage, "the body is not JSON"),
         (broken, "failed to call webhook: the server is currently unable to handle the request"),
         (elsewhere, "redirect to https://127.0.0.1:1 refused: webhooks must answer themselves"),
-        (endless, "its response is larger than 8,388,608 bytes"),
+        (endless, "the response is larger than 8,388,608 bytes"),
         (cut, "failed to call webhook"),
     ],
 )
