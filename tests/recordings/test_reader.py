@@ -218,7 +218,7 @@ class Broken(io.BytesIO):
 def test_an_error_of_the_disk_is_a_fault() -> None:
     found = list(read_lines(Broken(b"one\ntwo\nthree\n")))
     assert [one.text for one in found if isinstance(one, Line)] == [b"one", b"two"]
-    assert [one.reason for one in found if isinstance(one, Fault)] == ["it cannot be read: Input/output error"]
+    assert [one.reason for one in found if isinstance(one, Fault)] == ["the file cannot be read: Input/output error"]
 
 
 @given(st.binary(max_size=300), st.integers(0, 400), st.binary(max_size=20))

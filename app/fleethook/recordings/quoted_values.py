@@ -50,14 +50,14 @@ def decode_base64(text: str) -> bytes:
 
 
 MAX_WORK: Final = 400_000_000
-"""The product of the number of values and the bytes of a record, up to which it is searched: 0.4 s."""
-# A word of a message may be equal to a short value by chance. So a value of less than 8 characters has to be a whole
-# word, and one of less than 4 has to stand in quotation marks.
+"""The maximum product of the number of quoted forms and the characters of a record. Such a search takes 0.4 s."""
+# A word of a message may be equal to a short value by chance. So a quotation of less than 8 characters must be a
+# separate word, and one of less than 4 characters must be in quotation marks.
 _LONG: Final = 8
 _WORD: Final = 4
 _QUOTES: Final = "[\"'`]"
 _MAX_LINES: Final = 200
-# Words of the review format. They are in every record, so they betray nothing, and a record without them is unreadable.
+# Words of the review format. They are in every record, so they reveal nothing, and readers need them.
 _PROTOCOL: Final = frozenset(
     re.findall(
         r"\S+",
@@ -94,11 +94,11 @@ class QuotedValues:
         return bool(self._hashes)
 
     def except_for(self, texts: Iterator[str]) -> None:
-        """Keep texts that a record shows anyway, such as its namespace: Secrets often repeat it."""
+        """Do not replace texts that a record shows anyway, such as its namespace: Secrets often repeat it."""
         self._public.update(texts)
 
     def add_text(self, text: str) -> str:
-        """Add a value, and return its hash; a hash of this collection stays as it is."""
+        """Add a value, and return its hash. Return a hash of this collection unchanged."""
         if text in self._hashes:
             return text
         token = self._hasher.hash_text(text)
@@ -107,7 +107,7 @@ class QuotedValues:
         return token
 
     def add_base64(self, text: str) -> str:
-        """Add a value in base64, and return the hash in base64; a hash of this collection stays as it is."""
+        """Add a value in base64, and return the hash in base64. Return a hash of this collection unchanged."""
         if text in self._hashes:
             return text
         encoded, content = self._hasher.hash_base64(text), decode_base64(text)
@@ -145,7 +145,7 @@ class QuotedValues:
         joined = "\n".join(texts)
         if len(forms) * len(joined) > MAX_WORK:
             raise WorkLimitError
-        # Words of a value become separate texts here, but a form with a newline is found in its text anyway.
+        # The search may find a form with a newline across two texts. The pattern below then matches nothing.
         present = {form: token for form, token in forms.items() if form in joined}
         if not present:
             return values

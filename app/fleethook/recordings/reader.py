@@ -1,4 +1,4 @@
-"""Reads the records of recordings, and reports everything in them that is no record."""
+"""Reads the records in files of recordings, and reports the lines and files that cannot be read."""
 
 import contextlib
 import fcntl
@@ -55,7 +55,7 @@ def read_lines(stream: BinaryIO, *, max_line: int = MAX_LINE, max_skipped: int =
                 return
     except (_UnreadableError, OSError) as error:
         splitter.has_fault = True
-        reason = f"it cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+        reason = f"the file cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
         yield Fault(splitter.number, reason)
     yield from splitter.end()
 
@@ -65,8 +65,8 @@ class _Splitter:
 
     Attributes:
         number: The number of the line that the next chunk continues.
-        has_fault: Whether the reason of an incomplete last line is known already.
-        has_given_up: Whether the rest of the stream is not worth reading.
+        has_fault: Whether a fault that explains an incomplete last line was reported already.
+        has_given_up: Whether a line is so long that the rest of the stream is not read.
     """
 
     def __init__(self, max_line: int, max_skipped: int) -> None:
@@ -125,7 +125,7 @@ def _read_chunks(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _read_members(stream: BinaryIO, chunk: bytes) -> Iterator[bytes]:
-    """Yield the content of gzip members that follow each other, of which the first begins with a chunk."""
+    """Yield the content of consecutive gzip members. ``chunk`` is the beginning of the first member."""
     while chunk:
         chunk = yield from _read_member(stream, chunk)
         # Programs that write to tapes fill the last block with zeros (RFC 1952 says nothing about it, gzip skips them).
@@ -165,7 +165,7 @@ def _read_member(stream: BinaryIO, data: bytes) -> Generator[bytes, None, bytes]
 
 
 def _is_being_written(stream: BinaryIO) -> bool:
-    """Return whether a server writes to a file: it holds a lock, and the end of the data is still to come."""
+    """Return whether a server holds the lock of a file, because it still writes to it."""
     try:
         descriptor = stream.fileno()
     except (AttributeError, OSError):  # data in memory

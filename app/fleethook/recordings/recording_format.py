@@ -108,9 +108,9 @@ class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
     Attributes:
         kind: ``webhook``, ``script`` or ``read``.
         name: The webhook's name in its configuration, the script's name, or the kind of a read.
-        key: Tells calls of one review apart, together with ``kind``. Calls with equal keys are in their order.
+        key: Identifies a call of a review, together with ``kind``. Calls with equal keys are in their order.
         configuration: The name of the configuration or customization, ``""`` for a read.
-        cluster: The logical cluster of the configuration or of the read object, ``""`` for a plain cluster.
+        cluster: The logical cluster of the configuration or of the object that was read, ``""`` for a plain cluster.
         digest: The SHA-256 digest of a script.
         answer: The answer as JSON; unset if ``error`` is set.
         error: The reason why there is no answer, ``""`` if there is one.

@@ -133,7 +133,7 @@ def _names_secret(value: JSON) -> bool:
 
 
 def _makes_secret(value: JSON) -> bool:
-    """Return whether a patch in a value makes a Secret of another object."""
+    """Return whether a patch in a value turns an object into a Secret, because it sets the kind."""
     if isinstance(value, Patch):
         return any(isinstance(one, dict) and one.get("value") in _KINDS for one in value)
     if isinstance(value, list):
@@ -251,7 +251,7 @@ class _Walk:
         if self._makes_secrets:
             value = self._redact_in_secret(tokens, value)
         for field in self._paths:
-            # A path of a patch does not tell the kind of the object that it is in, so the kind does not matter here.
+            # The path of an operation does not show the kind of the changed object, so fields of all kinds count.
             for start in range(len(tokens) + 1):
                 inner = tokens[start:]
                 nested = replace_at(nest(inner, value), field.tokens, self._hash_leaves)
@@ -261,7 +261,7 @@ class _Walk:
         return {**operation, "value": self.redact(value)}
 
     def _redact_in_secret(self, tokens: tuple[str, ...], value: JSON) -> JSON:
-        """Return the value of an operation, as if every object that it may be in is a Secret."""
+        """Redact the value of an operation, as if the changed object and all objects in the value were Secrets."""
         for start in range(len(tokens)):
             if tokens[start] in ("data", "stringData", "metadata"):
                 inner = tokens[start:]
@@ -293,7 +293,7 @@ class _Walk:
 
 
 def _parse_json(text: str) -> JSON:
-    """Return the value of JSON text, None if it is none."""
+    """Return the value of JSON text, None for other text."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -3,8 +3,8 @@
 A decode holds the interpreter lock, so every review would wait for it. The search runs in the C library, outside the
 lock, over many records at once. It may report a record that has nothing to redact, but never misses one:
 
-- The kind of a Secret is the text ``Secret``, in JSON and in YAML, and no part of a word as in ``imagePullSecrets``.
-- JSON can escape each letter of it, so any escape of an ASCII character counts.
+- The kind of a Secret is the text ``Secret``, in JSON and in YAML. A word such as ``imagePullSecrets`` is no kind.
+- JSON can escape each letter of the kind, so any escape of an ASCII character counts.
 - A patch is base64 text, in which a text has three forms.
 """
 
@@ -129,7 +129,7 @@ class Suspicion:
     def __init__(self, fields: Sequence[Field] = ()) -> None:
         """Initialize; ``fields`` have to be redacted beside Secrets."""
         names = [field.needle.encode() for field in fields]
-        # A name of a field is a member of an object, or the end of the path of an operation.
+        # The name of a field is the name of a member, or a part of the path of an operation.
         self._needles: Final = tuple(names)
         hidden = (_SECRET, *names)
         self._encoded: Final = tuple(form for needle in hidden for form in encode_forms(needle))

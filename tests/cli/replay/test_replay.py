@@ -248,7 +248,7 @@ def test_reviews_that_cannot_be_compared_are_counted(tmp_path: Path, manifests: 
     later = line({}, {}, route="/later", path="/later")
     refused = line(review(), {"kind": "Status"}, status=503)
     done = replay(manifests, write(tmp_path / "a.jsonl", UNTOUCHED, later, refused), code=0)
-    assert "not compared: 1 review, because it was refused with HTTP 503" in done.stdout
+    assert "not compared: 1 review, because the server answered HTTP 503" in done.stdout
     assert "a.jsonl:3: this fleethook has no route /later" in done.stderr
 
 

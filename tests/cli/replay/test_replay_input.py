@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_read_is_a_problem_and_the_others_are_read(tmp_pat
     found = list(read_recordings(files, problems.append))
     assert [(one.file, one.line) for one in found] == [(str(files[2]), 2)]
     assert [(one.file, one.line) for one in problems] == [(str(files[0]), 1), (str(tmp_path), 1), (str(files[2]), 3)]
-    assert problems[0].reason == f"it cannot be read: {os.strerror(2)}"
+    assert problems[0].reason == f"the file cannot be read: {os.strerror(2)}"
 
 
 def test_standard_input_is_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ def changed(aspect: str = "message", after: object = ("b",)) -> Replayed:
 
 
 def undecidable() -> Replayed:
-    missing = {CALL: "it has no recorded answer"}
+    missing = {CALL: "no recorded answer"}
     return Replayed(ENTRY, make_change(ENTRY.record, Place("file", 2), b"{}", missing=missing.items()))
 
 
@@ -64,7 +64,7 @@ def test_the_outcome_of_one_review_explains_itself() -> None:
     )
     lines = [f"{line.sign}{line.text}" for line in describe_outcome(changed()).lines]
     assert lines == [" message", "-a", "+b"]
-    assert describe_outcome(undecidable()).lines[0].text == "webhook hooks/w.example.org: it has no recorded answer"
+    assert describe_outcome(undecidable()).lines[0].text == "webhook hooks/w.example.org: no recorded answer"
 
 
 HOSTILE = "<script>alert(1)</script>\u202e\"'>"

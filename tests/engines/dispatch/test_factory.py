@@ -188,7 +188,7 @@ async def test_a_namespace_of_the_record_is_stored_until_the_end_of_the_review(
     assert store.get("ws3", NAMESPACE, "", "default") is None
     with pytest.raises(StatusError):
         await dependencies.read_namespace("ws3", "default")
-    assert find_current().missing == {CallName("read", "", "Namespace default"): "it has too few recorded answers"}
+    assert find_current().missing == {CallName("read", "", "Namespace default"): "too few recorded answers"}
 
 
 @pytest.mark.parametrize("answer", [msgspec.UNSET, raw([])])

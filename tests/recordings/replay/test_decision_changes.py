@@ -186,10 +186,10 @@ def test_a_review_that_cannot_be_read_has_no_subject(review: bytes) -> None:
 
 
 def test_a_review_without_an_answer_of_a_call_is_only_undecidable() -> None:
-    change = make(missing=[(CallName("webhook", "c", "w"), "it has no recorded answer")])
+    change = make(missing=[(CallName("webhook", "c", "w"), "no recorded answer")])
     assert change.kinds == (UNDECIDABLE,)
     assert change.differences == ()
-    assert change.missing == (("webhook c/w", "it has no recorded answer"),)
+    assert change.missing == (("webhook c/w", "no recorded answer"),)
     assert change.about == "webhook c/w"
 
 
@@ -250,9 +250,7 @@ def describe(*differences: Difference, missing: tuple[tuple[str, str], ...] = ()
 
 
 def test_missing_answers_come_first() -> None:
-    assert describe(missing=(("webhook c/w", "it has no recorded answer"),)) == [
-        " webhook c/w: it has no recorded answer"
-    ]
+    assert describe(missing=(("webhook c/w", "no recorded answer"),)) == [" webhook c/w: no recorded answer"]
 
 
 @pytest.mark.parametrize(
@@ -275,7 +273,7 @@ def test_only_texts_that_were_added_or_removed_are_shown() -> None:
 def test_repeated_texts_differ_in_number() -> None:
     assert describe(Difference("warnings", ("a", "a", "b"), ("a", "b"))) == [
         " warnings",
-        " they differ in number: 3 were recorded, 2 now",
+        " the numbers differ: 3 recorded, 2 now",
     ]
 
 

@@ -24,7 +24,7 @@ def test_answers_with_one_key_are_taken_in_their_order() -> None:
 def test_a_call_with_another_name_key_or_cluster_has_no_answer(differing: dict[str, str]) -> None:
     calls = ReviewCalls([CALL])
     assert take(calls, **differing) is None
-    assert list(calls.missing.values()) == ["it has no recorded answer"]
+    assert list(calls.missing.values()) == ["no recorded answer"]
     assert take(calls) is CALL
 
 
@@ -33,7 +33,7 @@ def test_a_call_that_was_recorded_less_often_says_so_and_keeps_the_first_reason(
     take(calls)
     assert take(calls) is None
     calls.note_missing(NAME, "later")
-    assert calls.missing == {NAME: "it has too few recorded answers"}
+    assert calls.missing == {NAME: "too few recorded answers"}
 
 
 def test_webhooks_that_are_not_asked_are_listed_and_reads_are_not() -> None:

@@ -112,7 +112,7 @@ async def test_a_route_that_this_build_lacks_is_told() -> None:
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 503])
 async def test_answers_that_depend_on_the_server_are_not_compared(status: int) -> None:
     found = await replay(entries_of(line({}, {"kind": "Status"}, status=status)), [])
-    assert found[0].skipped == f"it was refused with HTTP {status}"
+    assert found[0].skipped == f"the server answered HTTP {status}"
 
 
 async def test_a_refusal_for_lack_of_capacity_is_not_compared() -> None:
@@ -194,7 +194,7 @@ async def test_a_new_webhook_makes_a_review_undecidable(server: Webhooks, policy
     (found,) = await replay(made.entries(), objects(one, new))
     assert found.change is not None
     assert found.change.kinds == ("undecidable",)
-    assert found.change.missing == (("webhook hooks/new.example.org", "it has no recorded answer"),)
+    assert found.change.missing == (("webhook hooks/new.example.org", "no recorded answer"),)
     assert found.change.about == "webhook hooks/new.example.org"
     assert found.change.differences == ()
 
@@ -207,7 +207,7 @@ async def test_a_webhook_that_is_asked_more_often_makes_a_review_undecidable(ser
     twice = {**once, "reinvocationPolicy": "IfNeeded"}
     (found,) = await replay(made.entries(), objects(twice, later, phase="mutating"))
     assert found.change is not None
-    assert found.change.missing == (("webhook hooks/a.example.org", "it has too few recorded answers"),)
+    assert found.change.missing == (("webhook hooks/a.example.org", "too few recorded answers"),)
 
 
 async def test_a_webhook_that_is_not_asked_any_more_is_named(server: Webhooks) -> None:
@@ -328,7 +328,7 @@ async def test_a_new_conversion_makes_a_review_undecidable(server: Webhooks) -> 
         await made.ask("/clusters/ws1/mutate", review())
     (found,) = await replay(made.entries(), convertible(server))
     assert found.change is not None
-    assert found.change.missing == (("webhook conversion/example.org/v1/Widget", "it has no recorded answer"),)
+    assert found.change.missing == (("webhook conversion/example.org/v1/Widget", "no recorded answer"),)
 
 
 # --- interpreting

@@ -107,7 +107,7 @@ def _read_file(file: Path, progress: FileProgress | None) -> Iterator[Entry | Pr
             opened = read_interruptibly(sys.stdin.buffer) if is_input else file.open("rb")
             stream = stack.enter_context(opened)
         except OSError as error:
-            yield Problem(str(file), 1, f"it cannot be read: {error.strerror}")
+            yield Problem(str(file), 1, f"the file cannot be read: {error.strerror}")
             return
         entries = read_entries(stream, "<stdin>" if is_input else str(file))
         if progress is None:

@@ -163,7 +163,7 @@ def _read_facts(directory: Path, name: str, size: int, changed: int, number: int
                     if len(problems) < MAX_PROBLEMS:
                         problems.append(one)
     except OSError as error:
-        problems, count = [Problem(name, 1, f"it cannot be read: {error.strerror}")], 1
+        problems, count = [Problem(name, 1, f"the file cannot be read: {error.strerror}")], 1
     return FileFacts(name, size, changed, reviews, problems, count)
 
 

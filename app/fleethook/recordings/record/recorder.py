@@ -29,17 +29,18 @@ from fleethook.server.reviews.recording import AnsweredReview, AskedCall, Record
 from fleethook.settings import Settings
 
 SHARE: Final = 0.015
-"""The largest share of the time for which the recorder works while the event loop is busy."""
+"""The maximum share of the time for which the recorder works while the event loop is busy."""
 _BUSY: Final = 0.7
-"""The share of the time from which an event loop counts as busy; the recorder may take a sixth from a saturated one."""
+"""The share of processor time from which an event loop counts as busy. A saturated event loop has less than 1, because
+the recorder and other processes take some."""
 _WINDOW_SECONDS: Final = 0.1
 _MAX_REST: Final = 1.0
 
 
 def time_thread(ident: int) -> Callable[[], float]:
-    """Return a function that returns the seconds of processor time of a thread, which must not end earlier.
+    """Return a function that returns the seconds of processor time of a thread. Call it only while the thread runs.
 
-    On a system without this figure (macOS), it returns 0.
+    On a system without this figure (macOS), the function returns 0.
     """
     if not hasattr(time, "pthread_getcpuclockid"):
         return lambda: 0.0
@@ -61,7 +62,7 @@ class Throttle:
 
         Args:
             event_loop: Returns the seconds of processor time of the event loop's thread.
-            recorder: Returns those of the calling thread.
+            recorder: Returns the seconds of processor time of the calling thread.
             clock: Returns the time in seconds.
         """
         self._event_loop: Final = event_loop
@@ -97,7 +98,7 @@ class RecordMetrics:
     """
 
     def __init__(self) -> None:
-        """Register all series at once, so that a scrape never sees them change."""
+        """Create all series now, so that no scrape reads them while another thread adds one."""
         self._recorded: Final = Counts("fleethook_recorded_reviews", "Reviews that were written to the recording.", [])
         self._dropped: Final = Counts(
             "fleethook_record_dropped_reviews",
@@ -145,24 +146,24 @@ class RecordMetrics:
 _log: Final = logging.getLogger(__name__)
 
 MAX_QUEUE_BYTES: Final = 32 << 20
-"""Bytes of the reviews and answers in the queue."""
+"""The maximum bytes of reviews and answers in the queue."""
 _MULTIPLE: Final = 8
-"""A logical cluster may hold eight times the free part of the queue, so one alone gets eight ninths."""
+"""A logical cluster may hold eight times the free part of the queue, so a single one gets 8/9 of the queue."""
 # A block of about 512 KiB takes 1 ms, and 50 ms pass between blocks, so that the thread wakes up rarely.
 _BLOCK_BYTES: Final = 512 << 10
 _PAUSE_SECONDS: Final = 0.05
 _RETRY_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 10.0
-# A review and its answer have objects around them, so the queue has at most 20,000 of them.
+# Objects around a review and its answer. Because of them, the queue has at most 20,000 reviews.
 _OVERHEAD_BYTES: Final = 1600
 _HASHES: Final = 1 << 32
 
 
 class Recorder:
-    """Records the reviews of chosen routes, or a sample of them.
+    """Records all reviews that it gets, or a sample of them.
 
-    Ask `wants` on the event loop about each review, and pass those that it accepts. Both only count and append.
-    `start` starts the thread, `close` writes the rest of the queue.
+    On the event loop, ask `wants` about each review, and call the recorder with each review that it accepts. Both only
+    count and append. `start` starts the thread, `close` writes the rest of the queue.
     """
 
     def __init__(
@@ -183,7 +184,7 @@ class Recorder:
             metrics: Counts records.
             throttle: Lets the event loop have the processor; None to write as fast as possible.
             sample: The share of reviews to record. All servers choose the same reviews, by their uid.
-            max_bytes: The most bytes of queued reviews.
+            max_bytes: The maximum bytes of queued reviews.
         """
         self._files: Final = files
         self._encode: Final = encode
@@ -191,7 +192,7 @@ class Recorder:
         self._throttle: Final = throttle
         self._below: Final = int(sample * _HASHES)
         self._queue: Final[deque[tuple[AnsweredReview, int]]] = deque()
-        # The event loop changes the shares, after the thread has added to the reviews that it took.
+        # The thread lists here the sizes that it took from the queue. Only the event loop changes the shares.
         self._shares: Final = Shares(max_bytes, multiple=_MULTIPLE)
         self._taken: Final[deque[tuple[str, int]]] = deque()
         self._is_idle = True
@@ -201,7 +202,7 @@ class Recorder:
         self._thread: Final = threading.Thread(target=self._run, name="recorder", daemon=True)
 
     def wants(self, uid: str, consumer: str, body: bytes, answer: bytes) -> bool:
-        """Return whether the sample contains a review and the queue has room for it; count it if it has none."""
+        """Return whether the sample contains a review and the queue has room for it; count a review without room."""
         if self._below < _HASHES and zlib.crc32(uid.encode() or body) >= self._below:
             return False
         return self._has_room(consumer, len(body) + len(answer) + _OVERHEAD_BYTES)
@@ -238,7 +239,7 @@ class Recorder:
         self._wake.set()
         self._thread.join(_CLOSE_SECONDS)
         if self._thread.is_alive():
-            _log.error("the recording is not complete: writing it took more than %d s", _CLOSE_SECONDS)
+            _log.error("the last reviews are not recorded: writing them took more than %d s", _CLOSE_SECONDS)
 
     def _run(self) -> None:
         while not (self._closing.is_set() and not self._queue):

@@ -146,7 +146,7 @@ def compare_outcomes(before: Outcome, after: Outcome, review: bytes) -> list[Dif
 
 
 def _patch_both(before: Outcome, after: Outcome, review: bytes) -> tuple[JSON, JSON]:
-    """Return the objects after both patches; nothing if they are equal, or if the verdict says more."""
+    """Return the objects after both patches; two None if the patches are equal or the verdicts differ."""
     if before.verdict != after.verdict or identical(before.patch, after.patch):
         return None, None
     document = _read_request(review).get("object")

@@ -64,7 +64,7 @@ class ReviewCalls:
         found = self._left.get((kind, cluster, name, key))
         if found:
             return found.popleft()
-        self.note_missing(title, "it has no recorded answer" if found is None else "it has too few recorded answers")
+        self.note_missing(title, "no recorded answer" if found is None else "too few recorded answers")
         return None
 
     def note_asked(self, title: CallName) -> None:

@@ -30,7 +30,7 @@ OFFLINE: Final[dict[str, Any]] = {
     "host": "127.0.0.1", "client_ca_file": None, "dispatch_callers": [], "dispatch_open": "loopback",
     "log_reviews": False, "record": None, "record_routes": [],
 }  # fmt: skip
-"""A replay reads objects itself, follows nothing and writes nothing."""
+"""The settings of a replay: it reads objects itself, watches nothing and writes nothing."""
 
 
 CALLS_AT_ONCE: Final = 16
@@ -55,7 +55,7 @@ class Replayed(NamedTuple):
         change: The difference, None if there is none.
         skipped: The reason why the review was not compared, ``""`` if it was.
         unknown_route: Whether this build has no such route.
-        unasked: Webhooks that were asked when the review was recorded, and are not any more.
+        unasked: Webhooks that were asked when the review was recorded, but not in the replay.
     """
 
     entry: Entry
@@ -97,7 +97,7 @@ class Replayer:
 
         Args:
             entries: The records. A caller that has many passes them in portions.
-            take: Takes each result, also those before a cancellation.
+            take: Takes each result as soon as it and the results before it are there, also before a cancellation.
         """
         if self._calls_webhooks:
             for start in range(0, len(entries), CALLS_AT_ONCE):
@@ -110,7 +110,7 @@ class Replayer:
         else:
             for entry in entries:
                 take(await self._replay_one(entry))
-        # A cancellation takes effect where something is waited for, and most reviews wait for nothing.
+        # A cancellation takes effect at an await that suspends, and most reviews have none.
         await asyncio.sleep(0)
 
     async def _replay_one(self, entry: Entry) -> Replayed:
@@ -165,10 +165,10 @@ def _mark_dry_run(body: bytes) -> bytes:
 def _find_obstacle(record: Record) -> str:
     """Return the reason why a recorded answer cannot be compared, ``""`` if it can.
 
-    An answer that depends on the state of the server says nothing about these objects and this build.
+    Such an answer depends on the state of the recording server, not on the objects and the version of fleethook.
     """
     if record.status not in _DECIDED:
-        return f"it was refused with HTTP {record.status}"
+        return f"the server answered HTTP {record.status}"
     for call in record.calls:
         if call.kind == "read" and call.name in ("RequestQuota", "Readiness"):
             return "the server was overloaded" if call.name == "RequestQuota" else "the server was not ready"
@@ -202,7 +202,7 @@ def _compare(entry: Entry, review: bytes, reply: Reply, calls: ReviewCalls) -> R
     if calls.missing:
         return Replayed(entry, make_change(record, place, review, missing=calls.missing.items()))
     unasked = calls.list_unasked() if record.calls else ()
-    # Most answers are equal to the byte, because the review and so its uid are.
+    # Most answers are equal byte by byte, because the replayed review has the same uid.
     if record.status == reply.status and bytes(record.answer) == reply.body:
         return Replayed(entry, unasked=unasked)
     try:
@@ -225,7 +225,7 @@ def is_overloaded(outcome: Outcome) -> bool:
 
 
 def batch(entries: Iterator[Entry], *, count: int, size: int) -> Iterator[list[Entry]]:
-    """Yield portions of entries: at most ``count``, and at most ``size`` bytes of reviews if there are several."""
+    """Yield portions of entries. A portion ends at ``count`` entries, or once its reviews have ``size`` bytes."""
     portion, length = list[Entry](), 0
     for entry in entries:
         portion.append(entry)

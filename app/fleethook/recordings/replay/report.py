@@ -63,12 +63,12 @@ class Report:
     Attributes:
         reviews: The number of records that were read and selected.
         same: The number of reviews with the same outcome.
-        changed: The number of reviews with another outcome.
+        changed: The number of reviews with a different outcome.
         undecidable: The number of reviews whose outcome depends on an answer that was not recorded.
-        expected: The number of those two that were expected.
+        expected: The number of changed and undecidable reviews that were expected.
         skipped: The number of reviews that were not compared, by reason.
         groups: The changes.
-        unasked: The number of reviews by webhook that is not asked any more.
+        unasked: For each webhook that is not asked any more, the number of reviews that asked it.
         problems: The first problems of the input.
         problem_count: The number of all problems.
         routes: The number of reviews by route.
@@ -129,7 +129,7 @@ class Report:
 
     @property
     def passes(self) -> bool:
-        """Whether exactly the expected changes happened. An incomplete replay may not have reached the others."""
+        """Whether exactly the expected changes happened. An incomplete replay may lack some of them."""
         return not self.unexpected and not (self.is_complete and self._absent)
 
     def _add_change(self, change: Change) -> bool:
@@ -140,7 +140,7 @@ class Report:
         group.count += 1
         if change.key not in self._expected:
             if group.expected == group.count - 1:
-                group.example = change  # the first one that the reader does not know
+                group.example = change  # the first unexpected change
             return False
         self._absent.pop(change.key, None)
         self.expected += 1
@@ -163,7 +163,7 @@ Sign = Literal[" ", "-", "+"]
 
 
 class DiffLine(NamedTuple):
-    """One line: ``-`` was recorded, ``+`` is the answer now, and a blank tells where.
+    """One line: ``-`` for the record, ``+`` for the answer now, and a blank for the place of the difference.
 
     Attributes:
         sign: The sign.
@@ -202,7 +202,7 @@ def describe_difference(difference: Difference) -> Iterator[DiffLine]:
         yield from (_make_line("-", one) for one in before if one not in after)
         yield from (_make_line("+", one) for one in after if one not in before)
         if set(before) == set(after):
-            yield DiffLine(" ", f"they differ in number: {len(before)} were recorded, {len(after)} now")
+            yield DiffLine(" ", f"the numbers differ: {len(before)} recorded, {len(after)} now")
         return
     yield _make_line("-", before)
     yield _make_line("+", after)
