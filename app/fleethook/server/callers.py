@@ -58,7 +58,7 @@ class NamedCallers:
     """The callers of a setting: a list of names that client certificates may have."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Prepare; names are compared with case."""
+        """Prepare; the comparison of names is case-sensitive."""
         self._names: Final = frozenset(names)
 
     def __bool__(self) -> bool:
@@ -91,7 +91,7 @@ def build_token_review(token: str, audiences: Sequence[str]) -> JSONObject:
 
     Args:
         token: The bearer token.
-        audiences: The token must be for one of these; for the apiserver's own if there are none.
+        audiences: The token must be for one of these. If there are none, it must be for the apiserver itself.
     """
     spec: JSONObject = {"token": token}
     if audiences:
@@ -100,13 +100,13 @@ def build_token_review(token: str, audiences: Sequence[str]) -> JSONObject:
 
 
 def read_reviewed_user(answer: JSON, audiences: Sequence[str]) -> ReviewedUser | None:
-    """Return the user in an answered TokenReview, None if the token is not accepted; arguments as asked."""
+    """Return the user in an answered TokenReview, None if the token is not accepted or not for one of ``audiences``."""
     status: Mapping[str, Any] = as_object(as_object(answer).get("status"))
     user = as_object(status.get("user"))
     name = user.get("username")
     if status.get("authenticated") is not True or not isinstance(name, str) or not name:
         return None
-    # An apiserver without support for audiences names none: the token is for the apiserver itself then.
+    # An apiserver without support for audiences returns none. It then accepts only tokens for the apiserver itself.
     if audiences and not set(audiences) & set(_texts(status.get("audiences"))):
         return None
     extra = tuple(sorted((key, _texts(values)) for key, values in as_object(user.get("extra")).items()))
@@ -169,7 +169,7 @@ def bearer_token(scope: Scope) -> str:
 
 
 class FullQuotaError(Exception):
-    """A consumer has used up its share; the text names the limit and its setting."""
+    """A consumer has used up its share; the text names the setting of the limit."""
 
 
 class RequestQuota:
@@ -194,7 +194,7 @@ class RequestQuota:
 
         Args:
             consumer: The logical cluster of the request.
-            charge: The memory of the request, which counts to the consumer from now on; None to charge nothing.
+            charge: The memory of the request. From now on, it counts to the consumer. None to charge nothing.
             size: Bytes of the body.
 
         Raises:

@@ -32,7 +32,7 @@ class Replay(Enum):
 
 
 def _ignore_route(route: ReviewRoute) -> None:
-    """Serve nothing: the engine has no server around it."""
+    """Ignore a route, because no server runs around the engine."""
 
 
 class ServerContext(NamedTuple):
@@ -44,14 +44,14 @@ class ServerContext(NamedTuple):
         metrics: The registry of the process.
         turns: The turns of long work on the event loop.
         capacity: The limits of the process.
-        source: Feeds the store; None if nothing does.
+        source: Fills the store; None for a store without a source.
         cluster: The apiserver, None without one.
         find_port: Returns the port that the server listens on, 0 before it is known.
         listening: Set once the server listens.
         replay: Tells how recorded reviews are replayed; None in a server.
-        traces_calls: Whether answers list the calls that they depended on, for the recorder.
+        traces_calls: Whether answers list the calls that they depend on, for the recorder.
         add_route: Adds a route of reviews to the running server.
-        registration_changed: To set when the result of `EngineServer.configurations` changes.
+        registration_changed: The engine sets it when the result of `EngineServer.configurations` changes.
     """
 
     settings: Settings
@@ -70,12 +70,12 @@ class ServerContext(NamedTuple):
 
 
 class Leadership(NamedTuple):
-    """The means of a leader.
+    """The tools of a leader.
 
     Attributes:
-        connection: Connection to the apiserver.
+        connection: The connection to the apiserver.
         bundle: Returns the CAs of this server's certificate, as PEM.
-        registered: Waits until kube-apiserver calls this server; None if somebody else registers it.
+        registered: Waits until the leader has registered the webhooks; None if the leader does not register all.
     """
 
     connection: "Connection"
@@ -88,13 +88,13 @@ BackgroundTask = tuple[str, Coroutine[Any, Any, None]]
 
 
 class EngineServer:
-    """An engine without contributions; the base class of all.
+    """The base class of the engines' parts in a server. It contributes nothing.
 
     Attributes:
         context: The shared parts of the server.
-        leads: Whether the leader has tasks for the engine that the settings ask for.
+        leads: Whether the settings give the leader tasks for this engine.
         selects: Whether the engine restricts its webhooks to selected objects.
-        registers: Whether the engine has configurations that the leader maintains.
+        registers: Whether the engine has webhook configurations that the leader maintains.
         registration_owner: The ClusterRole that owns these configurations, ``""`` for none.
     """
 
@@ -120,19 +120,19 @@ class EngineServer:
         return ()
 
     async def verify(self) -> None:
-        """Compare its settings with the cluster before the server starts; raises EngineStartError."""
+        """Compare the settings with the cluster before the server starts; raises EngineStartError if they conflict."""
 
     async def open(self) -> None:
-        """Open its clients, before the objects are followed."""
+        """Open the clients of the engine, before the server reads objects."""
 
     async def close(self) -> None:
-        """End its threads and clients."""
+        """End the threads and clients of the engine."""
 
     async def prepare(self) -> None:
-        """Prepare for reviews, once each kind of the cluster was read or cannot be read."""
+        """Prepare for reviews. The server calls this once it has read each kind, or has failed to."""
 
     async def check_manifests(self, documents: Sequence[Document]) -> None:
-        """Follow the first load and each change of manifests."""
+        """Check the manifests after the first load and after each change."""
 
     def tasks(self) -> Iterable[BackgroundTask]:
         """Return the tasks of a running server."""
@@ -149,7 +149,7 @@ class EngineServer:
         """Do the tasks of the leader until cancelled."""
 
     def leader_collectors(self) -> Iterable[Collector]:
-        """Return the metrics of each candidate for the Lease."""
+        """Return the metrics of each process that may become the leader."""
         return ()
 
     def queue_length(self) -> int:

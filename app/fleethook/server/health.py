@@ -27,7 +27,7 @@ class Check(NamedTuple):
     ok: bool
     detail: str
     degraded: bool = False
-    """Whether other replicas fail the check, too, so that sending requests to them would not help."""
+    """Whether the other replicas fail this check, too. A Service then gains nothing by choosing them."""
 
 
 class CheckReport(BaseModel):
@@ -40,7 +40,7 @@ class CheckReport(BaseModel):
 
 
 class Health(BaseModel):
-    """The answer of ``/healthz``: 200, or 500 if a task ended that only a new process can restart."""
+    """The answer of ``/healthz``: 200, or 500 if a task has ended. Only a new process can restart it."""
 
     status: str
     ended: list[str] = []
@@ -49,8 +49,8 @@ class Health(BaseModel):
 class Readiness(BaseModel):
     """The answer of ``/readyz``: 200 if ready, else 503; both list every check.
 
-    With ``?partial=true`` degraded checks do not count. The server answers every request that does not depend on them,
-    so a Service should send it requests.
+    With ``?partial=true``, degraded checks do not count. The server answers every request that does not depend on these
+    checks, so a Service should send requests to it.
     """
 
     ready: bool
@@ -64,7 +64,7 @@ def health_routes(
 
     Args:
         checks: Returns the checks that readiness depends on.
-        ended: The tasks that ended by a defect; grows while the server runs.
+        ended: The tasks that ended by a defect. The list grows while the server runs.
         exposition: Returns the metrics and their content type, for the formats that a client accepts.
     """
     router: Final = APIRouter(tags=["operations"])

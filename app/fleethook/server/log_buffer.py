@@ -1,4 +1,4 @@
-"""Buffered log lines on standard error: a system call for each line would cost a tenth of a review.
+"""Buffered log lines on standard error: a system call for each line would take 10 % of the time of a review.
 
 The buffer is written after 50 ms, at 64 KiB, and when the context of `LogLines` ends. Buffered lines are lost only if
 the context does not end: on SIGKILL (also sent when the memory is exhausted), on other signals that the server does not
@@ -34,7 +34,7 @@ _log: Final = logging.getLogger(__name__)
 class LineShares:
     """The log lines of consumers, which share 30,000 lines a minute.
 
-    In each minute, the lines of a consumer may not outnumber those that are still free.
+    In each minute, a consumer may have as many lines as are still free.
     """
 
     def __init__(self, *, limit: int = _MAX_LINES, clock: Callable[[], float] = time.monotonic) -> None:
@@ -45,7 +45,7 @@ class LineShares:
         self._until = 0.0
 
     def take(self, consumer: str) -> bool:
-        """Return whether a line about a consumer may be written; an API server, ``""``, has all of them."""
+        """Return whether a line about a consumer may be written. Lines about an API server (``""``) have no limit."""
         if not consumer:
             return True
         now = self._clock()
@@ -59,11 +59,13 @@ class LineShares:
         return False
 
     def _report(self) -> None:
-        """Log how many lines are missing."""
+        """Log the number of missing lines."""
         if self._missing:
             (consumer, count), *others = self._missing.most_common()
-            further = f", and {sum(one for _, one in others)} of {len(others)} others" if others else ""
-            text = "%d reviews of logical cluster %s have no log line, because it had more than its share of lines%s"
+            further = f"; so have {sum(one for _, one in others)} reviews of {len(others)} others" if others else ""
+            text = (
+                "%d reviews of logical cluster %s have no log line, because the cluster exceeded its share of lines%s"
+            )
             _log.warning(text, count, escape_line(consumer), further)
             self._missing.clear()
 
@@ -139,7 +141,7 @@ class LogLines:
                 # The parent process made the pipe non-blocking, and it is full.
                 select.select([], [self._descriptor], [])
             except OSError:
-                # The reader has gone, or the disk is full. Reviews are answered without a log then.
+                # The reader has gone, or the disk is full. The server then answers reviews without a log.
                 return
 
     def __enter__(self) -> Self:

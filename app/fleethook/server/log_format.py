@@ -44,7 +44,7 @@ _MILLISECONDS: Final = [f".{number:03d}+00:00" for number in range(1000)]
 
 
 class Stamps:
-    """The timestamps of log lines; the text of a second is formatted once."""
+    """The timestamps of log lines. The text of each second is formatted once."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock: Final = clock
@@ -94,7 +94,7 @@ class ReviewLine(msgspec.Struct, rename="camel", gc=False):
     owner_problem: str | msgspec.UnsetType = msgspec.UNSET
     hooks: int | msgspec.UnsetType = msgspec.UNSET
     trace_id: str | msgspec.UnsetType = msgspec.UNSET
-    """Of the exported span of the review."""
+    """The trace of the exported span of the review."""
 
 
 class InterpretLine(msgspec.Struct, rename="camel", gc=False):
@@ -117,7 +117,7 @@ class InterpretLine(msgspec.Struct, rename="camel", gc=False):
     ms: float = 0.0
     """Milliseconds from the review to its answer."""
     trace_id: str | msgspec.UnsetType = msgspec.UNSET
-    """Of the exported span of the review."""
+    """The trace of the exported span of the review."""
 
 
 Line = ReviewLine | InterpretLine
@@ -209,7 +209,7 @@ def configure_logging(lines: LogLines | None = None) -> None:
     """Send every logger's records to standard error as JSON lines.
 
     Args:
-        lines: Other lines on standard error, with which records keep their order; None if there are none.
+        lines: Writes the lines about reviews to standard error. Records keep their order among them; None without any.
     """
     handler = logging.StreamHandler() if lines is None else LinesHandler(lines)
     handler.setFormatter(JSONFormatter())
@@ -257,7 +257,7 @@ def make_admission_line(
         name = cut_text(generated) if isinstance(generated, str) else ""
         operation = request.operation
     message = cut_text(response.message) if response.message else _UNSET
-    # By position: members that are set one by one take a quarter more time.
+    # By position, because setting members one by one takes 25 % more time.
     return ReviewLine(
         stamp(), "info", "review", path, cut_text(request_id), cut_text(review.uid), response.allowed,
         len(response.patch), milliseconds(seconds), cluster, gvk, namespace, name, operation, message,

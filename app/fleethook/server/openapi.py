@@ -103,11 +103,11 @@ def _refusals(route: ReviewRoute) -> dict[str, str]:
     """Return the reasons for which a route answers with a Status, by HTTP status."""
     refusals = {
         "400": "No usable review in the body",
-        "403": "The caller needs a client certificate, or may not ask this",
+        "403": "The caller needs a client certificate, or lacks the right to ask",
         "405": "Not a POST",
         "413": "The body is larger than the limit",
         "415": "Not application/json",
-        "503": "The objects are not read yet, or too many requests and connections are open (Retry-After)",
+        "503": "The server has not read the objects yet, or too many requests and connections are open (Retry-After)",
     }
     if route.review is AdmissionReview:
         refusals["404"] = "The route is off, or the path names no logical cluster"

@@ -21,8 +21,8 @@ SECONDS_BUCKETS: Final = (
 
 
 _SLOW_SECONDS: Final = 0.005
-# The labels of an exemplar may have 128 characters (OpenMetrics): two names, a trace id of 32, and this many. A longer
-# id from a client is cut, not an error.
+# The labels of an exemplar may have 128 characters (OpenMetrics): two names, a trace id of 32, and a request id of this
+# size. A longer request id from a client is cut.
 _MAX_REQUEST_ID: Final = 128 - len("trace_id") - 32 - len("request_id")
 
 
@@ -31,7 +31,7 @@ OTHER: Final = "other"
 
 
 class FirstNames:
-    """The values of a label that users choose: the first names, for the life of the process."""
+    """Limits the values of a label that users choose: only the first names, for the life of the process, are values."""
 
     def __init__(self, limit: int) -> None:
         """Prepare for at most ``limit`` names."""
@@ -84,8 +84,8 @@ class Metrics:
     def _exemplar(self, route: str, seconds: float, request_id: str, trace_id: str) -> dict[str, str] | None:
         """Return the exemplar of an answer.
 
-        Every slow and every traced answer has one, and one answer a second of the others. A scrape shows the last
-        exemplar of each bucket. To make one for each answer takes 2 % of its time.
+        Every slow and every traced answer has one. Of all other answers, one a second has one. A scrape shows the last
+        exemplar of each bucket. An exemplar for each answer would take 2 % of its time.
         """
         if trace_id:
             return {"trace_id": trace_id, "request_id": request_id[:_MAX_REQUEST_ID]}

@@ -62,7 +62,7 @@ class Counts(Collector):
         """Prepare.
 
         Args:
-            name: Of the metric, without ``_total``.
+            name: The name of the metric, without ``_total``.
             text: Its help text.
             labels: The names of its labels.
         """
@@ -110,7 +110,7 @@ class Observations(Collector):
         """Prepare.
 
         Args:
-            name: Of the metric.
+            name: The name of the metric.
             text: Its help text.
             labels: The names of its labels.
             buckets: The upper bounds, ascending, without infinity.
@@ -198,7 +198,7 @@ def _key(name: str, suffix: str, names: Labels, values: Labels, text: str) -> st
 
 
 PUBLISH_SECONDS: Final = 2.0
-"""The largest age of the numbers of other workers. Prometheus scrapes every 15 to 60 seconds."""
+"""The interval of publishing, and so the maximum age of numbers. Prometheus scrapes every 15 to 60 seconds."""
 
 # Every worker has the same objects, certificates and Lease, so a sum over workers would mean nothing.
 _LARGEST: Final = frozenset(
@@ -287,7 +287,7 @@ class WorkerMetrics(Collector):
 
 
 def read_published(path: Path) -> list[_Family]:
-    """Return the metrics that another worker wrote; of an ended one only the counters, which must not decrease."""
+    """Return the metrics that another worker wrote. If it has ended, return only counters: they must not decrease."""
     try:
         families = _decoder.decode(path.read_bytes())
     except (OSError, msgspec.DecodeError):

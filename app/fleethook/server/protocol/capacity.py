@@ -1,12 +1,12 @@
 """The limits of connections and bodies, derived from the memory that the server may use, and their metrics.
 
     per worker process = memory limit / workers
-    max_connections    = per process / 4 / 1 MiB, at least 64, at most 16384 and the open files less 256
+    max_connections    = per process / 4 / 1 MiB, at least 64, at most 16384 and at most the limit of open files - 256
     body_memory        = per process / 4, at least twice body_limit
     dispatch_workspace_requests = max_connections / 2
 
-The other half is for the objects, their compiled plans (keep ``plan_cache_bytes`` below it) and the program. With the
-chart's limit of 1 GiB: 256 connections and 256 MiB.
+The other half of the memory is for the objects, their compiled plans (keep ``plan_cache_bytes`` below it) and the
+program. With the chart's limit of 1 GiB: 256 connections and 256 MiB of bodies.
 """
 
 import asyncio
@@ -148,8 +148,8 @@ def _physical_memory() -> int:
 
 _log: Final = logging.getLogger(__name__)
 CONNECTION_BYTES: Final = 1024 * 1024
-"""About the most memory that a hostile client can make a connection hold. Measured with 100 connections: 58 KiB if
-silent, 173 KiB with unread answers, 612 KiB with a body that the server stops reading, 930 to 1,210 KiB with both."""
+"""The approximate maximum memory of a connection of a hostile client. Measured with 100 connections: 58 KiB if silent,
+173 KiB with unread answers, 612 KiB with a body that the server stops reading, 930 to 1,210 KiB with both."""
 
 _SHARE: Final = 4
 _MIN_CONNECTIONS: Final = 64
@@ -188,7 +188,7 @@ def derive_capacity(settings: ServerSettings, *, memory: int, open_files: int) -
 
 
 def find_contradictions(settings: ServerSettings, capacity: Capacity) -> list[str]:
-    """Return the limits that others make useless, each with the remedy; the server works with all of them."""
+    """Return a text for each limit that another limit makes useless, with the remedy. The server works nevertheless."""
     share = max(1, capacity.connections // 2)
     found = []
     if capacity.workspace_requests > share:
@@ -201,7 +201,9 @@ def find_contradictions(settings: ServerSettings, capacity: Capacity) -> list[st
     for name, other in pairwise(limits):
         value, limit = getattr(settings, name), getattr(settings, other)
         if value > limit:
-            found.append(f"{name} ({value}) is more than {other} ({limit}), so it never applies: raise the other one")
+            found.append(
+                f"{name} ({value}) is more than {other} ({limit}), so it never applies: raise {other} or lower {name}"
+            )
     if capacity.body_bytes < 2 * settings.body_limit:
         found.append(
             f"body_memory ({capacity.body_bytes}) is less than twice body_limit ({settings.body_limit}), so one body "

@@ -27,7 +27,7 @@ from fleethook.server.protocol.request_body import client_of, name_account
 _CLOSED_AT_ONCE: Final = 32
 _RESERVE_SHARE: Final = 64
 _MIN_RESERVE: Final = 4
-# After a connection timed out without a request, so many must carry a review until the address is trusted again.
+# A connection that times out without a request costs an address as much trust as so many connections with reviews give.
 _TIMEOUT_COST: Final = 16
 
 
@@ -180,10 +180,10 @@ class Connections:
             self._removed()
 
     def trusts(self, address: str) -> bool:
-        """Return whether connections of an address are kept until they send their first request, or time out.
+        """Return whether the server keeps connections of an address until they send their first request, or time out.
 
-        A client that opens connections and sends nothing loses this trust by the first ones that time out. An
-        apiserver wins it back by connections with reviews.
+        A client that opens connections and sends nothing loses this trust when its first connections time out. An
+        apiserver gains trust again by connections with reviews.
         """
         return self._trust.get(address, 0) > 0
 
@@ -218,15 +218,15 @@ class Connections:
 def choose_victims(
     connections: Iterable[Connection], *, newcomer: str, count: int, trusts: Callable[[str], bool]
 ) -> list[Connection] | None:
-    """Return up to ``count`` connections to close for another one, None if that one has to wait.
+    """Return up to ``count`` connections to close for a new one, None if the new one has to wait.
 
-    Clients above their share lose connections first, the client with most connections before the others: silent ones,
-    then idle ones, then those in the middle of a request or an answer. Logical clusters lose theirs before addresses
-    do, because a silent connection of an apiserver may become one of any cluster. A client within its share loses only
-    silent and idle connections. Among equal connections, the oldest is closed first.
+    Clients above their share lose connections first, and the client with most connections before others. Such a client
+    loses silent connections, then idle ones, then those in the middle of a request or an answer. Logical clusters lose
+    connections before addresses do, because a silent connection of an apiserver may become one of any cluster. A client
+    within its share loses only silent and idle connections. Among equal connections, the oldest is closed first.
 
-    A trusted address loses no connection before its first request is complete. While it has such connections, its new
-    ones take no connection of a client within its share, and wait.
+    A connection of a trusted address is not closed before its first request is complete. While the address has such
+    connections, its new ones close only connections of clients above their share, or wait.
 
     Args:
         connections: All connections, oldest first.
@@ -257,7 +257,7 @@ def choose_victims(
 
 
 def _is_pending(connection: Connection, stage: Stage) -> bool:
-    """Return whether no request of a connection is complete, so that nobody knows for which cluster it is."""
+    """Return whether no request of a connection is complete, so that its logical cluster is unknown."""
     return not connection.is_assigned and stage in {Stage.UNPROVEN, Stage.WAITING}
 
 

@@ -37,7 +37,7 @@ class _Answered(NamedTuple):
     response_complete: bool = True
 
 
-# It never changes and no task waits for its event, so all connections share it.
+# All connections share this cycle, because it never changes and no task waits for its event.
 _ANSWERED: Final[Any] = _Answered(asyncio.Event())
 
 
@@ -74,7 +74,7 @@ class _Heads:
 
 
 class DirectProtocol(ClosingProtocol):
-    """Answers a request at once if that needs no waiting, and leaves every other one to the ASGI app."""
+    """Answers a request at once if the answer needs no waiting, and leaves every other request to the ASGI app."""
 
     _heads: Final = _Heads()
 
@@ -94,7 +94,7 @@ class DirectProtocol(ClosingProtocol):
         self._partial_body: PartialBody | None = None
         self._client = ""
         self._known: tuple[KnownHead, dict[str, Any]] | None = None
-        # The head and the bytes of the body that have not arrived, of a request that the parser has not read.
+        # Of a request that the parser has not read: the head, and the number of bytes of the body still to arrive.
         self._unparsed_head: bytes | None = None
         self._missing = 0
         self._is_between_messages = True
@@ -119,11 +119,11 @@ class DirectProtocol(ClosingProtocol):
 
     @property
     def is_collecting(self) -> bool:
-        """Whether a part of a request has arrived that the app does not know of."""
+        """Whether a part of a request has arrived that this protocol has not passed to the app."""
         return self._partial_body is not None
 
     def on_message_begin(self) -> None:
-        """Begin with a request; if another request arrived before it in the same read, the app answers both in turn."""
+        """Begin with a request. If an earlier request arrived in the same read, the app answers both in their order."""
         self._is_between_messages = False
         self._begun_messages += 1
         if self._pending is not None and not self._is_catching_up:
@@ -221,7 +221,7 @@ class DirectProtocol(ClosingProtocol):
         """Take note of a part of a request that the parser does not read."""
 
     def _catch_up(self) -> None:
-        """Have the parser read the pending request, if it has not; nothing else changes."""
+        """Make the parser read the pending request, unless it has read it. Nothing else changes."""
         if self._unparsed_head is None:
             return
         data, self._unparsed_head = b"".join((self._unparsed_head, self._body)), None
@@ -247,7 +247,7 @@ class DirectProtocol(ClosingProtocol):
         if not is_usual or not self._is_free() or self._find is None:
             return None
         try:
-            # uvicorn parses it so, too, and answers 400 to a URL that llhttp accepts and this function does not.
+            # uvicorn uses this function, too. It answers 400 to a URL that llhttp accepts and this function refuses.
             url = httptools.parse_url(self.url)
         except httptools.HttpParserInvalidURLError:
             return None

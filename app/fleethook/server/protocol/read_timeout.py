@@ -17,14 +17,14 @@ from fleethook.server.callers import CONNECTION, EXTENSION, describe_certificate
 from fleethook.server.protocol.connections import Connection, Connections, Stage
 from fleethook.server.protocol.direct_protocol import DirectProtocol, FindEndpoint
 
-# An apiserver sends well under 1 KiB of headers; proxies add some. nginx and Apache accept 64 KiB in total. An unknown
-# client may not hold more memory of this process per connection.
+# An apiserver sends less than 1 KiB of headers, and proxies add some. nginx and Apache accept 64 KiB in total. The
+# limit bounds the memory that an unknown client can hold with one connection.
 _HEADER_LIMIT: Final = 64 * 1024
 # Apache's default (LimitRequestFields) is 100. Each header takes 150 bytes beside its text, even if the text has 5.
 _MAX_HEADERS: Final = 128
 # A request takes 20 bytes on the wire and 4 KiB here. Kubernetes clients send one request at a time.
 _MAX_PIPELINED: Final = 4
-# Bytes that a connection keeps for TLS to decrypt or to encrypt before it makes the other side wait.
+# Bytes that a connection buffers for TLS, to decrypt or to encrypt, before it stops reading or writing.
 _BUFFER_BYTES: Final = 64 * 1024
 
 
@@ -175,7 +175,7 @@ class GuardedProtocol(DirectProtocol):
             if self._keeps_alive() or not self._is_idle():
                 self._disarm()
                 return
-            # Bytes that begin no request have ended the keep-alive timeout, so this timeout replaces it.
+            # The arrival of bytes has ended the keep-alive timeout. They begin no request, so this timeout replaces it.
             self._reading = _Reading.HEADERS
             self._since = self.loop.time()
         if self._reading is _Reading.HEADERS:
@@ -225,7 +225,7 @@ class GuardedProtocol(DirectProtocol):
         if self.transport.is_closing():
             return
         if self.flow.read_paused:
-            # This server has stopped reading: it still answers an earlier request, or other bodies take all memory.
+            # The server itself has stopped reading: it still answers an earlier request, or waits for body memory.
             self._since = self.loop.time()
             self._arm()
             return

@@ -1,7 +1,7 @@
 """Heads of requests that equal an earlier one of their connection, apart from their Content-Length.
 
-An apiserver sends the same head for all reviews of a webhook. Comparing it with the former one costs a microsecond,
-parsing it costs twenty. Equal bytes have equal meanings, so only the parser has to be right about the first head.
+An apiserver sends the same head for all reviews of a webhook. Comparing it with the former head takes 1 µs, parsing it
+takes 20 µs. Equal bytes have equal meanings, so the comparison is safe.
 """
 
 from typing import Final, NamedTuple

@@ -1,7 +1,7 @@
-"""Reads request bodies within the limit of one body and the memory of all, which is released after the answer.
+"""Reads request bodies, limits the size of each and the memory of all, and releases the memory after the answer.
 
-The setting ``body_memory`` limits the memory of all. A body counts to the address of its client; a review of a logical
-cluster counts to the cluster as soon as the caller is authorized (`fleethook.server.callers`).
+The setting ``body_memory`` limits the memory of all bodies. A body counts to the address of its client. A review of a
+logical cluster counts to the cluster as soon as the caller is authorized (`fleethook.server.callers`).
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from fleethook.fairness.slots import Shares
 from fleethook.server.metrics.metrics import Metrics
 
 DECODED_BYTES_PER_BYTE: Final = 32
-"""The most bytes that a byte of JSON takes when decoded: ``{"":0},`` is an object of 200 bytes and a reference of 8."""
+"""Maximum bytes that a byte of JSON takes when decoded: ``{"":0},`` is an object of 200 bytes and a reference of 8."""
 # Bytes of an object with up to five members, of a list, of a value, and of a key with its place in a large object.
 _DECODED_BYTES: Final = {b"{": 200, b"[": 80, b",": 72, b":": 96}
 # Ample: the bodies that have been read are answered within milliseconds.
@@ -49,7 +49,7 @@ class BodyBudget(Shares):
 
     @property
     def largest(self) -> int:
-        """The most that one request is charged, so that a single request always finds room."""
+        """The maximum charge of one request, so that a single request always finds room."""
         return self.limit // 2
 
     def has_room(self, client: str, body_bytes: int) -> bool:
@@ -89,10 +89,10 @@ class BodyCharge:
         self._size = 0
 
     def assign(self, client: str, body_bytes: int) -> bool:
-        """Count the request to another client from now on, and return whether that has room.
+        """Charge the request to another client from now on, and return True; return False if that client has no room.
 
         Args:
-            client: The client.
+            client: The other client.
             body_bytes: The size of the body, for a request that has not been charged yet.
         """
         if self._size and self._client == client:
@@ -149,7 +149,7 @@ class BodyCharge:
 
 
 def count_decoded(body: bytes) -> int:
-    """Return the most bytes that the objects of a JSON text can take."""
+    """Return the maximum bytes of the objects that are decoded from a JSON text."""
     return len(body) + sum(size * body.count(mark) for mark, size in _DECODED_BYTES.items())
 
 

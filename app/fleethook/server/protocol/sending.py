@@ -1,7 +1,7 @@
-"""Sends answers, large ones in pieces, so that a client that does not read them holds a known and limited memory.
+"""Sends answers. Large ones are sent in pieces, to limit the memory of an answer that the client does not read.
 
-The event loop buffers all bytes of an answer that the client does not read. If it gets a piece, it signals when it can
-take the next one. So the answer stays with its request, which is charged for it.
+The event loop buffers all bytes that it gets and the client does not read. So it gets one piece, and signals when it can
+take the next one. The rest of the answer stays with its request, to which its memory is charged.
 """
 
 from typing import Final, NamedTuple
@@ -53,7 +53,7 @@ class PacedApp:
 
 
 class _Paced:
-    """The channel of one answer; it holds the start back until the size of the answer is known."""
+    """The channel of one answer. It delays the start of the answer until its size is known."""
 
     def __init__(self, send: Send, charge: BodyCharge) -> None:
         self._send: Final = send
@@ -77,7 +77,11 @@ class _Paced:
         await send_body(self._send, body, more_body=message.get("more_body", False))
 
     async def _has_room(self, size: int) -> bool:
-        """Charge an answer; if there is no room in time, refuse the request, unless its answer has begun."""
+        """Charge an answer and return True. If there is no room in time, send 503 and return False.
+
+        Raises:
+            OverBudgetError: There is no room, and the answer has begun.
+        """
         try:
             await self._charge.add(size)
         except OverBudgetError:

@@ -32,7 +32,7 @@ class BadReviewError(ValueError):
 
 
 class _Outer(msgspec.Struct, rename="camel"):
-    """The members of a review that must be decoded; it may be large, and was decoded once already."""
+    """The members of a review that the error needs. The rest stays undecoded: it may be large, and has failed once."""
 
     api_version: msgspec.Raw = msgspec.Raw(b"null")
     kind: msgspec.Raw = msgspec.Raw(b"null")
@@ -123,7 +123,7 @@ def decode_review(body: bytes) -> Decoded:
     if request is None:
         raise BadReviewError("the AdmissionReview has no request")
     if not request.uid:
-        raise BadReviewError("request.uid is empty, so there is nothing to answer to")
+        raise BadReviewError("request.uid is empty, but the answer must repeat it: set request.uid")
     return Decoded(review.api_version, request.uid, request, "")
 
 
@@ -163,7 +163,7 @@ def encode_error(code: int, reason: str, message: str) -> bytes:
 # kube-apiserver's default budget for admission plus storage: the longest any caller waits
 # (k8s.io/apiserver pkg/endpoints/handlers/rest.go, requestTimeoutUpperBound).
 MAX_SECONDS: Final = 34.0
-# Time that is reserved for sending the answer, before the caller leaves.
+# Seconds before the caller's deadline that are reserved for sending the answer.
 _MARGIN_SECONDS: Final = 0.1
 _MARGIN_SHARE: Final = 0.1
 

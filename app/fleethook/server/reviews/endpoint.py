@@ -1,4 +1,4 @@
-"""The HTTP side of all review routes: method, client, headers, body, and the refusals of each."""
+"""The HTTP side of all review routes: checks of method, client, headers and body, and the answers that refuse them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
@@ -24,7 +24,7 @@ from fleethook.server.reviews.codec import encode_error
 from fleethook.work.turns import Executor, Worker
 
 MAX_DIGITS: Final = 309
-"""Digits of a number in a large body. The largest number of Kubernetes' JSON, a double, has so many (1.8e308)."""
+"""The maximum digits of a number. The largest number in the JSON of Kubernetes, a double (1.8e308), has so many."""
 
 _DIGIT_OR_NOT: Final = bytes(ord("0") if chr(code) in "0123456789" else ord(" ") for code in range(256))
 _TOO_LONG: Final = b"0" * (MAX_DIGITS + 1)
@@ -39,13 +39,13 @@ def check_numbers(body: bytes) -> None:
     start = rows.find(_TOO_LONG)
     if start < 0:
         return
-    # Of the same length, without the quotation marks that end no text.
+    # A text of the same length without escaped quotation marks: an odd number of marks before a place means a string.
     plain = body.replace(b"\\\\", b"__").replace(b'\\"', b"__")
     seen, quotes = 0, 0
     while start >= 0:
         quotes += plain.count(b'"', seen, start)
         if quotes % 2 == 0:
-            text = f"the body has a number of more than {MAX_DIGITS} digits, which no apiserver sends: use a string"
+            text = f"the body has a number of more than {MAX_DIGITS} digits: use a string"
             raise RequestError(400, "BadRequest", text)
         seen = start
         end = rows.find(b" ", start)
@@ -70,10 +70,10 @@ Answer = tuple[int, bytes]
 
 
 class Endpoint(ABC):
-    """An endpoint that answers a POSTed JSON body with another: as a plain ASGI app, or at once in the protocol."""
+    """An endpoint that answers a POSTed JSON body with JSON: as a plain ASGI app, or at once in the protocol."""
 
     max_at_once: int = 0
-    """Bytes of the largest body to which `_begin` may return the answer, and not an awaitable; 0 if it never does."""
+    """Maximum bytes of a body for which `_begin` may return the answer itself; 0 if it always returns an awaitable."""
 
     def __init__(
         self,
@@ -88,11 +88,11 @@ class Endpoint(ABC):
         """Prepare.
 
         Args:
-            path: Of the route.
+            path: The path of the route.
             metrics: Counts the requests in flight.
             body_limit: Bytes of the largest body that is read.
             known_clients_only: Whether callers need a client certificate.
-            worker: Runs the work on large reviews; None for one of its own.
+            worker: Runs the work on large reviews; None for a worker of the endpoint's own.
             bodies: The memory that all bodies share; None to read them without charging it.
         """
         self._path: Final = path
@@ -153,9 +153,9 @@ class Endpoint(ABC):
             client: The client, as `fleethook.server.protocol.request_body.client_of` returns it.
 
         Returns:
-            The answer, if it is short enough to be sent in one piece. An ASGI app that goes on with the request, and
-            does not receive its body, if the answer needs a wait, for example for a client that reads a long answer.
-            None if the body is large or does not fit into the body memory; nothing has been done then.
+            The answer, if it is short enough to be sent in one piece. An ASGI app that continues without reading the
+            body, if the answer needs a wait, for example until a client has read a long answer. None if the body is
+            large or does not fit into the body memory; then this method has done nothing.
         """
         if len(body) > self.max_at_once:
             return None
@@ -180,7 +180,7 @@ class Endpoint(ABC):
         Neither the caller nor the headers are checked, and no memory is charged.
 
         Args:
-            scope: The request; its members ``path``, ``query_string`` and ``headers`` may decide.
+            scope: The request; the answer may depend on its members ``path``, ``query_string`` and ``headers``.
             body: The body.
         """
         try:
@@ -235,7 +235,7 @@ class Endpoint(ABC):
             raise RequestError(403, "Forbidden", "this route requires a client certificate")
 
     async def _off_loop(self, function: Callable[..., _T], *arguments: Any, turn: str = "") -> _T:
-        """Run a function in a thread, because it takes long for a large review; a consumer is one ``turn``."""
+        """Run a function on a large review in a thread; ``turn`` is the lane whose turn it takes."""
         return await self._worker.run(turn or self._path, function, *arguments)
 
     @abstractmethod
@@ -278,7 +278,7 @@ async def respond(send: Send, status: int, body: bytes, *headers: tuple[bytes, b
 
 
 class Gate:
-    """Refuses requests until the objects have been read that the answers of an endpoint depend on.
+    """Refuses requests until the server has read the objects on which the answers of an endpoint depend.
 
     The refusal is an HTTP error and no verdict, so that the webhook's failurePolicy decides. It has no Retry-After:
     with this header, an apiserver's client would repeat the request until its timeout, and the write would hang that
@@ -290,7 +290,7 @@ class Gate:
 
         Args:
             endpoint: Answers the requests.
-            missing: Returns the objects that have not been read yet and the reasons, ``""`` once all were read.
+            missing: Returns the objects that are not read yet, with the reasons, ``""`` once all are read.
         """
         self._endpoint: Final = endpoint
         self._missing: Final = missing

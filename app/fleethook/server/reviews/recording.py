@@ -1,6 +1,6 @@
-"""The facts about an answered review that a recording keeps, with the answers from outside on which it depended.
+"""The facts about an answered review for a recording, with the answers of webhooks, scripts and apiservers behind it.
 
-The endpoints pass them to an object that the caller of `fleethook.app.create_app` gives. They know nothing of
+The endpoints pass these facts to an object from the caller of `fleethook.app.create_app`. They know nothing of
 recordings.
 """
 
@@ -18,7 +18,7 @@ class AskedCall(NamedTuple):
     Attributes:
         kind: The kind of the source.
         name: The name of the webhook or the script, or the kind of the object or question that was read.
-        key: Tells the calls of one review apart. Calls of one kind with equal keys are in their order.
+        key: Identifies a call of the review. Calls of one kind with equal keys are in their order.
         configuration: The configuration or customization of the webhook or script.
         cluster: The logical cluster of the configuration, or of the object that was read.
         digest: The SHA-256 digest of a script.
@@ -76,7 +76,7 @@ class RecordReview(Protocol):
     """Takes answered reviews. Both methods return at once and raise nothing: they are called on the event loop."""
 
     def wants(self, uid: str, consumer: str, body: bytes, answer: bytes) -> bool:
-        """Return whether a review is to be recorded, before its facts are collected, and count one that is dropped."""
+        """Return whether to record a review, before the caller collects its facts. Count a dropped review."""
 
     def __call__(self, review: AnsweredReview) -> None:
         """Take a review that `wants` has accepted."""

@@ -114,10 +114,11 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         record: RecordReview | None = None,
         trace: StartTrace | None = None,
     ) -> None:
-        """Prepare; arguments as in `Endpoint`, except for three.
+        """Prepare; arguments as in `Endpoint`, and three more.
 
-        ``log`` takes a line for each review. ``record`` takes each review that was answered, or refused because of its
-        content; None to record nothing. ``trace`` starts the span of a review; None to trace nothing.
+        ``log`` takes a line for each review; None to log nothing. ``record`` takes each review that was answered, or
+        refused because of its content; None to record nothing. ``trace`` starts the span of a review; None to trace
+        nothing.
         """
         super().__init__(
             path,
@@ -184,7 +185,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
                 line.trace_id = trace_id
             self._log(encode_line(line))
         if self._record is not None and self._record.wants(review.uid, consumer, body, answer):
-            # By position: names take a fifth more time.
+            # By position, because names take 20 % more time.
             self._record(
                 AnsweredReview(
                     time.time(), self._path, scope["raw_path"], scope["query_string"],
@@ -278,7 +279,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     def _inspect(self, scope: Scope) -> CallT | Work[CallT]:
         """Return the facts of a request that its answer depends on, before the review is decoded.
 
-        Most routes wait for nothing here, and return the facts themselves, because a generator takes time. Facts are
+        Most routes do not wait here. They return the facts instead of work, because a generator takes time. Facts are
         never a generator.
 
         Raises:
@@ -331,8 +332,8 @@ def _note_refusal(span: Span, work: Work[Answer]) -> Work[Answer]:
 def begin_in_span(span: Span, work: Work[T]) -> Done[T] | Coroutine[Any, Any, T]:
     """Go on with work as `begin` does, while a span is the current one, and end the span with the work.
 
-    The span is not the current one between the first part and the rest: the first part runs in the context of a
-    connection, which other reviews share.
+    The first part runs in the context of a connection, which other reviews share. So the span is not the current one
+    between the first part and the rest.
 
     Args:
         span: The span.
