@@ -55,7 +55,9 @@ def test_issue_refuses_names_that_it_cannot_add_without_the_key_of_the_ca(tmp_pa
     kept = (tmp_path / "tls.crt").read_bytes()
     code, text = run("issue", "--cert-dir", str(tmp_path), "--name", "b.example.com")
     assert code == 2
-    assert f"{tmp_path}/tls.crt: it lacks the names b.example.com. Without ca.key it cannot be replaced here" in text
+    assert (
+        f"{tmp_path}/tls.crt: it lacks the names b.example.com. This command cannot replace it without ca.key" in text
+    )
     assert (tmp_path / "tls.crt").read_bytes() == kept
     assert run("issue", "--cert-dir", str(tmp_path), "--name", "a.example.com")[0] == 0
     assert run("issue", "--cert-dir", str(tmp_path))[0] == 0

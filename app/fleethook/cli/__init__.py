@@ -37,7 +37,7 @@ def _describe_program(
 
 
 class _Commands(Mapping[str, CommandSpec]):
-    """The commands of the program and of the installed engines, which are looked up when they are needed."""
+    """The commands of the program and of the installed engines. A look-up finds an engine only when it is needed."""
 
     def __getitem__(self, name: str) -> CommandSpec:
         return self._specs[name]
@@ -82,7 +82,7 @@ _LAST: Final = {
     "replay": CommandSpec(
         "fleethook.cli.replay.replay",
         "replay",
-        "Ask recorded reviews again, and report which are decided differently.",
+        "Replay recorded reviews, and report changed decisions.",
     ),
     "doctor": CommandSpec(
         "fleethook.cli.doctor.doctor",
@@ -107,7 +107,7 @@ def run_command(words: Sequence[str], program: str = PROGRAM) -> None:
     try:
         run(COMMANDS, words, program)
     except OSError as error:
-        # Of a path that cannot be examined, for example below a directory that the user may not read.
+        # A path cannot be examined, for example below a directory that the user may not read.
         if error.filename is None:
             raise
         fail(f"{os.fsdecode(error.filename)}: {error.strerror}")
@@ -116,7 +116,7 @@ def run_command(words: Sequence[str], program: str = PROGRAM) -> None:
 def main() -> None:
     """Run the command line, as ``fleethook`` or as kubectl's plugin."""
     exit_at_interrupt()
-    # A collection would visit modules that are being imported, of which it can free nothing. `run` enables it again.
+    # A collection would visit the modules that are being imported, and free nothing. `run` enables it again.
     gc.disable()
     is_plugin = os.path.basename(sys.argv[0]) == _PLUGIN  # noqa: PTH119 - pathlib is slow to import
     try:
@@ -129,5 +129,5 @@ def main() -> None:
                 return
             run_command(sys.argv[1:], f"kubectl {PROGRAM}" if is_plugin else PROGRAM)
     except KeyboardInterrupt:
-        # Of a command that calls `raise_at_interrupt`.
+        # Only a command that calls `raise_at_interrupt` raises it.
         sys.exit(INTERRUPTED)

@@ -50,8 +50,8 @@ def issue(
     problems = [problem for one in inspected for problem in one.problems]
     if problems and not (cert_dir / "ca.key").exists():
         fail(
-            f"{cert_dir / 'tls.crt'}: {problems[0]}. Without ca.key it cannot be replaced here: issue it where its CA "
-            "is, or give another --cert-dir"
+            f"{cert_dir / 'tls.crt'}: {problems[0]}. This command cannot replace it without ca.key: renew it with the "
+            "program that has its CA, or give a different --cert-dir"
         )
     _print(inspected, output)
 

@@ -38,7 +38,7 @@ class Group(NamedTuple):
     Attributes:
         help: Its help.
         commands: Its commands by name.
-        function: Runs if an option precedes the command's name. Without it, the options are those of all commands.
+        function: Runs if an option precedes the command's name; None for a group without options of its own.
         shared: Options that may precede the command's name.
     """
 
@@ -152,7 +152,7 @@ class _Parser:
         self._words: list[str] = []
 
     def parse(self, words: Sequence[str]) -> dict[str, Any]:
-        """Return the values of options and arguments by name; ``-h`` alone if help is wanted."""
+        """Return the values of options and arguments by name; only ``-h`` if the words ask for help."""
         self._words = list(words)
         positional: list[str] = []
         while self._words:
@@ -226,7 +226,7 @@ class _Parser:
             self._values[one.name] = value is not (flag == one.negative)
             return
         if text is None:
-            # A forgotten value would make the next option its value.
+            # If the user forgot the value, the next option would become the value.
             if not self._words or self._words[0].partition("=")[0] in {*self._by_flag, *HELP}:
                 raise _UsageError(f"{flag} needs a value: {flag} {one.metavar}")
             text = self._words.pop(0)

@@ -82,7 +82,7 @@ def console(
     ] = None,
     metrics_ca_file: Annotated[
         Path | None,
-        Option(help="PEM file of the CAs that --metrics-url is verified with (default: the system's)."),
+        Option(help="PEM file of the CAs that verify --metrics-url (default: the system's)."),
     ] = None,
     metrics_token_file: Annotated[
         Path | None, Option(help="File with a bearer token for --metrics-url; it is read for each request.")
@@ -92,11 +92,11 @@ def console(
     """Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.
 
     The pages are read-only. They show the objects of FILES or of a cluster (--kubeconfig, --in-cluster), and follow
-    their changes; standard input is read once. Every page shows the command that prints the same.
+    their changes; standard input is read once. Every page shows the command that prints the same facts.
 
-    On loopback, the printed address has a token that opens one browser; the console then prints the next one. With
-    FLEETHOOK_CONSOLE_TOKEN, its token stays valid, and sessions outlive a restart. With --no-token, every account of
-    this host can read the pages.
+    On loopback, the printed address has a token for one browser. Once it is used, the console prints the next address.
+    The token in FLEETHOOK_CONSOLE_TOKEN stays valid, and sessions then outlive a restart. With --no-token, every
+    account of this host can read the pages.
 
     On other addresses than loopback, the console needs HTTPS (--cert-dir) and a cluster. Users need a bearer token of
     the cluster or a client certificate, and see the kinds that they may get.
@@ -146,7 +146,7 @@ _MIN_TOKEN: Final = 16
 
 
 def _read_lasting_token() -> str:
-    """Return the token of the environment, ``""`` without one; exit with a message if others could guess it."""
+    """Return the token of the environment, ``""`` without one; exit with a message if the token is too short."""
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if token and len(token) < _MIN_TOKEN:
         fail(f"{TOKEN_VARIABLE}: the token has fewer than {_MIN_TOKEN} characters; `openssl rand -hex 24` makes one")

@@ -52,7 +52,7 @@ def _exit_now(*_: Any) -> NoReturn:
 
 _STANDARD_OUTPUT: Final = 1
 _BROKEN_PIPE: Final = 1
-"""Exit code if the reader of a pipe has closed it, the same as Typer's."""
+"""Exit code if the reader of standard output has closed the pipe."""
 _ERROR_HANDLER: Final = "fleethook-output"
 """Name of the handler for characters that the encoding lacks."""
 
@@ -103,7 +103,8 @@ class _Descriptor(io.FileIO):
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise OutputError(f"cannot write to standard output: {(error.strerror or 'it failed').lower()}") from None
+            reason = (error.strerror or "unknown error").lower()
+            raise OutputError(f"cannot write to standard output: {reason}") from None
         if written is None:
             raise OutputError("cannot write to standard output: it is non-blocking, and its reader is too slow")
         return written

@@ -70,7 +70,7 @@ class FixtureResult(NamedTuple):
 def read_cases(
     documents: Iterable[Document], read: Callable[[JSON], Iterator[tuple[int, T]]]
 ) -> tuple[list[FixtureCase[T]], list[ManifestError]]:
-    """Return the fixtures of documents, and the errors: of each document, the first invalid fixture.
+    """Return the fixtures of documents, and an error about the first invalid fixture of each document.
 
     Args:
         documents: The documents.

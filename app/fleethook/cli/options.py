@@ -29,7 +29,7 @@ EditOption = Annotated[
     ),
 ]
 NamespaceOption = Annotated[
-    str, Option("--namespace", "-n", help="Read only objects of this namespace, and those without one as if in it.")
+    str, Option("--namespace", "-n", help="Read only this namespace. Objects that name no namespace belong to it.")
 ]
 SubjectOption = Annotated[
     str | None,
@@ -84,8 +84,8 @@ ConventionsOption = Annotated[
     ConventionsMode,
     Option(
         "--conventions",
-        help="Operations to answer by the conventions of Kubernetes for custom resources that nothing else interprets, "
-        "as the setting interpret_conventions.",
+        help="Operations to answer by the conventions of Kubernetes, for custom resources that no interpreter knows. "
+        "The same as the setting interpret_conventions.",
     ),
 ]
 InterpretersOption = Annotated[

@@ -52,8 +52,8 @@ def test_rights_of_the_controller_are_warnings_and_others_errors() -> None:
     missing = [Right("list", "g", "a"), Right("patch", "", "b", leader=True)]
     found = list(judge_rights("s/n", missing, 9))
     assert [(one.level, one.text) for one in found] == [
-        ("error", "the service account s/n must not: list a.g"),
-        ("warning", "the service account s/n must not: patch b"),
+        ("error", "the service account s/n lacks the rights to list a.g"),
+        ("warning", "the service account s/n lacks the rights to patch b"),
     ]
     assert all("rbac.yaml" in one.remedy for one in found)
     assert [one.text for one in judge_rights("s/n", [], 9)] == [

@@ -83,7 +83,10 @@ def test_missing_kinds_identities_and_rights_have_findings(kcp: Kcp, tmp_path: P
 @pytest.mark.parametrize(
     ("shards", "text"),
     [
-        (["root", "shard-1"], "the kcp has the shards root, shard-1, and only the one of http://127.0.0.1:"),
+        (
+            ["root", "shard-1"],
+            "the kcp has the shards root, shard-1, and fleethook reads only the one of http://127.0.0.1:",
+        ),
         ([], "does not serve Shards in root: it may be one of several shards"),
     ],
 )

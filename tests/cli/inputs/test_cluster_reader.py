@@ -60,7 +60,9 @@ def test_subjects_and_overriders_of_a_cluster_are_converted(cluster: tuple[Clust
     made = {one["metadata"]["name"]: one["spec"]["workload"] for one in yaml.safe_load_all(result.stdout)}
     assert [len(made[name]["workloadTweaks"]) for name in ("a", "demo")] == [1, 2]
     note, *warnings = result.stderr.splitlines()
-    assert "does not serve yurtappdaemons.apps.openyurt.io, deployments.apps, statefulsets.apps; there are no" in note
+    assert (
+        "does not serve yurtappdaemons.apps.openyurt.io, deployments.apps, statefulsets.apps, so there are no" in note
+    )
     assert {one.partition(": ")[2].partition(":")[0] for one in warnings if one.startswith("cluster")} == {"warning"}
     assert "cluster: warning: YurtAppSet default/a: spec.topology.pools[0]: node pool hangzhou: " in result.stderr
 

@@ -383,7 +383,7 @@ def test_a_recorder_that_takes_too_long_is_left(
     offer(recorder, review("0"))
     stuck.entered.wait()
     recorder.close()
-    assert "the recording is not complete" in caplog.text
+    assert "the last reviews are not recorded" in caplog.text
     stuck.released.set()
 
 

@@ -52,7 +52,7 @@ def doctor(
     A check for which the user has no right is a note.
 
     With --kcp, the command examines a kcp in place of a registration: whether the user may list, watch and read the
-    objects of all logical clusters, whether paths of workspaces can be followed, and whether all shards are read.
+    objects of all logical clusters, whether the user can resolve paths of workspaces, and whether all shards are read.
 
     Exit codes: 0 success; 1 errors, or warnings with --strict; 2 invalid arguments, or the cluster cannot be read.
     """

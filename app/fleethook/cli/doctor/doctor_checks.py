@@ -97,17 +97,18 @@ def check_registration(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
         if names.count(webhook.name) > 1:
             faults += 1
             where = " and ".join(one.configuration for one in registered if one.wanted == webhook)
-            yield Diagnosis("error", "registration", f"{webhook.name} is in {where}", "delete one of the two")
+            text = f"{webhook.name} is registered more than once: in {where}"
+            yield Diagnosis("error", "registration", text, "delete all of these configurations but one")
     waiting = [one for one in registered if one.wanted.gets_selected and not one.found.get("rules")]
     if waiting and not has_lists:
         faults += 1
         text = (
             f"{_list_names(waiting)}: no rules yet, because no leader has listed the subjects of overriders. Until "
-            "then, no workload is sent to fleethook, and none is refused"
+            "then, the apiserver sends no workload to fleethook, and refuses none"
         )
         remedy = (
-            "wait until a replica is ready and leads (metric fleethook_leader); its log says why it cannot write "
-            "the match condition"
+            "wait until a replica is ready and leads (metric fleethook_leader); its log has the reason if it cannot "
+            "write the match condition"
         )
         yield Diagnosis("error", "registration", text, remedy)
     for one in registered:
@@ -115,7 +116,8 @@ def check_registration(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
         is_idle = one in waiting and not (has_lists and one.wanted.advises)
         if not is_idle and not _has_rules(one):
             faults += 1
-            yield Diagnosis("error", "registration", f"{one.wanted.name} has other rules than this version", upgrade)
+            text = f"the rules of {one.wanted.name} differ from those of this version"
+            yield Diagnosis("error", "registration", text, upgrade)
     if not faults:
         where = ", ".join(dict.fromkeys(one.configuration for one in registered))
         text = f"{len(registered)} webhooks of {', '.join(sorted(engines))} in {where}"
@@ -126,7 +128,7 @@ def _has_rules(one: Registered) -> bool:
     """Return whether a webhook is called for the objects and operations of its definition."""
     wanted = one.wanted
     if wanted.name.endswith(SUFFIX):
-        return True  # The rules of its server are unknown here.
+        return True  # Only its server knows the rules.
     return all(
         is_called(
             one.found,
@@ -196,11 +198,12 @@ def check_policies(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
         yield Diagnosis("warning", "failure-policy", text, "set failurePolicy of these webhooks to Ignore")
     blocking = [one for one in registered if _blocks_itself(one)]
     if blocking:
-        text = f"{_list_names(blocking)}: objects in the server's own namespace are sent to the server"
-        remedy = "exclude the namespace with namespaceSelector, so that the server can start while it does not answer"
+        text = f"{_list_names(blocking)}: the apiserver sends objects of the server's own namespace to the server"
+        remedy = "exclude the namespace with namespaceSelector; otherwise a stopped server cannot start again"
         yield Diagnosis("warning", "failure-policy", text, remedy)
     if registered and not (opened or closed or blocking):
-        yield Diagnosis("ok", "failure-policy", "as in this version; the server's own namespace is exempt")
+        text = "failure policies are those of this version, and the server's own namespace is exempt"
+        yield Diagnosis("ok", "failure-policy", text)
 
 
 def _blocks_itself(one: Registered) -> bool:
@@ -225,9 +228,9 @@ def check_clock(difference: timedelta) -> Diagnosis:
     seconds = round(abs(difference).total_seconds())
     if abs(difference) > _MAX_CLOCK_DIFFERENCE:
         text = f"the clocks of the apiserver and of this machine differ by {seconds} s"
-        remedy = "set both by NTP: certificates are valid from the time of the machine that issues them"
+        remedy = "set both clocks by NTP: certificates are valid from the time of the machine that issues them"
         return Diagnosis("warning", "clock", text, remedy)
-    return Diagnosis("ok", "clock", f"the apiserver and this machine differ by less than {seconds + 1} s")
+    return Diagnosis("ok", "clock", f"the clocks of the apiserver and this machine differ by less than {seconds + 1} s")
 
 
 def name_configuration(configuration: JSONObject) -> str:

@@ -63,7 +63,7 @@ def check_service(name: ServiceName, service: JSONObject | None, slices: Sequenc
         return Diagnosis("error", _CHECK, text, "correct the port of the webhooks or of the Service")
     ready = _count_ready(slices)
     if not ready:
-        remedy = "look why no Pod is ready: `kubectl describe pod`, the log of the server, GET /readyz"
+        remedy = "find out why no Pod is ready: `kubectl describe pod`, the log of the server, GET /readyz"
         return Diagnosis("error", _CHECK, f"the Service {shown} has no ready endpoint", remedy)
     return Diagnosis("ok", _CHECK, f"the Service {shown} has {ready} ready endpoint{'' if ready == 1 else 's'}")
 
@@ -103,7 +103,7 @@ class EngineChecks(NamedTuple):
     Attributes:
         check_configurations: Returns the findings about all webhook configurations of the cluster.
         examine_objects: Returns the findings about objects that the engine needs.
-        examine_servers: Returns the findings about the accounts and Pods of the servers, which are known then.
+        examine_servers: Returns the findings about the accounts and Pods of the servers, after these were found.
     """
 
     check_configurations: Callable[[Sequence[JSONObject]], Iterable[Diagnosis]] = lambda _: ()

@@ -36,7 +36,7 @@ def judge_rights(account: str, missing: Sequence[Right], checked: int) -> Iterat
         if lacking:
             level: Level = "warning" if leader else "error"
             use = "the controller, if it is on, needs" if leader else "the server needs"
-            text = f"the service account {account} must not: {describe_rights(lacking)}"
+            text = f"the service account {account} lacks the rights to {describe_rights(lacking)}"
             yield Diagnosis(
                 level, _RIGHTS_CHECK, text, f"{use} these rights: compare its roles with the chart's rbac.yaml"
             )
@@ -64,14 +64,14 @@ _NAMES: Final = (
     "issue a certificate for the address of the webhook: `fleethook certs issue --name NAME`, or the setting service"
 )
 _NETWORK: Final = "allow connections from the control plane to the server's port: NetworkPolicy, firewall, konnectivity"
-# Parts of Go's error texts, in the order in which they are looked for.
+# Parts of Go's error texts, in the order of the search.
 _REMEDIES: Final = (
     ("unknown authority", _TRUST),
     ("has expired or is not yet valid", "renew the server's certificate, and set the clocks of all machines by NTP"),
     ("certificate is valid for", _NAMES),
     ("not valid for any names", _NAMES),
     ("connection refused", "start the server, and compare its port with that of the webhook and of the Service"),
-    ("no endpoints available", "look why no Pod of the server is ready: `kubectl describe pod`, GET /readyz"),
+    ("no endpoints available", "find out why no Pod of the server is ready: `kubectl describe pod`, GET /readyz"),
     ("failed to call webhook: Not Found", "enable the engine of this webhook in the server (setting engines)"),
     ("not found", "create the Service that the webhook names, or correct the name in the registration"),
     ("no such host", "correct the host of the URL, or the DNS of the control plane"),
@@ -100,7 +100,7 @@ def judge(probe: Probe, status: int, message: str, *, namespace: str) -> Diagnos
             f"the apiserver did not send a new object of {probe.plural} in the namespace {namespace} to {probe.webhook}"
         )
         remedy = (
-            "if the namespace is exempt (namespaceSelector), name another one with --namespace; else the call failed "
+            "if a namespaceSelector exempts the namespace, name a different one with --namespace; else the call failed "
             "with failurePolicy Ignore, or the webhook is not registered"
         )
         return Diagnosis("error", _CHECK, text, remedy)
@@ -112,7 +112,7 @@ def judge(probe: Probe, status: int, message: str, *, namespace: str) -> Diagnos
         remedy = f"create the namespace {namespace}, or install the definition of {probe.plural}.{probe.group}"
         return Diagnosis("note", _CHECK, f"not checked for {probe.engine}: {message}", remedy)
     return Diagnosis(
-        "warning", _CHECK, f"not checked for {probe.engine}: {status}: {message}", "correct the cause, and ask again"
+        "warning", _CHECK, f"not checked for {probe.engine}: {status}: {message}", "correct the cause, and repeat this"
     )
 
 
@@ -120,7 +120,7 @@ def _judge_denial(probe: Probe, webhook: str) -> Diagnosis:
     if webhook == probe.webhook:
         return Diagnosis("ok", _CHECK, f"the apiserver calls {webhook}, which refused an invalid object in a dry run")
     text = f"not checked for {probe.engine}: the webhook {webhook} refused the dry run"
-    return Diagnosis("note", _CHECK, text, "name a namespace that this webhook does not restrict with --namespace")
+    return Diagnosis("note", _CHECK, text, "name with --namespace a namespace that this webhook does not restrict")
 
 
 def _find_remedy(reason: str) -> str:

@@ -107,7 +107,7 @@ async def _examine_identity(connection: Connection) -> Diagnosis:
     try:
         identity = await read_identity(connection, WORKSPACES.export)
     except APIError as error:
-        remedy = f"allow the user to get the APIExport {WORKSPACES.export} in root; until then, use names of clusters"
+        remedy = f"allow the user to get the APIExport {WORKSPACES.export} in root, or name clusters instead of paths"
         return Diagnosis("error", "identity", f"paths of workspaces cannot be followed: {error.message}", remedy)
     return Diagnosis("ok", "identity", f"Workspaces have the identity {identity}")
 
@@ -155,10 +155,10 @@ async def _examine_shards(connection: Connection, cache: Connection | None) -> A
         return
     names = await _list_shards(connection, "/clusters/root")
     if names is None:
-        text = f"{connection.host} does not serve Shards in root: it may be one of several shards, and only it is read"
+        text = f"{connection.host} does not serve Shards in root: it may be one of several, and fleethook reads only it"
         yield Diagnosis("warning", "shards", text, _CACHE_REMEDY)
     elif len(names) > 1:
-        text = f"the kcp has the shards {', '.join(names)}, and only the one of {connection.host} is read"
+        text = f"the kcp has the shards {', '.join(names)}, and fleethook reads only the one of {connection.host}"
         yield Diagnosis("warning", "shards", text, _CACHE_REMEDY)
     else:
         yield Diagnosis("ok", "shards", f"the kcp has one shard: {', '.join(names)}")

@@ -40,9 +40,9 @@ def describe_missing(
     """Return the rules that allow to list resources, as a sentence with YAML that fits into a role.
 
     Args:
-        resources: Resources that must not be listed.
+        resources: Resources that the user may not list.
         where: Paths of the logical clusters of a kcp in which they are listed, such as ``/clusters/*``.
-        verbs: The rights that all of them need.
+        verbs: The rights that each resource needs.
     """
     if EVERY_CLUSTER in where:
         return f"{_KCP_REMEDY}, in {EVERY_CLUSTER}: {_format_rules(list(dict.fromkeys(resources)), verbs)}"
@@ -93,7 +93,7 @@ _FORBIDDEN: Final = 403
 _NOT_SERVED: Final = 404
 _EXPIRED: Final = 410
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-# The resource only adds paths of workspaces as names of clusters. A user may do without them.
+# This resource only adds paths of workspaces as names of clusters. Commands work without them.
 _OPTIONAL: Final = frozenset({WORKSPACES.name})
 
 Count = Callable[[int], None]
@@ -202,7 +202,7 @@ async def read_listed(connection: "Connection", lists: Sequence[ListRequest]) ->
 
 
 def _report_unserved(unserved: Sequence[tuple[ListRequest, UnservedError]], host: str, *, every: bool) -> None:
-    """Report lists that the apiserver does not serve. Exits if each apiserver of its kind serves one of them."""
+    """Report lists that the apiserver does not serve. Exits if one of them is a list that every apiserver serves."""
     missing = [
         f"{host} does not serve {one.resource.name} at {one.prefix + one.resource.path} ({error}): "
         f"check the URL in the kubeconfig{', the context and --kcp' if one.prefix else ''}"
@@ -219,7 +219,7 @@ def _report_unserved(unserved: Sequence[tuple[ListRequest, UnservedError]], host
     if every and names:
         write_error(f"note: {host} serves none of {names}: check the URL in the kubeconfig")
     elif names:
-        write_error(f"note: {host} does not serve {names}; there are no such objects")
+        write_error(f"note: {host} does not serve {names}, so there are no such objects")
 
 
 def _report_refused(refused: "Sequence[tuple[ListRequest, APIError]]") -> None:

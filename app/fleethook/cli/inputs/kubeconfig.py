@@ -95,7 +95,7 @@ class TargetOptions(NamedTuple):
         ),
     ] = None
     context: ContextOption = None
-    in_cluster: Annotated[bool, Option("--in-cluster", help="Take the cluster that this pod runs in.")] = False
+    in_cluster: Annotated[bool, Option("--in-cluster", help="Use the cluster that this pod runs in.")] = False
 
     @property
     def is_given(self) -> bool:

@@ -223,8 +223,8 @@ def _note_unread(change: Sequence[Document], resources: Sequence[WatchedResource
 def select_dispatching(*, kcp: bool) -> tuple[WatchedResource, ...]:
     """Return the resources that decide about webhooks.
 
-    Without ``kcp``, kcp's own are left out, so that nobody needs the right to read them. `read_source` reads those that
-    a CustomResourceDefinition of the cluster defines.
+    Without ``kcp``, the result lacks the resources of kcp, so that users do not need the right to read them.
+    `read_source` reads those that a CustomResourceDefinition of the cluster defines.
     """
     return tuple(one for one in DISPATCHING if kcp or one not in KCP)
 

@@ -123,12 +123,12 @@ def select_new(rows: Sequence[Row], before: Sequence[Row]) -> list[Row]:
 
 
 def has_failures(rows: Sequence[Row], *, strict: bool) -> bool:
-    """Return whether a command with these findings exits with 1: on errors, and with ``strict`` on warnings."""
+    """Return whether a command with these findings exits with 1: on errors, and with ``strict`` on any finding."""
     return any(strict or row.level == "error" for row in rows)
 
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
-# Code scanning shows a finding as the same one as long as its fingerprint stays, also when its line moves.
+# Code scanning identifies a finding by its fingerprint, which does not change when the line moves.
 _FINGERPRINT: Final = "fleethook/v1"
 _ROOT: Final = "%SRCROOT%"
 

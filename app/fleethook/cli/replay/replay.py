@@ -1,4 +1,4 @@
-"""``fleethook replay``: ask recorded reviews again, and report which are decided differently."""
+"""``fleethook replay``: replay recorded reviews, and report changed decisions."""
 
 import asyncio
 import contextlib
@@ -41,14 +41,14 @@ from fleethook.server.engine_server import Replay
 from fleethook.settings import Settings
 from fleethook.work.garbage import settle_garbage_collector
 
-# No object decides about these.
+# The answers of these routes depend on no stored object.
 _DECIDED_ALONE: Final = (MUTATE_KARMADA, OBSERVE, VALIDATE_KARMADA, VALIDATE_MUTATING, VALIDATE_VALIDATING)
 
 
 def list_resources(app: Fleethook, routes: Collection[str], *, kcp: bool) -> list[WatchedResource]:
     """Return the resources that the engines of routes decide with, each once.
 
-    Without ``kcp``, kcp's own are left out, so that nobody needs the right to read them.
+    Without ``kcp``, the result lacks the resources of kcp, so that users do not need the right to read them.
 
     Args:
         app: The engines with their routes.
@@ -83,7 +83,7 @@ def read_expectations(text: bytes) -> list[str]:
     try:
         lines = text.decode()
     except UnicodeDecodeError as error:
-        raise ExpectationError(f"it is not UTF-8: {error}") from None
+        raise ExpectationError(f"the file is not UTF-8: {error}") from None
     return _read_output(text) if lines.lstrip().startswith("{") else _read_lines(lines)
 
 
@@ -91,9 +91,9 @@ def _read_output(text: bytes) -> list[str]:
     try:
         changes = as_object(msgspec.json.decode(text)).get("changes")
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ExpectationError(f"it is not JSON: {error}") from None
+        raise ExpectationError(f"the file is not JSON: {error}") from None
     if not isinstance(changes, list):
-        raise ExpectationError('it has no list "changes", so it is no output of fleethook replay --output json')
+        raise ExpectationError('the file has no list "changes": give the output of fleethook replay --output json')
     keys = [as_object(one).get("key") for one in changes]
     return [_check(key, f"/changes/{index}/key") for index, key in enumerate(keys)]
 
@@ -138,10 +138,10 @@ def replay(
     config: Annotated[Path | None, Option(help="YAML file of the server's settings; FLEETHOOK_* overrides it.")] = None,
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
-    """Ask recorded reviews again, and report which are decided differently.
+    """Replay recorded reviews, and report changed decisions.
 
-    The command decides with this build, the objects of -f or of a cluster, and --change and --without.
-    With --hooks, it decides only the reviews of rules in Python, by the rules of these files.
+    The command answers with this version of fleethook, the objects of -f or of a cluster, and --change and --without.
+    With --hooks, it answers only the reviews of rules in Python, by the rules of these files.
     It compares verdict, code, message, warnings, and the object after the patch. Webhooks answer as recorded. A review
     that needs an answer which was not recorded is undecidable, and counts as changed.
 
@@ -153,7 +153,7 @@ def replay(
     settings = load_settings(OFFLINE | ({} if hooks is None else {"hooks": hooks}), config)
     app = _build_app(settings, call=call)
     routes = _check_routes(route or (), app)
-    # Files of rules are given to judge these rules: other reviews and their objects are not in question.
+    # With files of rules, the user asks about these rules only, so the command needs no other reviews and objects.
     prefix = _RULES if hooks and not route else ""
     deciding = [one for one in app.reviews if one.startswith(prefix)] if prefix else routes
     resources = list_resources(app, deciding, kcp=live.kcp)

@@ -1,4 +1,4 @@
-"""The recordings that ``fleethook replay`` reads: files, directories, standard input, and which of their records."""
+"""The recordings that ``fleethook replay`` reads: files, directories, standard input, and the selection of records."""
 
 import contextlib
 import io
@@ -21,7 +21,7 @@ _DURATION: Final = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:
 
 
 def parse_duration(text: str) -> timedelta | None:
-    """Return a duration such as ``90m``, ``1h30m`` or ``7d``, None if the text is none."""
+    """Return a duration such as ``90m``, ``1h30m`` or ``7d``, None for other text."""
     found = _DURATION.fullmatch(text)
     if not text or found is None:
         return None
@@ -30,7 +30,7 @@ def parse_duration(text: str) -> timedelta | None:
 
 
 def parse_time(text: str) -> datetime | None:
-    """Return an RFC 3339 time, None if the text is none. A time without offset is none, because it is ambiguous."""
+    """Return an RFC 3339 time, None for other text and for a time without offset, which is ambiguous."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

@@ -25,7 +25,7 @@ _log: Final = logging.getLogger(__name__)
 
 # Connections accepted before the event loop handles other events. A handshake takes about 0.5 ms.
 _MAX_ACCEPTS_PER_EVENT: Final = 32
-# Seconds after which a waiting connection is tried again if no other one has gone: others may have become idle.
+# Seconds after which the server tries to admit a waiting connection again: other connections may have become idle.
 _RETRY_SECONDS: Final = 0.1
 # Pause in accepting after the process or the system ran out of file descriptors; asyncio pauses as long.
 _PAUSE_SECONDS: Final = 1.0
@@ -117,7 +117,7 @@ class Acceptor:
             await asyncio.wait(self._handshakes)
 
     def retry(self) -> None:
-        """Admit the connection that waits, if any, because another one has gone."""
+        """Admit the waiting connection, if any, because a connection has ended."""
         if self._waiting is not None and not self._is_closed and self._admit(*self._waiting):
             self._waiting = None
             if self._resume is not None:

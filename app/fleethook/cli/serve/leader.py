@@ -70,7 +70,7 @@ async def _lead_once(app: Fleethook, connection: "Connection", *, bundle: Callab
         if settings.registration != "off" or any(one.registers for one in app.engines.values()):
             registrar = _make_registrar(app, connection, bundle)
             tasks.create_task(_register(app, registrar), name="registration")
-            # Otherwise another program or a user registers the server, at an unknown time.
+            # With any other setting, a user or another program registers the server, at an unknown time.
             registered = registrar.installed.wait if settings.registration == "all" else None
         leadership = Leadership(connection, bundle, registered)
         for name, engine in app.engines.items():

@@ -24,7 +24,7 @@ def uninstall(
         str | None,
         Option(
             metavar="NAMESPACE/NAME",
-            help="Delete this Secret with certificates, too; those of the chart and newer ones are found.",
+            help="Delete this Secret with certificates, too. Needed only for a Secret without labels of fleethook.",
         ),
     ] = None,
     crds: Annotated[

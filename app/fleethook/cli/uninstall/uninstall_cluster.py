@@ -81,8 +81,8 @@ class Uninstaller:
     Attributes:
         rows: The results so far.
         missing: The rights that the user lacks: group, resource and verb.
-        connection: To the apiserver.
-        is_trial: Whether nothing may be changed.
+        connection: The connection to the apiserver.
+        is_trial: Whether the run changes nothing.
         note: Called with texts for the user.
         sleep: Waits for a number of seconds.
     """
@@ -101,7 +101,7 @@ class Uninstaller:
         """Prepare.
 
         Args:
-            connection: To the apiserver.
+            connection: The connection to the apiserver.
             dry_run: Whether to change nothing.
             secret: Namespace and name of a Secret with certificates that has no label.
             definitions: Whether to delete the CustomResourceDefinitions, and with them all overriders.
@@ -357,7 +357,7 @@ def is_our_configuration(document: JSONObject) -> bool:
 
 
 def guess_secrets(configuration: JSONObject) -> Iterator[tuple[str, str]]:
-    """Yield the Secrets of the chart's servers: those of earlier versions have no label."""
+    """Yield the names of the Secrets of the chart's servers, because Secrets of earlier versions have no label."""
     for webhook in configuration.get("webhooks") or ():
         service = as_object(as_object(webhook.get("clientConfig")).get("service"))
         if service:

@@ -1,7 +1,7 @@
 """Sends answers. Large ones are sent in pieces, to limit the memory of an answer that the client does not read.
 
-The event loop buffers all bytes that it gets and the client does not read. So it gets one piece, and signals when it can
-take the next one. The rest of the answer stays with its request, to which its memory is charged.
+The event loop buffers all bytes that it gets and the client does not read. So it gets one piece, and signals when it
+can take the next one. The rest of the answer stays with its request, to which its memory is charged.
 """
 
 from typing import Final, NamedTuple
