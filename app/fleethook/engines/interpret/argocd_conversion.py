@@ -1,7 +1,8 @@
 """Converts health checks of Argo CD to ResourceInterpreterCustomizations with fixtures.
 
-Argo CD selects a script by group and kind: the one of ``argocd-cm`` before the built-in one, and one for the kind
-before one with wildcards. Karmada selects by apiVersion and kind. So each version of a kind gets a customization.
+Argo CD selects a script by group and kind. A script of ``argocd-cm`` takes precedence over a built-in one, and a script
+for the exact kind over one with wildcards. Karmada selects by apiVersion and kind, so each version of a kind gets a
+customization.
 
 Source: argo-cd v3.1 util/lua/lua.go (GetHealthScript).
 """
@@ -24,7 +25,7 @@ from fleethook.model.json import JSONObject
 from fleethook.model.karmada import API_VERSION, CUSTOMIZATION, Operation
 
 HEALTHY: Final = frozenset({"Healthy", "Suspended"})
-"""The statuses that are healthy: Karmada must not move an object to another cluster that a user has suspended."""
+"""The statuses that are healthy. Karmada must not move an object that a user has suspended to another cluster."""
 
 _PARAMETERS: Final = "actionParams"
 """A global of Argo CD that is an empty table for health checks."""
@@ -73,7 +74,8 @@ class HealthScript(NamedTuple):
 def convert_script(source: str) -> HealthScript:
     """Return a health check as a script that defines InterpretHealth.
 
-    Its lines stay lines, but its globals become local variables: Karmada may keep globals for other scripts.
+    The lines of the health check do not change. Its globals become local variables, because Karmada may keep globals
+    for other scripts.
 
     Raises:
         LuaSyntaxError: The health check is not valid Lua 5.1.
@@ -177,12 +179,12 @@ def convert_checks(
     """Convert health checks.
 
     Args:
-        checks: The health checks; of two for a kind, the earlier one counts.
-        tests: Tests of any of them.
-        kinds: The versions of kinds, of CustomResourceDefinitions, objects and options. Tests add theirs.
+        checks: The health checks. Of two checks for a kind, the earlier one counts.
+        tests: The tests of these health checks.
+        kinds: The versions of kinds that CustomResourceDefinitions, objects and options name. Tests add theirs.
     """
     selected, duplicates, remarks = _select_checks(checks)
-    # The tests of a script that another one replaces are not about the other one.
+    # The tests of a replaced script do not apply to the script that replaces it.
     replaced = {check.pattern for check in duplicates}
     tests = [test for test in tests if _is_valid(test.kind) and format_pattern(test.kind.group_kind) not in replaced]
     found = _Converter(selected, tests, list(filter(_is_valid, dict.fromkeys(kinds))), remarks)
@@ -194,7 +196,7 @@ def convert_checks(
 
 
 def _select_checks(checks: Sequence[HealthCheck]) -> tuple[list[HealthCheck], list[HealthCheck], list[Remark]]:
-    """Return the health checks that count, those with wildcards last; those that they replace; and remarks."""
+    """Return the health checks that count (with wildcards last), the health checks that they replace, and remarks."""
     used: dict[str, HealthCheck] = {}
     duplicates: list[HealthCheck] = []
     remarks: list[Remark] = []

@@ -165,9 +165,9 @@ class Chain:
         return frozenset((kind, operation) for kind, operations in found.items() for operation in operations)
 
     def list_handlers(self, question: Question) -> list[tuple[str, Handler]]:
-        """Return the layers that have an interpreter for a question, each with it, in the order of the chain.
+        """Return the names of the layers that have an interpreter for a question, with it, in the order of the chain.
 
-        The first one answers. The chain asks a later one only if the failures of those before it are ignored.
+        The first layer answers. The chain asks a later layer only if it ignores the failures of all earlier ones.
         """
         found = ((layer.name, layer.find(question)) for layer in self._layers)
         handlers = [(name, handler) for name, handler in found if handler is not None]
@@ -177,14 +177,14 @@ class Chain:
     def begin(
         self, question: Question, *, off_loop: OffLoop | None = None
     ) -> Explained | Coroutine[Any, Any, Explained]:
-        """Return the answer of the first layer that has an interpreter, at once if no layer has to be waited for.
+        """Return the answer of the first layer that has an interpreter, at once if no layer has to wait.
 
         Args:
             question: The question.
             off_loop: Runs work on a large question in a thread; None to run it on the event loop.
 
         Raises:
-            ChainError: None has one, or it failed; the work that is returned raises it, too.
+            ChainError: No layer has an interpreter, or the interpreter failed. The coroutine raises it, too.
         """
         begun = begin(_RULES.get(question.operation, Chain._ask)(self, question, off_loop))
         return begun.result if isinstance(begun, Done) else begun
@@ -195,7 +195,7 @@ class Chain:
         return begun if isinstance(begun, Explained) else await begun
 
     def _ask(self, question: Question, off_loop: OffLoop | None) -> Work[Explained]:
-        """Ask the layers; yields answers that have to be waited for, and is sent their results."""
+        """Ask the layers; yields the answers for which it waits, and receives their results."""
         first = self._native if question.built_in else 0
         steps = [self._none[layer.name] for layer in self._layers[:first]]
         calls: list[AskedCall] = []
@@ -234,7 +234,7 @@ class Chain:
         raise _NoInterpreterError(InterpretError(message, code=_NOT_FOUND), tuple(steps), tuple(calls))
 
     def _find_fallback(self, question: Question) -> tuple[str, Handler] | None:
-        """Return the answer of the rules for objects of every kind if no layer has an interpreter, None without one."""
+        """Return the rule for objects of every kind that answers if no layer has an interpreter, None without one."""
         if question.operation is Operation.DEPENDENCY:
             return _NO_DEPENDENCIES
         if question.operation is Operation.RETAIN and all(

@@ -3,8 +3,8 @@
 A document has ``name``, ``operation``, ``desiredObj`` and/or ``observedObj``, ``statusItems``, ``inputReplicas`` and
 ``output``. The answer must equal the members of ``output``; ``{{EXCLUDE}}`` matches any value.
 
-In fleethook's format, fixtures share objects (`fleethook.patch.fixture_tests`). A test may give a name
-instead of a status, too.
+In fleethook's format, fixtures share objects (`fleethook.patch.fixture_tests`). A test may name a shared object in
+place of a status, too.
 
 Source: karmada v1.16 pkg/resourceinterpreter/default/thirdparty/thirdparty_test.go.
 """

@@ -23,8 +23,8 @@ class InterpretSettings(ServerSettings):
     interpret_conventions: Annotated[
         ConventionsMode,
         Field(
-            description="Interpret custom resources that nothing else interprets by the conventions of Kubernetes: not "
-            "at all (off), only InterpretHealth (health), or InterpretHealth, InterpretReplica, ReviseReplica and "
+            description="Operations that the conventions of Kubernetes answer for custom resources that no interpreter "
+            "knows: none (off), InterpretHealth (health), or InterpretHealth, InterpretReplica, ReviseReplica and "
             "InterpretDependency (all). With interpreter_registration, Karmada then asks for all custom resources."
         ),
     ] = ConventionsMode.OFF

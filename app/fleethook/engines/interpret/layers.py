@@ -22,7 +22,7 @@ _RULES: Final[Mapping[Operation, str]] = {
     Operation.REVISE_REPLICA: "scale subresource",
     Operation.DEPENDENCY: "Pod templates",
 }
-"""The names of the rules in explanations. The native layer reports the status of any kind."""
+"""The names of the rules in explanations. InterpretStatus has none: the native layer reports the status of any kind."""
 _OPERATIONS: Final[Mapping[ConventionsMode, frozenset[Operation]]] = {
     ConventionsMode.OFF: frozenset(),
     ConventionsMode.HEALTH: frozenset({Operation.HEALTH}),

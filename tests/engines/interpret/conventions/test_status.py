@@ -32,12 +32,12 @@ def conditions(**statuses: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("status", "healthy", "reason"),
     [
-        (None, True, "no condition says otherwise"),
-        ({}, True, "no condition says otherwise"),
-        ("text", True, "no condition says otherwise"),
-        ({"conditions": {"Ready": "False"}}, True, "no condition says otherwise"),
+        (None, True, "no condition reports a problem"),
+        ({}, True, "no condition reports a problem"),
+        ("text", True, "no condition reports a problem"),
+        ({"conditions": {"Ready": "False"}}, True, "no condition reports a problem"),
         ({"conditions": [None, {"type": 1}, {"type": "Ready"}]}, False, "Ready is empty"),
-        ({"observedGeneration": "1"}, True, "no condition says otherwise"),
+        ({"observedGeneration": "1"}, True, "no condition reports a problem"),
         ({"observedGeneration": 1}, False, "observedGeneration is 1, generation is 2"),
         (conditions(Ready="True"), True, "Ready is True"),
         (conditions(Ready="False:SecretMissing"), False, "Ready is False (SecretMissing)"),
@@ -53,10 +53,10 @@ def conditions(**statuses: str) -> dict[str, Any]:
         (conditions(Ready="True", Stalled="False", Failed="False", Reconciling="False"), True, "Ready is True"),
         (conditions(Progressing="True"), False, "Progressing is True"),
         (conditions(Progressing="True", Available="True"), True, "Available is True"),
-        (conditions(Progressing="True:NewReplicaSetAvailable"), True, "no condition says otherwise"),
+        (conditions(Progressing="True:NewReplicaSetAvailable"), True, "no condition reports a problem"),
         (conditions(Progressing="False:ProgressDeadlineExceeded"), False,
          "Progressing is False (ProgressDeadlineExceeded)"),
-        (conditions(Progressing="False"), True, "no condition says otherwise"),
+        (conditions(Progressing="False"), True, "no condition reports a problem"),
     ],
 )  # fmt: skip
 def test_standard_conditions_decide(status: Any, healthy: bool, reason: str) -> None:

@@ -296,7 +296,7 @@ async def test_answers_by_operation(
     [
         ("InterpretHealth", "healthInterpretation", "function InterpretHealth(o)\n  return o.status.ok\nend",
          "a/healthInterpretation:2: attempt to index a nil value (field 'status')"),
-        ("InterpretHealth", "healthInterpretation", "function InterpretHealth(o) end", "healthy is None, expected true"),
+        ("InterpretHealth", "healthInterpretation", "function InterpretHealth(o) end", "healthy is null, expected true"),
         ("InterpretStatus", "statusReflection", "function ReflectStatus(o) end", "ReflectStatus returned nothing, expected an object"),
         ("InterpretReplica", "replicaResource", "function GetReplicas(o) return 'x' end", "replicas is 'x', expected an integer"),
         ("Retain", "retention", "function Retain(d, o) return 7 end", "Retain returned a number, expected an object"),

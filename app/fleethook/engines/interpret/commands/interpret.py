@@ -119,8 +119,9 @@ def run(
 ) -> None:
     """Ask all layers one question, and print the answer and the layer that gave it.
 
-    Customizations, webhook configurations and CRDs are in files, too, or in Karmada's control plane (--kubeconfig,
-    --context, --in-cluster). Those of -f replace others of the same name. Webhooks are called; nothing is written.
+    Customizations, webhook configurations and CRDs come from files (-f), or from Karmada's control plane (--kubeconfig,
+    --context, --in-cluster). Those of files replace others of the same name. The command calls webhooks, and writes
+    nothing.
 
     Output of a script's print function goes to standard error.
 

@@ -110,7 +110,7 @@ def _list_pod_dependencies(template: JSONObject, namespace: str) -> list[JSONObj
     try:
         return list_template_dependencies(template, namespace) if namespace else []
     except InterpretError:
-        return []  # it only looks like a Pod template
+        return []  # this only looks like a Pod template
 
 
 def _list_claim_templates(document: JSONObject) -> Iterator[JSON]:
@@ -162,7 +162,7 @@ class ConventionalKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         pods: JSON pointers of objects with members of a Pod spec or of a container. With it, even if it is empty, the
             kind answers InterpretDependency by its Pod templates.
         references: Further dependencies.
-        counters: Names of integers to sum over the clusters, besides those whose names say so.
+        counters: Names of integers to sum over the clusters, besides the usual names of counters.
         operations: The only operations to answer; None for all that apply.
     """
 
@@ -185,7 +185,7 @@ class ConventionalKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         return frozenset(found if self.operations is None else found & self.operations)
 
     def answer(self, question: Question) -> Answer:
-        """Return the answer of the conventions; raises InterpretError for a number of replicas that is none."""
+        """Return the answer of the conventions; raises InterpretError if the number of replicas is not an integer."""
         return _ANSWERS[question.operation](self, question)
 
 

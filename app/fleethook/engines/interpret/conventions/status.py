@@ -1,7 +1,8 @@
 """Reports the status of an object, and aggregates the statuses of many clusters: one rule for all kinds.
 
-The aggregated status is the status of one cluster, the first that is unhealthy or else the first, because API servers
-validate it against the schema of the kind. Counters are sums, and each condition is the worst of all clusters.
+The aggregated status is the status of one cluster, because API servers validate it against the schema of the kind. It
+is that of the first unhealthy cluster, or of the first one if all are healthy. Counters are sums, and each condition is
+the worst of all clusters.
 """
 
 import re
@@ -140,7 +141,7 @@ def _judge_standard_conditions(conditions: Mapping[str, _Condition], generation:
         failed = progressing.status == "False" and progressing.reason == "ProgressDeadlineExceeded"
         if failed or (progressing.status == "True" and not done):
             return Verdict(False, _describe(progressing))
-    return Verdict(True, "no condition says otherwise")
+    return Verdict(True, "no condition reports a problem")
 
 
 def _judge_condition(condition: _Condition, generation: int | None) -> Verdict:
@@ -161,9 +162,9 @@ def _show(value: JSON) -> str:
 
 
 def _find_pause(document: JSONObject, rule: HealthRule, conditions: Mapping[str, _Condition]) -> str:
-    """Return the member or the condition that says that the object is paused, ``""`` if there is none.
+    """Return the member or the condition that pauses the object, ``""`` if there is none.
 
-    A condition does not count if a member says that the object is not paused any more.
+    A condition does not count if a member shows that the object is not paused any more.
     """
     resumed = False
     for pointer in (*_PAUSED, *rule.paused):
@@ -204,7 +205,7 @@ _COUNTER: Final = re.compile(
     r"|terminating|healthy|unhealthy|failures|restarts)$|^number|Number",
     re.IGNORECASE,
 )
-"""The names of integers that are summed. Others, such as a revision or a port, are those of one cluster."""
+"""The names of integers that are summed. Other integers, such as a revision or a port, are those of one cluster."""
 _BAD: Final = re.compile(
     r"^(?:Reconciling|Progressing|Updating|Upgrading|Deleting|Terminating|Paused|Suspended|Issuing|Not[A-Z]\w*)$"
     r"|(?:Failed|Failure|Failing|Error|Errors|Degraded|Stalled|Pressure|Unavailable|Invalid|Conflicted|Exceeded)$"
@@ -296,7 +297,7 @@ def _merge(shown: JSONObject, statuses: Sequence[JSONObject], is_counter: Callab
 
 
 def _aggregate_generation(template: JSONObject, statuses: Sequence[JSONObject], clusters: int) -> JSON:
-    """Return the template's generation once every cluster has observed it, before that the known number or 0."""
+    """Return the template's generation once every cluster has observed it; until then, the stored number or 0."""
     wanted = _read_number(as_object(template.get("metadata")), "generation")
     seen = sum(
         _read_number(one, "observedGeneration") >= _read_number(one, "generation")

@@ -1,1 +1,1 @@
-"""Hook configurations: those of others, which the chain calls, and the one of this server."""
+"""Hook configurations: the chain calls the hooks of other configurations, and the leader registers this server's."""

@@ -93,8 +93,8 @@ def build_configuration(rules: Sequence[JSONObject], client_config: JSONObject) 
     """Return the configuration.
 
     Args:
-        rules: As `select` returns them. Without any there is no webhook: Karmada refuses one that has no rules.
-        client_config: Where Karmada finds this server.
+        rules: As `select` returns them. Without rules, the configuration has no webhook: Karmada refuses an empty one.
+        client_config: The address of this server for Karmada.
     """
     webhook: JSONObject = {
         "name": WEBHOOK_NAME,

@@ -284,5 +284,5 @@ class RecordedHookLayer(WebhookLayer):
         try:
             return Answer(**as_object(read_answer(call)))
         except (TypeError, ValueError) as error:
-            calls.note_missing(CallName("webhook", configuration, name), f"its recorded answer cannot be read: {error}")
+            calls.note_missing(CallName("webhook", configuration, name), f"the recorded answer is unreadable: {error}")
             raise InterpretError(UNRECORDED, code=500) from error

@@ -1,16 +1,15 @@
 """The bundle: interpreters of well-known custom resources, each with its fixtures.
 
 ``app/fleethook/engines/interpret/bundle/<group>/<kind>/customization.yaml`` is a ResourceInterpreterCustomization with
-two
-extensions: its scripts may ``require("fleet")``, and it may be for more than one version (`rules.ALSO_FOR`).
+two extensions: its scripts may ``require("fleet")``, and it may be for more than one version (`rules.ALSO_FOR`).
 
 ``app/fleethook/engines/interpret/bundle/<group>/conventions.yaml`` lists the kinds of a group that need no script
 (`ConventionalKind`). If a kind has both, its script answers the operations that it has.
 
 Users of Crossplane define kinds: managed resources, composite resources and claims. All of them have the rules of one
 kind of the bundle (`STAND_IN`). Crossplane and its providers write the sort of a kind to the categories of its
-CustomResourceDefinition (crossplane v2 internal/xcrd). Without a definition, the API group of a provider says that a
-kind is a managed resource.
+CustomResourceDefinition (crossplane v2 internal/xcrd). Without a definition, a kind in the API group of a provider
+counts as a managed resource.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -129,7 +128,7 @@ def _read_rules(folder: str, document: JSONObject, only: Operation | None = None
 
 
 class _Scripts(Rules):
-    """The rules with a script. Each script is compiled when it is needed first, because that takes most of the time."""
+    """The rules with a script. Each script is compiled at its first use, because compiling takes most of the time."""
 
     def __init__(self) -> None:
         """Read the customizations."""

@@ -114,8 +114,8 @@ _BY_MEMBER: Final = {function.member: function for function in FUNCTIONS}
 _MEMBER_OF: Final = {function.name: function.member for function in FUNCTIONS}
 
 ALSO_FOR: Final = "fleethook.io/also-for"
-"""An annotation of a customization: what else it applies to, separated by commas. An entry is another apiVersion of its
-kind, or an apiVersion and kinds: ``group/v2, group/v1 Other Third``."""
+"""An annotation of a customization with the further kinds that it is for, separated by commas. An entry is another
+apiVersion of its kind, or an apiVersion and kinds: ``group/v2, group/v1 Other Third``."""
 
 _GLOBALS: Final = ("desiredObj", "runtimeObj", "observedObj")
 RETENTION_SCRIPTS: Final = ("health.lua", "retention.lua")
@@ -310,13 +310,16 @@ def _add_rule(
 
 @lru_cache(maxsize=4096)
 def _parse_rule_script(text: str, body_for: str) -> Script:
-    """Return a parsed script. If it does not define the function ``body_for``, it is the body of that function."""
+    """Return a parsed script. If it does not define the function ``body_for``, wrap it as the body of that function.
+
+    It stays as it is if it cannot be such a body, or belongs to another operation or to Argo CD.
+    """
     known = known_globals()
     if not body_for:
         return parse_script(text, known=known)
     known |= set(_GLOBALS)
     parsed = parse_script(text, known=known)
-    # A body without the documents returns another object, which fails at each call.
+    # A script that returns a value without reading the documents is no body: the result would fail at each call.
     is_body = reads_documents(parsed) or "return" not in text
     if body_for in parsed.assigned or not is_body or explain_misplaced(parsed, text, members=_MEMBER_OF):
         return parsed

@@ -129,7 +129,7 @@ class Usage(NamedTuple):
     instructions: int
     """A multiple of 100: the machine counts no smaller number."""
     memory: int
-    """The most bytes that the script held at a check of its limits."""
+    """The maximum of the bytes that the script held at the checks of its limits."""
 
 
 class LuaError(InterpretError):

@@ -170,7 +170,7 @@ def _find_end(conditions: Sequence[JSONObject]) -> str:
 
 
 def _make_job_conditions(current: JSONObject, items: Items, *, is_active: bool) -> list[JSONObject]:
-    """Return the conditions of an unfinished Job's next status; those that end it cannot be taken back."""
+    """Return the conditions of an unfinished Job's next status. Conditions that end the Job cannot be removed later."""
     kept = {kind: one for kind in _JOB_TARGETS for one in objects(current, "conditions") if _is_true(one, kind)}
     failed = [text(item, "clusterName") for item in items if _has_condition(mapping(item, "status"), "Failed")]
     if "FailureTarget" in kept or (failed and "SuccessCriteriaMet" not in kept):
@@ -274,8 +274,8 @@ def _merge_containers(
 ) -> list[JSONObject]:
     """Return one status for each container, the worst of all clusters.
 
-    The apiserver compares statuses of one name, and refuses that a terminated container that may not restart has
-    another state (pkg/apis/core/validation: ValidateContainerStateTransition). Such a state stays.
+    The state of a terminated container that may not restart stays, because the apiserver refuses to change it
+    (pkg/apis/core/validation: ValidateContainerStateTransition). The apiserver finds the container by its name.
     """
     specs = {text(one, "name"): one for one in containers}
     ended = {text(one, "name"): one for one in stored if "terminated" in mapping(one, "state")}

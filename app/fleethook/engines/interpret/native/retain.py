@@ -46,9 +46,9 @@ _KEYS: Final[dict[str, tuple[str, ...]]] = {
 def pod(desired: JSONObject, observed: JSONObject) -> JSONObject:
     """Retain all that the member cluster's admission and scheduler added to a Pod, for example injected containers.
 
-    Almost every member of a Pod is immutable (pkg/apis/core/validation: ValidatePodUpdate), so an update without an
-    added member is refused. If both Pods have a member, that of the template stays, for example a new image. Exceptions
-    are the members that admission also changes.
+    Almost every member of a Pod is immutable (pkg/apis/core/validation: ValidatePodUpdate), so the apiserver refuses an
+    update that lacks an added member. If both Pods have a member, the value of the template stays, for example a new
+    image. Exceptions are the members that admission sets even if the template has them.
     """
     spec = mapping(observed, "spec")
     if not spec:

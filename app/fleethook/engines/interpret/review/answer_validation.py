@@ -117,7 +117,7 @@ def validate_answer(question: Question, answer: Answer) -> Answer:
         return answer if replicas is answer.replicas else Answer(replicas=replicas, requirements=requirements)
     if operation is Operation.HEALTH:
         if not isinstance(answer.healthy, bool):
-            raise InterpretError(f"healthy is {answer.healthy!r}, expected true or false", code=500)
+            raise InterpretError(f"healthy is {json_type(answer.healthy)}, expected true or false", code=500)
         return answer
     if operation is Operation.STATUS:
         return Answer(status=_require_object(answer.status, "status"))
@@ -134,7 +134,7 @@ def validate_answer(question: Question, answer: Answer) -> Answer:
 def _require_same_object(sent: JSONObject, answered: JSON) -> JSONObject:
     """Return the changed object; raises InterpretError if its identity changed."""
     if not isinstance(answered, dict):
-        raise InterpretError(f"the answer is {type(answered).__name__}, expected an object", code=500)
+        raise InterpretError(f"the answer is {json_type(answered)}, expected an object", code=500)
     metadata = answered.get("metadata")
     if metadata is None:
         metadata = {}
@@ -167,7 +167,7 @@ def _require_replicas(value: Any, name: str) -> int:
 
 def _require_object(value: JSON, name: str) -> JSON:
     if value is not None and not isinstance(value, dict):
-        raise InterpretError(f"{name} is {type(value).__name__}, expected an object", code=500)
+        raise InterpretError(f"{name} is {json_type(value)}, expected an object", code=500)
     return value
 
 
@@ -175,7 +175,7 @@ def _require_list(value: JSON, name: str) -> list[JSON]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise InterpretError(f"{name} is {type(value).__name__}, expected a list", code=500)
+        raise InterpretError(f"{name} is {json_type(value)}, expected a list", code=500)
     return value
 
 

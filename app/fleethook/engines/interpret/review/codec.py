@@ -1,8 +1,8 @@
 """Decodes and encodes interpreter reviews of both shapes: ``ExploreReview`` and ``ResourceInterpreterContext``.
 
-If only a native interpreter can be asked, it decodes only the members that this one reads, because most of a
-workload's text is its template. A value of an unexpected type is not an error here: the complete object is decoded
-instead, and the interpreter reports the problem.
+For a question that only a native interpreter can answer, this module decodes only the members that the interpreter
+reads, because most of a workload's text is its template. If a value has an unexpected type, the module decodes the
+complete object, and the interpreter reports the problem.
 """
 
 import base64

@@ -38,7 +38,7 @@ class Interpreted(NamedTuple):
 class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, Interpreted]):
     """One interpreter route: its chain answers in the shape of the review.
 
-    The only fact of an HTTP request that matters is whether its caller wants to know which layers were asked.
+    An HTTP request has one relevant fact: whether its caller asks for the list of the layers that were asked.
     """
 
     max_at_once = MAX_ON_LOOP
@@ -47,7 +47,7 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
         """Prepare.
 
         Args:
-            path: Of the route.
+            path: The path of the route.
             chain: Answers the questions.
             rest: As in `ReviewEndpoint`.
         """
@@ -91,7 +91,7 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
         return Interpreted(question, steps, None, calls), answer
 
     def _read_large(self, received: Received[DecodedReview, bool]) -> Work[Question]:
-        # The chain is not asked in a thread, as the store may change its rules meanwhile.
+        # The chain does not run in a thread, because the store may change its rules meanwhile.
         decode = partial(read_question, received.review, built_in=lambda _kind, _operation: False)
         question: Question = yield self._off_loop(decode)
         return question._replace(large=True)
@@ -156,7 +156,7 @@ def make_interpret_line(
     """Return the line about an answered interpreter review.
 
     Args:
-        path: Of the route.
+        path: The path of the route.
         review: The review.
         question: The question in it; None if it has none that can be answered.
         steps: The layers that were asked.
@@ -173,7 +173,7 @@ def make_interpret_line(
         namespace, name = cut_text(request.namespace), cut_text(request.name)
     if problem is not None:
         message = cut_text(problem)
-    # By position: members that are set one by one take a quarter more time.
+    # By position, because setting members one by one takes 25 % more time.
     return InterpretLine(
         stamp(), "info", "interpret", path, cut_text(review.uid), problem is None,
         gvk, operation, layer, hook, namespace, name, message, cut_text(request_id), milliseconds(seconds),
