@@ -29,14 +29,14 @@ class Fetched(NamedTuple):
     sha256: str
     size: int
     url: str
-    """Redacted, as the next one is."""
+    """The URL, redacted like ``final_url``."""
     final_url: str
     etag: str
     attempts: int
     """Number of requests that this call sent; 0 if it used the cache only."""
     seconds: float
     waited: float
-    """Seconds of that spent waiting for another process to download the same entry."""
+    """Seconds of the fetch in which it waited for another process to download the same entry."""
     warnings: tuple[str, ...]
 
 
@@ -175,7 +175,7 @@ def _use_present(request: _FetchRequest, entry: Entry | None) -> _FetchedEntry:
         return _ask_origin(request, None)
     if got is None:
         raise _make_not_cached_error(request, problem)
-    text = f"{got.entry.path} is {got.entry.record.sha256}, and {request.source.sha256} is expected"
+    text = f"the digest of {got.entry.path} is {got.entry.record.sha256}, and {request.source.sha256} is expected"
     raise CRDsError(Exit.INTEGRITY, text)
 
 
@@ -189,7 +189,7 @@ def _adopt(request: _FetchRequest) -> tuple[_FetchedEntry | None, str]:
     except CRDsError as error:
         if error.exit in {Exit.LOCKED, Exit.DISK}:
             raise
-        return None, f": its tarball cannot be used: {error}"
+        return None, f": the tarball in the cache cannot be used: {error}"
     if adopted is None:
         return None, ""
     warnings = tuple(f"unpacked again: {problem}" for problem in adopted.found)

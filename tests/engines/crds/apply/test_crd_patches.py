@@ -243,7 +243,8 @@ def test_a_fixed_address_of_another_instance_is_a_warning(address: str, instance
     if warned:
         wanted = "converts works.work.karmada.io at karmada-webhook.karmada-system.svc"
         assert (
-            f"{PATH} {wanted}, and the instance has demo-karmada-webhook.karmada-system.svc: releases" in found[WORKS]
+            f"{PATH} {wanted}, but the instance's webhook is demo-karmada-webhook.karmada-system.svc: releases"
+            in found[WORKS]
         )
     assert find_foreign_webhooks(patches, {}) == {}, "the instance is unknown"
 

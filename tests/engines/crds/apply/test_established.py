@@ -64,7 +64,7 @@ async def test_a_timeout_reports_why_the_server_did_not_answer(
     api, address = server
     api.crds = {NAMES[0]: CRDS[NAMES[0]]}
     api.disturb = lambda asked, _: "cut" if asked.name == NAMES[0] else None
-    words = f"{NAMES[0]}: {address}: Server disconnected; {NAMES[1]}: it is not there any more"
+    words = f"{NAMES[0]}: {address}: Server disconnected; {NAMES[1]}: the server no longer has this CRD"
     code, _, text = await with_patience_async(
         lambda seconds: failure(wait_established(connection, NAMES[:2], seconds=seconds)),
         lambda found: words in found[2],

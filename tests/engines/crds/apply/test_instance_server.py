@@ -173,7 +173,7 @@ REFUSED: dict[str, tuple[dict[str, Any], Any, str, bool]] = {
     "no kubeconfig": ({"demo-karmada-admin-config": {"karmada.config": encode(b"[]")}}, DEMO, "the Secret demo-karmada-admin-config, karmada.config: the kubeconfig cannot be used", False),
     "name": ({}, {"metadata": {"name": "../x", "namespace": "tenant"}}, "the instance has no valid name or no valid namespace", False),
     "namespace": ({}, {"metadata": {"name": "demo", "namespace": "a/b"}}, "the instance has no valid name or no valid namespace", False),
-    "elsewhere": ({}, {**DEMO, "spec": {"hostCluster": {"secretRef": {"name": "other"}}}}, "its Secrets are in the cluster of spec.hostCluster, which is not read: run `crds apply`", False),
+    "elsewhere": ({}, {**DEMO, "spec": {"hostCluster": {"secretRef": {"name": "other"}}}}, "its Secrets are in the cluster of spec.hostCluster, which fleethook does not read: run `crds apply`", False),
 }  # fmt: skip
 
 

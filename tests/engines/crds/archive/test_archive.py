@@ -44,7 +44,7 @@ def test_pieces_are_read_in_order() -> None:
         (PACKED[:-9], "the file is cut off"),
         (b"", "the file is cut off"),
         (PACKED + PACKED, "followed by another gzip member"),
-        (PACKED + b"\0", "followed by something else"),
+        (PACKED + b"\0", "followed by other data"),
         (b"PK" + PACKED, r"new reader failed\. gzip: invalid header"),
         (PACKED[:-8] + b"\0\0\0\0" + PACKED[-4:], "the gzip stream is damaged"),
     ],
@@ -263,8 +263,8 @@ def test_a_linked_target_directory_is_refused(tarball: Put, into: Path, tmp_path
         (lambda data: data[:-1], "the gzip stream is not complete: the file is cut off"),
         (lambda data: data[: len(data) // 2], "the gzip stream is not complete: the file is cut off"),
         (lambda _: b"", "the gzip stream is not complete: the file is cut off"),
-        (lambda data: data + b"x", "the gzip stream is followed by something else"),
-        (lambda data: data + bytes(512), "the gzip stream is followed by something else"),
+        (lambda data: data + b"x", "the gzip stream is followed by other data"),
+        (lambda data: data + bytes(512), "the gzip stream is followed by other data"),
         (lambda data: data + data, "the gzip stream is followed by another gzip member"),
         (lambda data: data[:-8] + bytes(4) + data[-4:], "Error -3 while decompressing data: incorrect data check"),
         (lambda data: data[:-4] + bytes(4), "Error -3 while decompressing data: incorrect length check"),
@@ -286,7 +286,7 @@ def test_trailing_data_is_found_if_a_read_ends_with_the_stream(tarball: Put) -> 
     exact = data[:3] + b"\x08" + data[4:10] + name + data[10:]
     assert len(exact) == 64 * 1024
     assert verify(tarball(exact)).files == verify(tarball(data)).files
-    assert failure(tarball(exact + b"x")) == (Exit.INTEGRITY, "the gzip stream is followed by something else")
+    assert failure(tarball(exact + b"x")) == (Exit.INTEGRITY, "the gzip stream is followed by other data")
     assert failure(tarball(exact + data)) == (Exit.INTEGRITY, "the gzip stream is followed by another gzip member")
 
 
@@ -432,7 +432,10 @@ def test_a_tarball_without_dots_is_the_same_with_and_without_them_allowed(tarbal
             lambda top: (top / BASE).write_bytes(b""),
             f"{BASE} has 0 bytes instead of {len(crd('works', 'work.karmada.io'))}",
         ),
-        (lambda top: (top / BASE).write_bytes(crd("works", "work.karmada.io").swapcase()), f"{BASE} has other content"),
+        (
+            lambda top: (top / BASE).write_bytes(crd("works", "work.karmada.io").swapcase()),
+            f"{BASE} has different content",
+        ),
         (lambda top: (top / "crds/bases/x").write_bytes(b""), "crds/bases/x does not belong there"),
         (lambda top: (top / "crds/x").symlink_to("/etc/passwd"), "crds/x does not belong there"),
         (

@@ -249,7 +249,7 @@ def replace_by_link(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "lines"),
     [
-        (lambda top: (top / "a.yaml").write_bytes(b"x"), ["crds/a.yaml has other content"]),
+        (lambda top: (top / "a.yaml").write_bytes(b"x"), ["crds/a.yaml has different content"]),
         (lambda top: (top / "a.yaml").write_bytes(b"xx"), ["crds/a.yaml has 2 bytes instead of 1"]),
         (lambda top: (top / "a.yaml").unlink(), ["crds/a.yaml is missing"]),
         (lambda top: (top / "bases/more").touch(), ["crds/bases/more does not belong there"]),

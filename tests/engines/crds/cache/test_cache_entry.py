@@ -122,7 +122,7 @@ def change(path: Path, name: str, body: bytes) -> None:
 def test_an_edited_tree_with_an_edited_record_is_detected(cache: Cache) -> None:
     body = (cache.path(KEY) / WORKS).read_bytes()
     change(cache.path(KEY), WORKS, b"E" + body[1:])
-    assert cache.verify(KEY) == [f"{WORKS} has other content"]
+    assert cache.verify(KEY) == [f"{WORKS} has different content"]
     assert cache.entry(KEY) is None
     assert [listed.state for listed in cache.entries()] == ["changed"]
 
@@ -137,7 +137,7 @@ def test_a_pin_is_compared_with_the_bytes(cache: Cache) -> None:
     (path / TARBALL).write_bytes(EVIL)
     (path / WORKS).write_bytes(crd("works", "work.karmada.io", document="# evil\n"))
     # The record tells the pinned digest, the bytes have another one.
-    assert cache.verify(KEY) == [f"{TARBALL} is not the recorded one"]
+    assert cache.verify(KEY) == [f"{TARBALL} differs from its record"]
     with pytest.raises(CRDsError) as caught:
         fetch(cache, Source(URL, sha256=sha(GOOD)), Policy.NEVER)
     assert caught.value.exit is Exit.NOT_CACHED

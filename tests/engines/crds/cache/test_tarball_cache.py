@@ -94,7 +94,7 @@ def test_a_change_that_restores_size_and_modification_time_is_seen(cache: Cache)
         opened.write(b"Z" + content[1:])
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert cache.entry(KEY) is None
-    assert cache.verify(KEY) == [f"{WORKS} has other content"]
+    assert cache.verify(KEY) == [f"{WORKS} has different content"]
 
 
 @pytest.mark.parametrize(

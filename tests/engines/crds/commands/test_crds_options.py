@@ -126,7 +126,7 @@ def test_only_a_source_without_secrets_can_be_downloaded_here() -> None:
     chosen = SelectedSource(Source(URL), Policy.IF_NOT_PRESENT)
     check_reach(chosen)
     text = refusal(check_reach, chosen._replace(references=SecretReferences("b", proxy="a")))
-    assert text == "it needs the Secret a, b of the cluster, which is not read here"
+    assert text == "the tarball needs the Secret a, b of the cluster, which this command does not read"
 
 
 def test_a_file_that_cannot_be_read_names_itself(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def compare(before: State, after: State) -> list[CRDChange]:
     """Return the changes between two states, sorted by name; status and metadata are not compared.
 
     Args:
-        before: For example the CRDs of a server, with their stored versions.
+        before: The present state, for example the CRDs of a server with their stored versions.
         after: The desired state.
     """
     found = (_compare_crd(name, before.get(name), after.get(name)) for name in sorted({*before, *after}))
@@ -248,7 +248,7 @@ async def wait_established(connection: Connection, names: Iterable[str], *, seco
         CRDsError: HTTP with the server's message once it refuses the names of a CRD; NETWORK after ``seconds``, with
             the conditions of the CRDs that are not established.
     """
-    pending = dict.fromkeys(names, "not looked at")
+    pending = dict.fromkeys(names, "not checked yet")
     try:
         async with asyncio.timeout(seconds):
             await _poll(connection, pending)
@@ -287,7 +287,7 @@ async def _read_conditions(connection: Connection, name: str, pending: dict[str,
         pending[name] = str(error).removeprefix(f"{name}: ")
         return None
     if found is None:
-        pending[name] = "it is not there any more"
+        pending[name] = "the server no longer has this CRD"
         return None
     conditions = as_object(found.get("status")).get("conditions")
     listed = conditions if isinstance(conditions, list) else []

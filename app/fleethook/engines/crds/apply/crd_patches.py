@@ -159,8 +159,8 @@ def find_foreign_webhooks(patches: Sequence[Patch], values: Mapping[str, str]) -
     """
     wanted = f"{values.get(NAME, '')}.{values.get(NAMESPACE, '')}.svc"
     return {
-        patch.crd: f"{patch.path} converts {patch.crd} at {host}, and the instance has {wanted}: releases before 1.13"
-        " have this fixed address; use a later release, or an instance named karmada in karmada-system"
+        patch.crd: f"{patch.path} converts {patch.crd} at {host}, but the instance's webhook is {wanted}: releases "
+        "before 1.13 have this fixed address; use a later release, or an instance named karmada in karmada-system"
         for patch in patches
         if (host := _read_host(patch.body))
         and not f"{host}.".startswith(f"{wanted}.")

@@ -175,7 +175,7 @@ async def read_target(
         raise CRDsError(Exit.USAGE, "the instance has no valid name or no valid namespace")
     elsewhere = as_object(as_object(as_object(karmada.get("spec")).get("hostCluster")).get("secretRef"))
     if elsewhere.get("name"):
-        reason = "its Secrets are in the cluster of spec.hostCluster, which is not read"
+        reason = "its Secrets are in the cluster of spec.hostCluster, which fleethook does not read"
         raise CRDsError(Exit.USAGE, f"{reason}: run `crds apply` with the kubeconfig of its API server")
     secret = admin_config_secret_name(name)
     text = await _read_secret_key(host, namespace, secret, _KUBECONFIG)

@@ -87,7 +87,7 @@ def _inflate(packed: bytes, max_bytes: int, limits: ArchiveLimits) -> Iterator[b
             yield piece
     after = stream.unused_data or bytes(rest[: len(_MAGIC)])
     if after:
-        what = "another gzip member" if after.startswith(_MAGIC) else "something else"
+        what = "another gzip member" if after.startswith(_MAGIC) else "other data"
         raise CRDsError(Exit.INTEGRITY, f"the gzip stream is followed by {what}")
 
 
@@ -115,7 +115,7 @@ class OperatorRules:
     """Finds the reasons why Karmada's operator cannot use a tarball. Pass the entries in order."""
 
     def __init__(self) -> None:
-        """Create it for one tarball."""
+        """Prepare for one tarball."""
         self._directories: Final[set[str]] = set()
         self._problems: Final[list[str]] = []
 

@@ -188,11 +188,11 @@ class Content:
     """Checks the CRDs and patches of a tarball, one file at a time."""
 
     def __init__(self, limits: ArchiveLimits = LIMITS, *, keep: bool = False) -> None:
-        """Create it for one tarball.
+        """Prepare for one tarball.
 
         Args:
-            limits: Bound the YAML of all its files together.
-            keep: Keep the CRDs and patches for `build_tree`.
+            limits: The limits of the YAML of all files of the tarball together.
+            keep: Whether to keep the CRDs and patches for `build_tree`.
         """
         self._crds: Final[dict[str, str]] = {}
         self._documents: Final[dict[str, JSONObject]] = {}

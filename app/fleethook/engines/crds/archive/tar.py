@@ -7,10 +7,10 @@ archive/tar: an entry that Go would name, type or size differently is an error
 (`tests/tools/test_go_tar.py`).
 
 Readers disagree on fields that deviate from the formats: a prefix after GNU's magic, the shorter prefix of star,
-numbers with other characters. Such a header is refused, so that no reader finds another name or size in it. Readers
-also disagree on which of two headers takes precedence. Go prefers GNU's name to that of pax, and the last pax header to
-all before it. Others prefer the last header of either kind. So an entry may have headers of one kind only, each once,
-and each record once.
+numbers with other characters. This module refuses such a header, so that no reader finds a different name or size in
+it. Readers also disagree on the precedence of two headers. Go prefers GNU's name to that of pax, and the last pax
+header to all before it. Other readers prefer the last header of either kind. So an entry may have headers of one kind
+only, each once, and each record once.
 
 Source: archive/tar of Go 1.26, readHeader, next and mergePAX in reader.go, getFormat in format.go, parseNumeric and
 parsePAXRecord in strconv.go.
@@ -85,7 +85,7 @@ def _parse_prefix(block: bytes) -> bytes:
         return _cut_at_nul(block[345:500])
     if block[257:265] == _GNU:
         _check_numbers(block, _DEVICE)
-        # Go takes a text other than a time for a prefix. An empty field has no time.
+        # If the text is not a time, Go reads it as a prefix. An empty field has no time.
         _check_numbers(block, {name: field for name, field in _GNU_TIMES.items() if block[field.start]})
     return b""
 
@@ -175,7 +175,7 @@ class Attributes(NamedTuple):
 def check_global(body: bytes) -> None:
     """Allow a comment only, as ``git archive`` writes it; raises CRDsError ARCHIVE for other records.
 
-    POSIX gives them to all later entries, and Go to none.
+    POSIX applies these records to all later entries, and Go applies them to none.
     """
     for key in read_records(body):
         if key != b"comment":
@@ -209,7 +209,7 @@ def _check_record(key: bytes, value: bytes) -> None:
         raise distrust("a sparse file")
     if b"\0" in key or (key in _STRINGS and b"\0" in value):
         raise distrust(f"a pax header with a NUL in {key[:100]!r}")
-    # An empty value means that of the entry's own header.
+    # With an empty value, the value of the entry's own header counts.
     if value and key in _VALUES and not _VALUES[key].fullmatch(value):
         raise distrust(f"a pax header with a bad {key.decode()}")
 

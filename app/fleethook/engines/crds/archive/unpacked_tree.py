@@ -56,7 +56,7 @@ class Names:
     """The paths of an archive so far, to find duplicates, and paths that are both file and directory."""
 
     def __init__(self, *, normalize_dot: bool = False) -> None:
-        """Create it for one archive; ``normalize_dot`` accepts names with a leading ``./``."""
+        """Prepare for one archive; ``normalize_dot`` accepts names with a leading ``./``."""
         self._normalize_dot: Final = normalize_dot
         self.files: Final[set[str]] = set()
         self.directories: Final[set[str]] = set()
@@ -295,4 +295,4 @@ def _compare_file(root: int, path: str, expected: FileDigest) -> str:
             digest = hashlib.sha256()
             while piece := os.read(descriptor, _PIECE):
                 digest.update(piece)
-    return "" if digest.hexdigest() == expected.sha256 else "has other content"
+    return "" if digest.hexdigest() == expected.sha256 else "has different content"

@@ -39,7 +39,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: int = _SCHEMA
     url: str
-    """Redacted, as the next one is; ``""`` for a tarball of unknown origin that a user placed there."""
+    """The URL, redacted like ``final_url``; ``""`` for a tarball of unknown origin that a user placed there."""
     final_url: str
     sha256: str
     """Digest of the tarball, compared with its bytes at every use."""
@@ -50,7 +50,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     asked_at: datetime
     """Time of the origin's last confirmation."""
     asked: int
-    """Number of the origin's confirmations. By this number, a process that waited for a lock notices that another
+    """Number of the origin's confirmations. A process that waited for a lock compares it, to see whether another
     process asked meanwhile. A time would depend on the clock."""
     warnings: tuple[str, ...]
     normalize_dot: bool = False
@@ -270,13 +270,13 @@ def check_entry(directory: int, limits: ArchiveLimits) -> Checked:
     """
     record = read_record(directory)
     if record is None:
-        return Checked(None, b"", ["it has no record"])
+        return Checked(None, b"", ["the entry has no record"])
     try:
         tarball = read_tarball(directory, limits)
     except (OSError, CRDsError):
         tarball = b""
     if hashlib.sha256(tarball).hexdigest() != record.sha256:
-        return Checked(record, b"", [f"{TARBALL} is not the recorded one"])
+        return Checked(record, b"", [f"{TARBALL} differs from its record"])
     try:
         manifest = list_files(tarball, limits=limits, normalize_dot=record.normalize_dot)
     except CRDsError as error:

@@ -7,8 +7,8 @@ Each key has two locks. The download lock (``.fetch.lock``) lets one process dow
 (``.lock``) is shared by readers and held exclusively only while the directory is swapped, never during network I/O.
 
 A lock (flock) has one writer or many readers, across threads and processes of a machine. Its file is opened relative to
-the descriptor of its directory, which no lock library does. Otherwise a link in its place would lead the holder's name
-into another file. The kernel releases a lock when its process ends. Over NFS, flock works across machines only if the
+the descriptor of its directory, which no lock library does. Otherwise a link in its place could redirect the holder's
+name to a different file. The kernel releases a lock when its process ends. Over NFS, flock works across machines only if the
 mount supports it.
 """
 
@@ -53,7 +53,7 @@ class Lock(NamedTuple):
 
     directory: int
     path: Path
-    """The last component is opened in the directory; messages show all of it."""
+    """The path for messages. Only its last component is opened, in the directory."""
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def lock_exclusive(lock: Lock, *, seconds: float) -> Iterator[None]:
         try:
             yield
         finally:
-            # Waiters would blame a former holder for the locks of readers.
+            # Otherwise, processes that wait for readers would report this process as the holder.
             _write_holder(descriptor, "")
     finally:
         os.close(descriptor)

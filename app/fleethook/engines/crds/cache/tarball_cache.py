@@ -298,7 +298,7 @@ class Cache(Layout):
                 return Adopted(entry, ())
             if (adopted := self.adopt(key, seconds=seconds)) is not None:
                 return adopted
-        raise CRDsError(Exit.NOT_CACHED, f"nothing to repair {key} from: its tarball is gone or was changed; fetch it")
+        raise CRDsError(Exit.NOT_CACHED, f"cannot repair {key}: its tarball is missing or was changed; fetch it again")
 
     def prune(
         self,
@@ -344,7 +344,8 @@ class Cache(Layout):
                 verified=verified,
             )
         if sha256 and manifest.sha256 != sha256.strip().lower():
-            raise CRDsError(Exit.INTEGRITY, f"the tarball is {manifest.sha256}, and {sha256.strip().lower()} is wanted")
+            text = f"the digest of the tarball is {manifest.sha256}, and {sha256.strip().lower()} is expected"
+            raise CRDsError(Exit.INTEGRITY, text)
         with translate_os_errors(f"recording {key}"):
             with open_at(TARBALL, EXISTING, staged.directory) as file:
                 os.fchmod(file, FILE_MODE)

@@ -72,7 +72,7 @@ def fetch(
     """
     with exit_on_error():
         chosen = list(select_sources(url, karmada, version, follow_instance=follow_instance, strict=strict))
-        # --version names the release, so its attestation must be of that tag; with --karmada it is the operator's own.
+        # --version names the release, and its attestation must be of that tag. With --karmada, it names the operator's.
         tag = attestation.source_tag or (version if attestation.provenance and url is None and not karmada else None)
         proven, sha256 = verify_provenance(attestation._replace(source_tag=tag), sha256=sha256, strict=strict)
         kept = open_cache(data_dir)
@@ -108,13 +108,14 @@ def verify(
 ) -> None:
     """Check that a tarball is complete, safe and has CRDs, and whether Karmada's own operator can use it.
 
-    Nothing is unpacked. The exit code is 0 also if only the operator cannot use it, unless --strict is given.
+    The command unpacks nothing. It exits with 0 even if only the operator cannot use the tarball, unless --strict is
+    given.
     """
     with exit_on_error():
         proven, sha256 = verify_provenance(attestation, sha256=sha256, strict=strict)
         manifest, tree = archive.read_tree(file, strict=strict, normalize_dot=normalize_dot)
         if sha256 and manifest.sha256 != sha256:
-            raise CRDsError(Exit.INTEGRITY, f"{file} is {manifest.sha256}, and {sha256} is expected")
+            raise CRDsError(Exit.INTEGRITY, f"the digest of {file} is {manifest.sha256}, and {sha256} is expected")
         render_tree(tree)
         _print_manifest(manifest, proven, output)
         if strict and manifest.operator_problems:

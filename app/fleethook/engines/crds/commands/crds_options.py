@@ -176,7 +176,7 @@ def fetch_chosen(
     Args:
         kept: The cache.
         chosen: The source; options take precedence over its fields.
-        sha256: Value of ``--sha256``, as the next ones are of their options.
+        sha256: Value of ``--sha256``.
         proxy: URL of a proxy.
         ca: File of certificate authorities.
         mirror: URLs of mirrors.
@@ -208,7 +208,8 @@ def check_reach(chosen: SelectedSource) -> None:
         text = f"the tarball is at {chosen.source.url}, which is not downloaded: use `crds cache import`"
         raise CRDsError(Exit.USAGE, text)
     if secrets:
-        raise CRDsError(Exit.USAGE, f"it needs the Secret {', '.join(secrets)} of the cluster, which is not read here")
+        text = f"the tarball needs the Secret {', '.join(secrets)} of the cluster, which this command does not read"
+        raise CRDsError(Exit.USAGE, text)
 
 
 def read_file(path: Path) -> bytes:

@@ -90,7 +90,7 @@ class ReleaseOptions(NamedTuple):
     ca_file: CAFileOption = None
 
     def show_progress(self, *, shown: bool) -> Self:
-        """Return the same, without progress unless ``shown``: standard output has JSON for a program then."""
+        """Return these options, without progress unless ``shown``. Programs read the JSON output, and need none."""
         return self if shown else self._replace(progress=Style.NONE)
 
 
@@ -169,6 +169,7 @@ def _read_tarball(tarball: Path, wanted: ReleaseOptions) -> Tree:
         raise CRDsError(Exit.USAGE, "give --tarball, or a URL or --version, not both")
     manifest, tree = archive.read_tree(tarball, strict=wanted.strict, normalize_dot=wanted.normalize_dot)
     if wanted.sha256 and manifest.sha256 != wanted.sha256:
-        raise CRDsError(Exit.INTEGRITY, f"{tarball} is {manifest.sha256}, and {wanted.sha256} is expected")
+        text = f"the digest of {tarball} is {manifest.sha256}, and {wanted.sha256} is expected"
+        raise CRDsError(Exit.INTEGRITY, text)
     warn(manifest.warnings)
     return tree

@@ -44,7 +44,7 @@ class Applier:
     """Applies CRDs, to a limited number of servers at once."""
 
     def __init__(self, host: Connection, cache: Cache, verifier: Verifier) -> None:
-        """Create it.
+        """Create the applier.
 
         Args:
             host: Connection to the cluster that has the instances.
@@ -67,8 +67,8 @@ class Applier:
 
         Raises:
             CRDsError: USAGE, NETWORK, HTTP as `read_target` and `fleethook.engines.crds.apply.crd_apply.apply`;
-            StoredVersionsError if
-                the tarball drops a version that objects may be stored in. The message has no secret.
+                StoredVersionsError if the tarball drops a version that objects may be stored in. The message has no
+                secret.
         """
         target = await read_target(self._host, karmada, max_response_bytes=MAX_RESPONSE_BYTES)
         values = build_values(name=key.name, namespace=key.namespace, ca_pem=target.ca_pem)

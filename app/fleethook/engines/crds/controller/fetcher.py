@@ -1,8 +1,8 @@
 """Fetches the tarballs of instances into the cache, on threads, for the controller, with metrics of both.
 
-Concurrent callers share a fetch, as in Go's golang.org/x/sync/singleflight. The threads are daemon threads. At its end,
-the process would wait for threads of the loop's executor. It need not wait: an entry of the cache is complete at any
-moment.
+Concurrent callers share a fetch, as in Go's golang.org/x/sync/singleflight. The threads are daemon threads, so that the
+process does not wait for them at its end, as it would for threads of the loop's executor. Nothing is lost: an entry of
+the cache is always complete.
 """
 
 import asyncio
@@ -203,7 +203,7 @@ class Fetcher:
         *,
         trace: StartRoot | None = None,
     ) -> None:
-        """Create it.
+        """Create the fetcher.
 
         Args:
             connection: Connection to the API server that has the instances, and the Secrets and ConfigMaps they name.

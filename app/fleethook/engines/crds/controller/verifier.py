@@ -57,7 +57,7 @@ class Verifier:
     """
 
     def __init__(self, *, at_once: int = AT_ONCE, module: str = MODULE) -> None:
-        """Create it; a process starts when it is needed.
+        """Create the verifier; its processes start when they are needed.
 
         Args:
             at_once: Number of processes.

@@ -28,7 +28,7 @@ _DEFAULTS: Final = Source("")._field_defaults
 class SecretReferences(NamedTuple):
     """Names of Secrets in the namespace of the instance, for `fleethook.engines.crds.controller.source_reader`.
 
-    ``""`` for none.
+    An unused reference is ``""``.
     """
 
     credentials: str = ""

@@ -74,7 +74,7 @@ def read_trust_root(path: Path, data: bytes) -> TrustRoot:
         data: Content of the file; PEM has authorities only.
 
     Raises:
-        CRDsError: USAGE if it is neither, or if the library for ``trusted_root.json`` is missing.
+        CRDsError: USAGE if the file is not a trust root, or if the library for ``trusted_root.json`` is missing.
     """
     if data.lstrip().startswith(b"{"):
         return _read_trusted_root(path)
@@ -214,7 +214,7 @@ def verify_signature(attestation: Attestation) -> None:
     try:
         key = attestation.certificate.public_key()
         if not isinstance(key, ec.EllipticCurvePublicKey):
-            raise CRDsError(Exit.INTEGRITY, "the certificate's key is not an ECDSA key, which Fulcio's are")
+            raise CRDsError(Exit.INTEGRITY, "the certificate's key is not an ECDSA key, as in certificates of Fulcio")
         pae = encode_pae(attestation.payload_type, attestation.payload)
         key.verify(attestation.signature, pae, ec.ECDSA(hashes.SHA256()))
     except InvalidSignature:
