@@ -15,7 +15,7 @@ class Type(NamedTuple):
     """A type.
 
     Attributes:
-        kind: ``list``, ``map``, ``struct``, ``opaque``, ``wrapper``, ``param``, ``dyn``, ``error``, or a scalar's.
+        kind: ``list``, ``map``, ``struct``, ``opaque``, ``wrapper``, ``param``, ``dyn``, ``error``, or a scalar.
         name: The name that expressions and errors use; for a type parameter, its identity.
         parameters: Element types of lists, maps, types, wrappers and opaque types.
     """
@@ -176,7 +176,7 @@ class Substitutions:
         self._found[parameter] = one
 
     def substitute(self, one: Type, *, dynamic: bool = False) -> Type:
-        """Replace type parameters by the types they stand for, and with ``dynamic`` all others by ``dyn``."""
+        """Replace type parameters by the types they stand for; with ``dynamic``, replace unbound ones by ``dyn``."""
         found = self._found.get(one)
         if found is not None:
             return self.substitute(found, dynamic=dynamic)
@@ -369,4 +369,4 @@ IDENTS: Final[Mapping[str, Type]] = {
     "authorizer": Type("opaque", _AUTHORIZER),
     "authorizer.requestResource": Type("opaque", "kubernetes.authorization.ResourceCheck"),
 }
-"""The types of all names that are no functions; the type of a type's name is ``type(T)``."""
+"""The types of all names except functions. The name of a type ``T`` has the type ``type(T)``."""

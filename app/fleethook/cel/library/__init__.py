@@ -31,4 +31,4 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     *URL_FUNCTIONS,
     *SEMVER_FUNCTIONS,
 )
-"""All functions that expressions can call, but operators."""
+"""All functions that expressions can call, without operators."""

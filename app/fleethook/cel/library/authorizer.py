@@ -49,7 +49,7 @@ def build_authorizer(user: JSON) -> Authorizer:
     """Return the variable ``authorizer`` for the ``userInfo`` of a request; members of wrong types are ignored.
 
     Raises:
-        UnicodeEncodeError: A text is no UTF-8, so no apiserver could be asked about it.
+        UnicodeEncodeError: A text cannot be encoded as UTF-8, so no request to an apiserver can contain it.
     """
     info = as_object(user)
     groups = info.get("groups")

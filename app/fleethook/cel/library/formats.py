@@ -36,7 +36,7 @@ _Validate = Callable[[str], Iterator[str]]
 
 
 def _compile_name_format(pattern: str, *, longest: int, text: str, dotted: str = "") -> _Validate:
-    """Return the validation of a name; one of the form ``dotted`` has a text of its own."""
+    """Return the validation of a name. A name that matches only ``dotted`` gets a different error."""
     form, other = re.compile(pattern), re.compile(dotted)
 
     def validate(value: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Resource quantities (k8s.io/apiserver/pkg/cel/library/quantity.go, k8s.io/apimachinery/pkg/api/resource).
 
-An amount is a number of 64 bits with a power of ten, or a decimal of any size. The kind of an amount decides whether it
-is an integer: 1000m and 1Pi are none.
+An amount is a number of 64 bits with a power of ten, or a decimal of any size. Upstream decides by this form whether an
+amount is an integer: 1000m and 1Pi are not.
 """
 
 import math
@@ -52,7 +52,7 @@ def _parse_quantity(text: str) -> Quantity:
     if match is None:
         raise ValueError(_WRONG_FORMAT)
     sign, zeros, whole, point, fraction, suffix = match.groups()
-    # A text that ends in its leading zeros, or without any digit, is zero.
+    # A text of zeros only, or a sign without digits, is zero.
     if not whole and not point and not suffix:
         return Quantity(0)
     exponent, power = _read_suffix(suffix)
@@ -152,7 +152,7 @@ def _compare(one: Quantity, other: Quantity) -> int:
     left, right = (len(str(abs(each.value))) + each.scale for each in (one, other))
     if left != right:
         return _get_sign(one) * (1 if left > right else -1)
-    # Amounts with as many digits before the point: their scales differ by no more than the length of their digits.
+    # Both amounts have equally many digits before the point, so their scales differ by at most the number of digits.
     scale = min(one.scale, other.scale)
     first, second = (int(each.value * 10 ** (each.scale - scale)) for each in (one, other))
     return (first > second) - (first < second)

@@ -79,7 +79,7 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 
 def _list_matches(compiled: Any, text: str) -> Iterator[str]:
-    """Yield the matches that do not overlap. As in Go, no empty one follows the match before it at once."""
+    """Yield the matches that do not overlap. As in Go, skip an empty match directly after another match."""
     former = -1
     for found in compiled.finditer(text):
         start, end = found.span()

@@ -18,7 +18,7 @@ from fleethook.cel.parse.syntax import (
     Select,
 )
 
-# Expressions cannot write this name, so no variable of theirs hides it.
+# Expressions cannot write this name, so none of their variables hides it.
 ACCUMULATOR: Final = "@result"
 _FORMER_ACCUMULATOR: Final = "__result__"
 _UNUSED: Final = "#unused"

@@ -217,7 +217,7 @@ class _Parser:
     def _parse_unary(self, first: _Token) -> Node:
         following = self._tokens[self._position]
         if first.text == "-" and following.kind in {"int", "float"}:
-            # The literal's sign belongs to it: -9223372036854775808 has no positive counterpart.
+            # The sign is a part of the literal, because -9223372036854775808 has no positive counterpart.
             self._position += 1
             self._tokens[self._position - 1] = _Token(following.kind, f"-{following.text}", first.offset)
             self._position -= 1

@@ -154,7 +154,7 @@ class Comprehension(Node):
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yield a node and all nodes below it, each before those below it."""
+    """Yield a node and all nodes below it. Each node comes before the nodes below it."""
     pending = [node]
     while pending:
         one = pending.pop()
@@ -240,7 +240,7 @@ def _read_string(text: str) -> str:
 
 
 def _read_bytes(text: str) -> bytes:
-    # The bytes of escapes are below 256, and other characters are encoded: they need a mark until then.
+    # Mark the bytes of escapes until the text is encoded, because other characters have the same numbers.
     return _unescape(text[1:], is_bytes=True).encode("utf-8", "surrogateescape")
 
 

@@ -20,7 +20,7 @@ COST_OF_LIST: Final = 10
 COST_OF_MAP: Final = 30
 _TRAVERSAL_FACTOR: Final = 0.1
 _REGEX_FACTOR: Final = 0.25
-# pkg/cel/library/cost.go: it assumes half a requirement per character, and a list and a struct per requirement.
+# pkg/cel/library/cost.go assumes one requirement for two characters, and a list and a struct for each requirement.
 _COST_OF_REQUIREMENT: Final = 50
 _SIZED: Final = (str, bytes, list, dict)
 
@@ -41,7 +41,7 @@ def measure_size(value: Any) -> int:
 
 
 def _measure_in_optional(value: Any) -> int:
-    # cel-go's own costs use the value inside an optional, those of Kubernetes do not.
+    # The costs of cel-go use the value inside an optional, and those of Kubernetes do not.
     if isinstance(value, Optional) and value is not NONE:
         return _measure_in_optional(value.value)
     return measure_size(value)

@@ -101,7 +101,7 @@ def _find_error(values: Sequence[Any]) -> CelError | None:
 def compile_check(code: Callable[..., Any], arguments: Sequence[Evaluate], cost: CallCost) -> Evaluate:
     """Return code for a check of the authorizer, which charges only for a check with a decision.
 
-    Once one check is decided, the expression may not need the next one.
+    Once a check has its decision, the expression may not need the next check.
     """
 
     def call(frame: Frame) -> Any:
@@ -302,7 +302,7 @@ class Loop(NamedTuple):
     first: int
     second: int
     has_pairs: bool
-    """Whether the second variable is in use: then the first one has the indices of a list."""
+    """Whether the loop uses the second variable. The first variable then has the indices of a list."""
 
 
 def compile_accumulator(slot: int, initial: Evaluate) -> Evaluate:

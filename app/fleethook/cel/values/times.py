@@ -160,14 +160,14 @@ def format_timestamp(value: Timestamp) -> str:
 
 
 class LocalTime(NamedTuple):
-    """A date and a time of day; if Python has no date with the year, that of ``time`` is 400 years away."""
+    """A date and a time of day. If Python has no date in the year, the year of ``time`` is 400 years away."""
 
     year: int
     time: datetime
 
 
 def _shift(nanos: int, offset: int) -> LocalTime:
-    """Return the local time at an offset in seconds: the one of an instant in year 1 may be in year 0."""
+    """Return the local time at an offset in seconds. The local time of an instant in year 1 may be in year 0."""
     seconds, rest = divmod(nanos, SECOND)
     seconds += offset
     era = -1 if seconds < _MIN_SECONDS else 1 if seconds > _MAX_SECONDS else 0

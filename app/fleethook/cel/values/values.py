@@ -30,7 +30,7 @@ class CelType:
 
 
 class Optional:
-    """An optional value; `NONE` is the one without a value."""
+    """An optional value. `NONE` is the optional without a value."""
 
     __slots__ = ("value",)
 
@@ -154,7 +154,7 @@ def quote_cel(text: str) -> str:
     return f'"{text.translate(_CEL_ESCAPES)}"'
 
 
-# cel-go's traits of values refuse these without a name, as they do operators.
+# cel-go's traits of values refuse wrong types for these functions and for operators, without the name of the function.
 _UNNAMED: Final = frozenset({"contains", "endsWith", "matches", "startsWith"})
 
 
