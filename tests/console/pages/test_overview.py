@@ -244,7 +244,7 @@ async def test_the_overview_shows_sources_counts_and_the_equivalent_command(tmp_
     assert "failing" in body
     assert "bad.yaml" in body
     assert '<code tabindex="0">fleethook lint -f examples</code>' in body
-    assert "There are no objects. This command brings some:" in body
+    assert "There are no objects. This command loads some:" in body
 
 
 def read_charts(text: str) -> list[Any]:

@@ -269,7 +269,7 @@ def test_never_with_a_broken_tarball_reports_the_problem(cache: Cache, no_socket
     place(cache, "http://local", OLD[:50])
     error = failure(cache, "http://local", NEVER)
     assert error.exit is Exit.NOT_CACHED
-    assert "its tarball cannot be used: " in str(error)
+    assert "the tarball in the cache cannot be used: " in str(error)
 
 
 # --- Pinned, strict ---------------------------------------------------------------------------------------------------

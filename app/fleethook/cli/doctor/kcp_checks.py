@@ -155,7 +155,7 @@ async def _examine_shards(connection: Connection, cache: Connection | None) -> A
         return
     names = await _list_shards(connection, "/clusters/root")
     if names is None:
-        text = f"{connection.host} does not serve Shards in root: it may be one of several, and fleethook reads only it"
+        text = f"{connection.host} does not serve Shards in root: it may be one of several shards, the only one read"
         yield Diagnosis("warning", "shards", text, _CACHE_REMEDY)
     elif len(names) > 1:
         text = f"the kcp has the shards {', '.join(names)}, and fleethook reads only the one of {connection.host}"

@@ -48,7 +48,10 @@ def test_the_source_of_a_manifest_is_fetched(run: Any, origin: Origin, tmp_path:
     ("tarball_of", "text"),
     [
         ("{localSource: {path: /srv/crds.tar.gz}}", "use `crds cache import`"),
-        ("{httpSource: {url: 'http://h/c', secretRef: {name: mirror}}}", "it needs the Secret mirror of the cluster"),
+        (
+            "{httpSource: {url: 'http://h/c', secretRef: {name: mirror}}}",
+            "the tarball needs the Secret mirror of the cluster",
+        ),
     ],
 )
 def test_secrets_and_cluster_sources_are_refused_outside_of_the_cluster(

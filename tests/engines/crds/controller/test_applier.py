@@ -81,7 +81,7 @@ async def test_a_fixed_address_of_another_instance_is_reported(bench: Bench) -> 
     found = await bench.applier.apply(KEY, {"metadata": {"name": "demo", "namespace": "tenant"}}, bench.fetched)
     warned = {one.name for one in found if one.warning}
     assert warned == {"clusterresourcebindings.work.karmada.io", "resourcebindings.work.karmada.io"}
-    assert "the instance has demo-karmada-webhook.tenant.svc" in report_applied("a", found).finding.message
+    assert "the instance's webhook is demo-karmada-webhook.tenant.svc" in report_applied("a", found).finding.message
 
 
 async def test_a_release_is_applied_with_its_patches_and_then_unchanged(bench: Bench) -> None:

@@ -81,7 +81,7 @@ async def test_the_list_has_documentation_kinds_policy_and_findings(tmp_path: Pa
         "needs-owner Every Deployment names its owner. validates deployments (apps/v1) CREATE, UPDATE Fail" in page.text
     )
     assert "1 warning" in page.text
-    assert "Nothing counts their calls" in page.text
+    assert "The console has no counts of their calls" in page.text
     assert "fleethook hooks check" in page.text
 
 

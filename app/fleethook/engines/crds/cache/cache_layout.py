@@ -8,8 +8,8 @@ Each key has two locks. The download lock (``.fetch.lock``) lets one process dow
 
 A lock (flock) has one writer or many readers, across threads and processes of a machine. Its file is opened relative to
 the descriptor of its directory, which no lock library does. Otherwise a link in its place could redirect the holder's
-name to a different file. The kernel releases a lock when its process ends. Over NFS, flock works across machines only if the
-mount supports it.
+name to a different file. The kernel releases a lock when its process ends. Over NFS, flock works across machines only
+if the mount supports it.
 """
 
 import ctypes
