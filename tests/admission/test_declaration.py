@@ -62,6 +62,12 @@ def test_a_mutating_rule_ignores_failures_by_default() -> None:
         ({"match_conditions": {str(one): "true" for one in range(64)}}, "65 conditions are more than 64"),
         ({"name": "Checks_Pods"}, "the name 'Checks_Pods' is no DNS label"),
         ({"follows": ("v1",)}, "follows: .* is no pair of apiVersion and kind"),
+        ({"follows": 5}, "follows: 5 is no pair of apiVersion and kind, or list of pairs"),
+        ({"follows": ("ConfigMap", "v1")}, "'ConfigMap' is no apiVersion"),
+        ({"timeout": True}, "timeout: True is no whole number of seconds"),
+        ({"match_conditions": {5: "true"}}, "match_conditions: 5 is no name"),
+        ({"subresource": "a/b"}, "subresource: 'a/b' is no name of Kubernetes"),
+        ({"resource": "Pods"}, "resource: 'Pods' is no name of Kubernetes"),
         ({"resource": "pods/exec"}, "has a slash: give the part behind it as subresource="),
     ],
 )
@@ -75,6 +81,10 @@ def test_a_bad_kind_is_an_error() -> None:
         rule("v1")
     with pytest.raises(RuleError, match="'a/b/c' is no apiVersion"):
         rule("a/b/c", "Pod")
+    with pytest.raises(RuleError, match="'Pod' is no apiVersion"):
+        rule("Pod", "v1")
+    with pytest.raises(RuleError, match="kind: 'po d' is no name of Kubernetes"):
+        rule("v1", "Po d")
 
 
 def test_a_mutating_rule_takes_no_deletions() -> None:

@@ -101,7 +101,20 @@ def test_a_rule_that_changes_nothing_has_no_patch() -> None:
     assert changes.review(POD).patch == ()
 
 
-@pytest.mark.parametrize("path", ["/metadata/name", "/metadata/namespace", "/kind", "/apiVersion"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/metadata/name",
+        "/metadata/namespace",
+        "/metadata/uid",
+        "/metadata/resourceVersion",
+        "/metadata/generation",
+        "/metadata/creationTimestamp",
+        "/metadata/deletionTimestamp",
+        "/kind",
+        "/apiVersion",
+    ],
+)
 def test_a_patch_of_a_field_that_identifies_the_object_is_a_failure(path: str) -> None:
     @mutate("v1", "Pod", failure_policy="Fail")
     def changes(pod: Any) -> None:
@@ -203,3 +216,71 @@ def test_a_kind_that_is_not_declared_cannot_be_read() -> None:
 def test_changes_do_not_reach_the_store() -> None:
     OBJECTS.get("v1", "ConfigMap", "a", namespace="x").data.k = "changed"
     assert MAPS[0]["data"] == {"k": "1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"code": 200}, "code: 200 is no HTTP status code of a refusal: give one from 400 to 599"),
+        ({"code": "403"}, "code: '403' is no HTTP status code of a refusal"),
+        ({"field": 5}, "field: 5 is no text"),
+    ],
+)
+def test_a_denial_that_no_response_can_have_is_a_failure(options: dict[str, Any], problem: str) -> None:
+    @validate("v1", "Pod")
+    def refuses() -> None:
+        raise Denied("no", **options)
+
+    answer = refuses.review(POD)
+    assert (answer.allowed, answer.code) == (False, 500)
+    assert problem in answer.message
+
+
+def test_texts_have_an_end_and_no_surrogates() -> None:
+    @validate("v1", "Pod")
+    def refuses(warnings: list[Any]) -> None:
+        warnings += ["\ud800", "w" * 20_000, None]
+        raise Denied("\ud800" + "m" * 20_000, field="f")
+
+    answer = refuses.review(POD)
+    assert answer.message == f"f: ?{'m' * 9_999}…"
+    assert answer.causes == (StatusCause(field="f", message=f"?{'m' * 9_999}…"),)
+    assert answer.warnings == ("?", f"{'w' * 10_000}…", "None")
+
+
+def test_changes_of_the_settings_do_not_reach_other_calls() -> None:
+    settings: dict[str, Any] = {"list": [1], "map": {}}
+
+    @validate("v1", "Pod")
+    def changes(settings: Any) -> None:
+        settings["new"] = 1
+        settings.list.append(2)
+        settings.map.a = 1
+
+    assert changes.review(POD, settings=settings).allowed
+    assert settings == {"list": [1], "map": {}}
+
+
+@pytest.mark.parametrize(
+    ("group", "subresource", "is_failure"),
+    [
+        ("", "", True),
+        ("policy", "", True),
+        ("storage.k8s.io", "", True),
+        ("", "status", False),
+        ("example.org", "", False),
+    ],
+)
+def test_the_status_of_a_built_in_kind_changes_only_by_its_subresource(
+    group: str, subresource: str, *, is_failure: bool
+) -> None:
+    api_version = f"{group}/v1" if group else "v1"
+
+    @mutate(api_version, "Thing", subresource=subresource)
+    def changes(thing: Any) -> None:
+        thing.status = {"phase": "Running"}
+
+    thing = {"apiVersion": api_version, "kind": "Thing", "metadata": {"name": "a"}}
+    answer = changes.review(thing, subresource=subresource)
+    assert any("/status, which only requests for it can" in one for one in answer.warnings) is is_failure
+    assert bool(answer.patch) is not is_failure

@@ -1,4 +1,5 @@
 import json
+import math
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -138,6 +139,13 @@ def test_a_value_that_json_does_not_have_is_an_error() -> None:
         to_plain(pod, STORED)
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, [math.nan], {"a": (1, {"b": math.nan})}])
+def test_a_number_that_json_does_not_have_is_an_error(value: Any) -> None:
+    with pytest.raises(ValueError, match="JSON has no number"):
+        to_plain({"a": value}, {"a": None})
+    assert to_plain({"a": [None, 1.5]}, {}) == {"a": [None, 1.5]}
+
+
 def test_a_read_object_can_be_encoded() -> None:
     pod: Any = PLAIN.decode(msgspec.json.encode(STORED))
     assert pod.spec.containers[0].name == "a"
@@ -165,6 +173,28 @@ class ModelSpec(pydantic.BaseModel):
 
 class ModelDeployment(pydantic.BaseModel):
     spec: ModelSpec
+
+
+class Share(msgspec.Struct):
+    share: float | None = None
+
+
+@dataclass
+class PlainShare:
+    share: float | None = None
+
+
+class ModelShare(pydantic.BaseModel):
+    share: float | None = None
+
+
+@pytest.mark.parametrize("annotation", [Share, PlainShare, ModelShare])
+def test_a_number_of_a_typed_object_that_json_does_not_have_is_an_error(annotation: Any) -> None:
+    codec = find_codec(annotation)
+    assert codec is not None
+    assert codec.encode(annotation()) == {}
+    with pytest.raises(ValueError, match="JSON has no number"):
+        codec.encode(annotation(share=math.nan))
 
 
 @pytest.mark.parametrize("annotation", [Deployment, PlainDeployment, ModelDeployment])

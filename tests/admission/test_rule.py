@@ -1,3 +1,5 @@
+import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -72,6 +74,54 @@ def test_a_failing_rule_names_file_and_line_and_refuses(kind: str) -> None:
     )
 
 
+@pytest.mark.parametrize("error", [BaseException("x"), GeneratorExit(), asyncio.CancelledError(), KeyboardInterrupt()])
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_no_error_of_a_rule_escapes(error: BaseException, kind: str) -> None:
+    def fails(pod: Any) -> None:
+        raise error
+
+    async def fails_later(pod: Any) -> None:
+        raise error
+
+    one: Any = validate("v1", "Pod")(fails if kind == "plain" else fails_later)
+    request = build_request(POD, None, operation="CREATE")
+    answers = list[Any]()
+    # Ctrl+C reaches the main thread alone, so a rule in another one has raised the error itself.
+    thread = threading.Thread(target=lambda: answers.append(asyncio.run(one.answer_async(request))))
+    thread.start()
+    thread.join()
+    assert [answer.code for answer in answers] == [500]
+    assert type(error).__name__ in answers[0].message
+
+
+def test_ctrl_c_ends_a_test_of_a_rule() -> None:
+    @validate("v1", "Pod")
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.review(POD)
+
+
+def test_an_error_without_a_text_is_a_failure() -> None:
+    class UnreadableError(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    @validate("v1", "Pod")
+    def fails(warnings: list[Any]) -> None:
+        warnings.append(UnreadableError())
+        raise UnreadableError
+
+    @validate("v1", "Pod")
+    def refuses(warnings: list[Any]) -> None:
+        warnings.append(UnreadableError())
+        raise Denied("no")
+
+    assert refuses.review(POD).warnings == ("its text cannot be read (ValueError)",)
+    assert fails.review(POD).message.endswith(": UnreadableError: its text cannot be read (ValueError)")
+
+
 def test_a_failing_rule_with_policy_ignore_admits_with_a_warning() -> None:
     @mutate("v1", "Pod")
     def fails() -> None:
@@ -129,6 +179,7 @@ def with_store(store: Any) -> None:
     [
         (with_parameter, {"expression": "true", "message": "no"}, "does not run its function: remove the parameters"),
         (with_parameter, {"expression": "true"}, "expression: give message="),
+        (with_parameter, {"expression": "true", "message": "a\nb"}, "message: it has a line break"),
         (with_parameter, {"message": "no"}, "message: it belongs to expression="),
         (with_parameter, {"expression": "tru", "message": "no"}, "expression: compilation failed"),
         (with_store, {}, "the parameter 'store' needs the kinds to follow"),

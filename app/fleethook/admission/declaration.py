@@ -147,6 +147,7 @@ _TYPES: Final[Mapping[str, tuple[type, str]]] = {
     "match_conditions": (Mapping, "mapping from names to expressions"),
     "timeout": (int, "whole number of seconds"),
     "order": (int, "whole number"),
+    "follows": (Sequence, "pair of apiVersion and kind, or list of pairs"),
     "resource": (str, "text"),
     "name": (str, "text"),
 }
@@ -156,7 +157,7 @@ _OPTIONAL: Final = ("match_conditions", "name")
 def _check_types(options: Options) -> None:
     for argument, (type_, noun) in _TYPES.items():
         value = getattr(options, argument)
-        if not isinstance(value, type_) and not (value is None and argument in _OPTIONAL):
+        if (not isinstance(value, type_) or isinstance(value, bool)) and not (value is None and argument in _OPTIONAL):
             raise RuleError(f"{argument}: {value!r} is no {noun}")
 
 
@@ -174,8 +175,7 @@ def _read_kind(options: Options) -> tuple[str, str, str, str]:
     group, version = parse_api_version(options.api_version)
     if options.api_version == "*":
         group = "*"
-    if not version or "/" in group:
-        raise RuleError(f"{options.api_version!r} is no apiVersion: give one such as 'apps/v1', 'v1' or '*/*'")
+    _check_version(options.api_version, group, version)
     kind, resource = options.kind, options.resource
     if not resource and (kind == "*" or kind[:1].islower()):
         kind, resource = "", kind
@@ -183,7 +183,17 @@ def _read_kind(options: Options) -> tuple[str, str, str, str]:
         raise RuleError("the rule names neither a kind nor a resource: give one such as 'Deployment' or 'deployments'")
     if "/" in kind or "/" in resource:
         raise RuleError(f"{kind or resource!r} has a slash: give the part behind it as subresource=")
+    named = {"kind": kind.lower(), "resource": resource, "subresource": options.subresource}
+    for argument, name in named.items():
+        if name not in ("", "*") and not _NAME.fullmatch(name):
+            raise RuleError(f"{argument}: {name!r} is no name of Kubernetes: use letters, digits and hyphens")
     return group, version, kind, resource or guess_plural(kind.lower())
+
+
+def _check_version(api_version: str, group: str, version: str) -> None:
+    names = (one for one in (*group.split("."), version) if one not in ("", "*"))
+    if not version or "/" in group or not all(map(_NAME.fullmatch, names)):
+        raise RuleError(f"{api_version!r} is no apiVersion: give one such as 'apps/v1', 'v1' or '*/*'")
 
 
 def _read_operations(on: str | Iterable[str], *, mutates: bool) -> tuple[str, ...]:
@@ -213,11 +223,11 @@ def _read_selector(argument: str, selector: Mapping[str, Any] | None) -> JSONObj
     return dict(given)
 
 
-def _compile_conditions(conditions: Mapping[str, str]) -> Mapping[str, Program]:
+def _compile_conditions(conditions: Mapping[Any, str]) -> Mapping[str, Program]:
     if len(conditions) > _MAX_CONDITIONS:
         raise RuleError(f"match_conditions: {len(conditions)} conditions are more than {_MAX_CONDITIONS}")
     for name in conditions:
-        if not _CONDITION_NAME.fullmatch(str(name)):
+        if not isinstance(name, str) or not _CONDITION_NAME.fullmatch(name):
             raise RuleError(f"match_conditions: {name!r} is no name: use letters, digits, '-', '_' and '.'")
     return {name: compile_cel(f"match_conditions[{name!r}]", one) for name, one in conditions.items()}
 
@@ -243,6 +253,7 @@ def _read_followed(follows: Sequence[Any]) -> tuple[tuple[str, str], ...]:
     for pair in pairs:
         if len(pair) != 2 or not all(isinstance(one, str) and one for one in pair):
             raise RuleError(f"follows: {pair!r} is no pair of apiVersion and kind, such as ('v1', 'ConfigMap')")
+        _check_version(pair[0], *parse_api_version(pair[0]))
     return pairs
 
 

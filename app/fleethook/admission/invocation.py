@@ -23,7 +23,13 @@ _IMMUTABLE: Final = (
     ("metadata", "name"),
     ("metadata", "namespace"),
     ("metadata", "uid"),
+    ("metadata", "resourceVersion"),
+    ("metadata", "generation"),
+    ("metadata", "creationTimestamp"),
+    ("metadata", "deletionTimestamp"),
 )
+_MAX_TEXT: Final = 10_000
+"""Characters of a message or a warning."""
 _NULL: Final = b"null"
 
 
@@ -66,18 +72,32 @@ def find_among(documents: Iterable[JSONObject]) -> Lookup:
     return lambda kind: (one for one in listed if gvk_of(one).group_kind == kind)
 
 
+def shorten_text(value: object) -> str:
+    """Return the text of a message or a warning, without surrogates, which JSON lacks, and with an end."""
+    try:
+        text = str(value)
+    except Exception as error:  # noqa: BLE001 - the method of an author's class
+        text = f"its text cannot be read ({type(error).__name__})"
+    kept = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
+    return kept if kept.isascii() else kept.encode(errors="replace").decode()
+
+
 class Denied(Exception):  # noqa: N818 - the name is the decision that a rule raises
     """Refuses the object.
 
     Attributes:
         message: The reason, for the user.
         field: The path of the field at fault, such as ``metadata.labels``.
-        code: The HTTP status code.
+        code: The HTTP status code, 400 to 599.
     """
 
     def __init__(self, message: str, *, field: str = "", code: int = 403) -> None:
-        """Store the reason."""
+        """Store the reason; raises TypeError or ValueError for a value that no response can have."""
         super().__init__(message)
+        if not isinstance(field, str):
+            raise TypeError(f"field: {field!r} is no text")
+        if code not in range(400, 600):
+            raise ValueError(f"code: {code!r} is no HTTP status code of a refusal: give one from 400 to 599")
         self.message: Final = message
         self.field: Final = field
         self.code: Final = code
@@ -85,8 +105,9 @@ class Denied(Exception):  # noqa: N818 - the name is the decision that a rule ra
 
 def respond_to_denial(denial: Denied, *, warnings: tuple[str, ...] = ()) -> Response:
     """Return the response to a request that a rule refuses."""
-    causes = (StatusCause(field=denial.field, message=denial.message),) if denial.field else ()
-    message = f"{denial.field}: {denial.message}" if denial.field else denial.message
+    text, field = shorten_text(denial.message), shorten_text(denial.field)
+    causes = (StatusCause(field=field, message=text),) if field else ()
+    message = f"{field}: {text}" if field else text
     reason = "Invalid" if denial.code == 422 else "Forbidden"
     return Response(allowed=False, code=denial.code, reason=reason, message=message, causes=causes, warnings=warnings)
 
@@ -245,7 +266,7 @@ class Invocation:
             elif name == "store":
                 self.arguments[name] = Objects(lookup, followed)
             elif name == "settings":
-                self.arguments[name] = settings
+                self.arguments[name] = view(dict(settings))
         self._before: JSON = None
         if "old" in signature.names:
             text = bytes(review.old_object_raw)
@@ -267,7 +288,7 @@ class Invocation:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings for the user."""
-        return tuple(str(one) for one in self._warnings)
+        return tuple(map(shorten_text, self._warnings))
 
     def respond_to_validation(self, result: Any) -> Response:
         """Return the response to a validating rule that refused nothing; raises TypeError."""
@@ -289,6 +310,8 @@ class Invocation:
         operations = diff(before, after)
         if operations:
             _check_identity(as_object(before), after)
+            if not self._review.sub_resource and _is_built_in(self._review.kind.group):
+                _check_status(as_object(before), after)
         return patched(operations, warnings=self.warnings) if operations else allowed(warnings=self.warnings)
 
     def _find_changed(self, result: Any, before: JSON) -> JSON:
@@ -308,3 +331,13 @@ def _check_identity(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> No
         if old.get(member) != new.get(member):
             pointer = f"/{parent}/{member}" if parent else f"/{member}"
             raise ValueError(f"the rule changed {pointer}, which no webhook may change")
+
+
+def _is_built_in(group: str) -> bool:
+    return "." not in group or group.endswith(".k8s.io")
+
+
+def _check_status(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> None:
+    """Raise ValueError if the status differs: kube-apiserver ignores such changes of built-in kinds."""
+    if before.get("status") != after.get("status"):
+        raise ValueError("the rule changed /status, which only requests for it can: declare subresource='status'")

@@ -1,6 +1,7 @@
 """Objects with attribute access or of an author's type, and the changes that a rule made to them."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -191,8 +192,19 @@ def _decode_members(text: bytes) -> Any:
 
 
 def _encode(value: Any) -> JSON:
-    """Return plain JSON; raises TypeError for a value that JSON does not have."""
-    return msgspec.json.decode(msgspec.json.encode(value))
+    """Return plain JSON; raises TypeError or ValueError for a value that JSON does not have."""
+    text = msgspec.json.encode(value)
+    if b"null" in text:  # msgspec writes NaN so, too.
+        _require_finite(msgspec.to_builtins(value, str_keys=True))
+    return msgspec.json.decode(text)
+
+
+def _require_finite(value: Any) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"JSON has no number {value}")
+    if isinstance(value, dict | list | tuple):
+        for one in value.values() if isinstance(value, dict) else value:
+            _require_finite(one)
 
 
 def _encode_typed(value: Any) -> JSON:
@@ -200,7 +212,7 @@ def _encode_typed(value: Any) -> JSON:
 
 
 def _encode_model(value: Any) -> JSON:
-    return _drop_nulls(value.model_dump(mode="json", by_alias=True))
+    return _drop_nulls(_encode(value.model_dump(mode="json", by_alias=True)))
 
 
 def _drop_nulls(value: JSON) -> JSON:

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import re
+import threading
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,6 +31,7 @@ from fleethook.admission.invocation import (
     find_among,
     read_signature,
     respond_to_denial,
+    shorten_text,
 )
 from fleethook.admission.members import PLAIN
 from fleethook.admission.step_budget import BUDGET, Budget, NotShortError
@@ -197,8 +199,8 @@ class Hook(Rule):
             return self._respond(invocation, self.function(**invocation.arguments))
         except Denied as denial:
             return respond_to_denial(denial, warnings=invocation.warnings if invocation else ())
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a rule may fail in any way
-            return self.fail(self._describe(error))
+        except BaseException as error:  # noqa: BLE001 - a rule may fail in any way
+            return self._fail_by(error)
 
     async def answer_async(
         self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = _NO_SETTINGS
@@ -212,8 +214,14 @@ class Hook(Rule):
             return self._respond(invocation, await self.function(**invocation.arguments))
         except Denied as denial:
             return respond_to_denial(denial, warnings=invocation.warnings if invocation else ())
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a rule may fail in any way
-            return self.fail(self._describe(error))
+        except BaseException as error:  # noqa: BLE001 - a rule may fail in any way
+            return self._fail_by(error)
+
+    def _fail_by(self, error: BaseException) -> Response:
+        """Return the answer of a rule that raised an error; raises KeyboardInterrupt for Ctrl+C."""
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise error
+        return self.fail(self._describe(error))
 
     def _invoke(self, request: AdmissionRequest, lookup: Lookup | None, settings: Mapping[str, Any]) -> Invocation:
         return Invocation(
@@ -281,7 +289,7 @@ class Hook(Rule):
     def _describe(self, error: BaseException) -> str:
         if isinstance(error, PendingChecksError):
             return f"{self.place}: the expression needs an authorizer, which only kube-apiserver has"
-        return f"{_find_place(self.function, error)}: {type(error).__name__}: {error}"
+        return f"{_find_place(self.function, error)}: {type(error).__name__}: {shorten_text(error)}"
 
     def review(  # noqa: PLR0913 - one parameter for each part of a request that rules read
         self,
@@ -504,4 +512,6 @@ def _compile_expression(expression: str | None, message: str) -> Program | None:
         raise RuleError("message: it belongs to expression=; a rule in Python raises Denied(message)")
     if expression is not None and (not message or not isinstance(message, str)):
         raise RuleError("expression: give message=, the reason of a refusal")
+    if "\n" in message:
+        raise RuleError("message: it has a line break, which kube-apiserver refuses in a policy: give one line")
     return None if expression is None else compile_cel("expression", expression)

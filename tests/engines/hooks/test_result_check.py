@@ -41,6 +41,7 @@ def test_a_valid_pod_has_no_faults(document: Any) -> None:
         (pod(containers=[{"image": "a"}]), "/spec/containers/0/name: is required: set it"),
         (pod(priority="high"), "/spec/priority: "),
         (pod() | {"data": {}}, "/data: "),
+        ({name: one for name, one in pod().items() if name != "spec"}, "/spec/containers: is required"),
         (pod() | {"metadata": {"labels": {"a": 1}}}, "/metadata/labels/a: "),
         (
             pod(containers=[{"name": "a", "image": "a", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]),

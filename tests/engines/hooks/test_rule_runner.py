@@ -140,6 +140,23 @@ async def test_a_coroutine_runs_in_the_loop_of_its_rule(runner: RuleRunner) -> N
     assert loops[0] is loops[1] is not asyncio.get_running_loop()
 
 
+async def test_a_rule_that_stops_its_loop_gets_another_one() -> None:
+    @validate("v1", "Pod")
+    async def stops(settings: Any) -> None:
+        if not stopped:
+            stopped.append(threading.current_thread())
+            asyncio.get_running_loop().stop()
+            await asyncio.sleep(3600)
+
+    stopped: list[threading.Thread] = []
+    with running() as runner:
+        assert (await ask(runner, stops)).code == 500
+        await until(lambda: not stopped[0].is_alive())
+        assert (await ask(runner, stops)).allowed
+        stopped.clear()
+        assert (await ask(runner, stops)).code == 500
+
+
 @pytest.mark.parametrize("kind", ["plain", "async"])
 async def test_a_hanging_rule_times_out_and_delays_no_other(runner: RuleRunner, kind: str) -> None:
     release = threading.Event()

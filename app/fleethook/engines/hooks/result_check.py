@@ -104,7 +104,7 @@ def _check_pod(pod: JSONObject) -> Iterator[Any]:
 def _wrap_pod(pod: JSONObject) -> JSONObject:
     """Return a Deployment with the template that describes a Pod."""
     template = {name: value for name, value in pod.items() if name not in ("apiVersion", "kind", "status")}
-    spec = pod.get("spec")
+    spec = pod.get("spec", {})
     if isinstance(spec, dict):
         kept = {name: value for name, value in spec.items() if name not in _ONLY_PODS}
         template["spec"] = kept | ({"restartPolicy": "Always"} if kept.get("restartPolicy") in _RESTARTS else {})

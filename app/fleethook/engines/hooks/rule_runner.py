@@ -144,7 +144,7 @@ class RuleRunner:
     async def _run_in_loop(self, name: str, work: Coroutine[Any, Any, Response]) -> Response:
         """Run a coroutine in the event loop of its rule: one that blocks it delays only itself."""
         loop = self._loops.get(name)
-        if loop is None:
+        if loop is None or loop.is_closed():  # The rule may have stopped its loop.
             loop = self._loops[name] = asyncio.new_event_loop()
             threading.Thread(target=_run_forever, args=(loop,), name=f"rule-{name}", daemon=True).start()
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
@@ -154,7 +154,8 @@ class RuleRunner:
         for task in self._tasks:
             task.cancel()
         for loop in self._loops.values():
-            loop.call_soon_threadsafe(loop.stop)
+            with contextlib.suppress(RuntimeError):  # The loop is closed already.
+                loop.call_soon_threadsafe(loop.stop)
         self._worker.close()
 
 
