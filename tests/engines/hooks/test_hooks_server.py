@@ -301,3 +301,82 @@ def test_without_files_the_engine_has_no_route_and_no_check() -> None:
     server = create_app(Settings(), log=None).find_engine(HooksServer)
     assert (list(server.routes()), list(server.checks()), list(server.tasks())) == ([], [], [])
     assert not server.registers
+
+
+WIDGETS = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  names: {plural: widgets, kind: Widget}
+  versions:
+  - name: v1
+    served: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, properties: {size: {type: integer, maximum: MAXIMUM}}}}
+"""
+CHANGES_WIDGETS = """
+from fleethook.admission import mutate
+
+@mutate("example.com/v1", "Widget", failure_policy="Fail")
+def grows(widget):
+    widget.spec.size = 5
+"""
+
+
+@asynccontextmanager
+async def beside_manifests(tmp_path: Path, rules: str) -> AsyncIterator[tuple[Fleethook, HooksServer]]:
+    manifests = tmp_path / "manifests"
+    manifests.mkdir(exist_ok=True)
+    (manifests / "widgets.yaml").write_text(WIDGETS.replace("MAXIMUM", "3"))
+    async with serving(tmp_path, rules, manifests=manifests, engines={"hooks"}) as (app, server):
+        await server.verify()
+        yield app, server
+
+
+async def ask_about_widget(app: Fleethook) -> str:
+    answer = await ask(
+        app, "/hooks/mutate/grows", review("Widget", "example.com", apiVersion="example.com/v1", spec={})
+    )
+    return "" if answer["allowed"] else str(answer["status"]["message"])
+
+
+async def test_results_are_checked_by_the_definitions_of_the_manifests(tmp_path: Path) -> None:
+    async with beside_manifests(tmp_path, CHANGES_WIDGETS) as (app, server):
+        assert "its changes are invalid: /spec/size: " in await ask_about_widget(app)
+        file = tmp_path / "manifests" / "widgets.yaml"
+        file.write_text(WIDGETS.replace("MAXIMUM", "7"))
+        await until(lambda: "7" in str(server._definitions))
+        assert await ask_about_widget(app) == ""
+        (tmp_path / "rules.py").write_text(CHANGES_WIDGETS.replace("= 5", "= 8"))
+        await server.reload()
+        assert "/spec/size: " in await ask_about_widget(app)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ('"example.com/v1", "Gadget"', "a cluster with these manifests does not serve Gadget of example.com/v1"),
+        ('"example.com/v2", "Widget"', "a cluster with these manifests does not serve Widget of example.com/v2"),
+        ('"example.com/v1", "Widget", resource="widget"', "has the plural 'widgets', not 'widget': give resource="),
+        ('"example.com/v1", "widgets", subresource="scale"', "does not serve widgets/scale"),
+    ],
+)
+async def test_a_kind_that_the_definitions_of_its_group_lack_is_an_error_at_start(
+    tmp_path: Path, given: str, problem: str
+) -> None:
+    with pytest.raises(EngineStartError, match=rf"rules\.py:4: the rule grows: .*{problem}"):
+        async with beside_manifests(tmp_path, CHANGES_WIDGETS.replace('"example.com/v1", "Widget"', given)):
+            raise AssertionError
+
+
+@pytest.mark.parametrize(
+    "given", ['"other.com/v1", "Thing"', '"v1", "Pod"', '"example.com/v1", "widgets", subresource="status"']
+)
+async def test_kinds_of_other_groups_and_subresources_are_accepted(tmp_path: Path, given: str) -> None:
+    async with beside_manifests(tmp_path, CHANGES_WIDGETS.replace('"example.com/v1", "Widget"', given)) as (_, server):
+        assert [*server.rules] == ["/hooks/mutate/grows"]

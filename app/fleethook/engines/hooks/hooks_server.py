@@ -17,17 +17,25 @@ from fleethook.admission.rule import Hook
 from fleethook.admission.rules_file import load_rules
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.leader_election import find_namespace
+from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
 from fleethook.cluster.registration.webhooks import find_exempt_namespaces, find_reference
-from fleethook.cluster.store import StaleError, StoreView
+from fleethook.cluster.store import StaleError, StoreView, key_of
 from fleethook.engine import EngineStartError
 from fleethook.engines.hooks.hooks_settings import HooksSettings
-from fleethook.engines.hooks.result_check import Schema, find_custom_faults
+from fleethook.engines.hooks.result_check import Schema, find_custom_faults, read_schemas
 from fleethook.engines.hooks.rule_runner import RuleRunner, report_faults
-from fleethook.engines.hooks.served_kinds import check_followed, check_served, find_definition_name, read_definition
+from fleethook.engines.hooks.served_kinds import (
+    check_defined,
+    check_followed,
+    check_served,
+    find_definition_name,
+    read_definition,
+)
 from fleethook.model.admission import AdmissionRequest, Response, errored
-from fleethook.model.gvk import GroupKind
+from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerContext
 from fleethook.server.health import Check
@@ -70,6 +78,7 @@ class HooksServer(EngineServer):
         self._has_refused = False  # Logged once for each version of the files.
         self.problem = ""
         self._schemas: Final[dict[str, tuple[Schema, ...]]] = {}
+        self._definitions: Mapping[str, JSONObject] = {}
         self._reloading: Final = asyncio.Lock()
 
     def _load(self) -> Mapping[str, Hook]:
@@ -80,7 +89,10 @@ class HooksServer(EngineServer):
         return {find_path(rule): rule for rule in rules}
 
     async def verify(self) -> None:
-        """Compare the rules with the kinds that the cluster serves; raises EngineStartError."""
+        """Compare the rules with the kinds that the cluster serves, or the manifests; raises EngineStartError."""
+        if isinstance(self.context.source, ManifestSource):
+            self.context.source.load()  # Later loads read only changed files.
+            await self.check_manifests(self.context.source.documents())
         try:
             await self._check_served(self.rules.values())
         except RuleError as error:
@@ -89,6 +101,8 @@ class HooksServer(EngineServer):
     async def _check_served(self, rules: Iterable[Hook]) -> None:
         """Raise RuleError for a kind that the cluster does not serve. Without an answer, it checks nothing."""
         if not self._settings.follows_cluster:
+            check_defined(rules, self._definitions.values())
+            self._read_defined(rules)
             return
         try:
             async with self._connect() as connection:
@@ -97,6 +111,18 @@ class HooksServer(EngineServer):
                     await self._read_schemas(rule, connection)
         except (APIError, UnreachableError) as error:
             _log.warning("cannot compare the kinds of rules with those of the cluster: %s", error)
+
+    async def check_manifests(self, documents: Sequence[Document]) -> None:
+        """Take the CustomResourceDefinitions of the manifests, whose schemas check the results of rules."""
+        found = (one.object for one in documents if key_of(one.object).group_kind == DEFINITION)
+        self._definitions = {one["metadata"]["name"]: one for one in found}
+        self._read_defined(self.rules.values())
+
+    def _read_defined(self, rules: Iterable[Hook]) -> None:
+        for rule in rules:
+            name = find_definition_name(rule.declaration)
+            if name is not None and (name in self._definitions or name in self._schemas):
+                self._schemas[name] = tuple(read_schemas(self._definitions.get(name, {})))
 
     def _connect(self) -> "Connection":
         from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
@@ -189,8 +215,8 @@ class HooksServer(EngineServer):
             return report_faults(rule, request, answer, lambda one: find_custom_faults(schemas, request, one))
 
         checked = await asyncio.to_thread(check)
-        if checked is answer:
-            return answer
+        if checked is answer or not self._settings.follows_cluster:
+            return checked
         # The definition may have changed since it was read.
         with contextlib.suppress(APIError, UnreachableError):
             async with self._connect() as connection:

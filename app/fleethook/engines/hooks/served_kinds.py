@@ -1,8 +1,8 @@
 """The kinds of rules in a cluster: those that it serves, and those that rules follow."""
 
 import logging
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from fleethook.admission.declaration import Declaration, RuleError
 from fleethook.admission.rule import Hook
@@ -85,6 +85,33 @@ async def list_unserved(rules: Iterable[Hook], connection: "Connection") -> Asyn
             if problem:
                 api_version = f"{group}/{version}" if group else version
                 yield rule, f"the cluster {problem} of {api_version}"
+
+
+def check_defined(rules: Iterable[Hook], definitions: Collection[JSONObject]) -> None:
+    """Raise RuleError for a custom resource that the CustomResourceDefinitions of its group do not define.
+
+    Manifests may lack the definitions of a group, so nothing is known about its kinds then.
+    """
+    for rule in rules:
+        for group, version, kind, resource in _list_kinds(rule.declaration):
+            of_group = [spec for one in definitions if (spec := as_object(one.get("spec"))).get("group") == group]
+            served = [found for spec in of_group for found in _list_served(spec, version)]
+            if of_group and (problem := _find_problem(served, kind, resource)):
+                raise RuleError(
+                    f"{rule.place}: the rule {rule.name}: a cluster with these manifests {problem} of {group}/{version}"
+                )
+
+
+def _list_served(spec: Mapping[str, Any], version: str) -> Iterator[JSONObject]:
+    """Yield the resources of a CustomResourceDefinition in a version, as discovery does."""
+    names = as_object(spec.get("names"))
+    versions: Any = spec.get("versions") or ()
+    for one in map(as_object, versions):
+        if one.get("name") == version and one.get("served"):
+            plural = str(names.get("plural"))
+            yield {"name": plural, "kind": names.get("kind")}
+            for sub in as_object(one.get("subresources")):
+                yield {"name": f"{plural}/{sub}", "kind": "Scale" if sub == "scale" else names.get("kind")}
 
 
 def _list_kinds(one: Declaration) -> Iterable[tuple[str, str, str, str]]:
