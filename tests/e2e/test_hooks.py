@@ -4,16 +4,20 @@ import base64
 import contextlib
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fleethook.cluster.certificates.secret_store import to_data
 from tests.cli.commands import invoke
 from tests.e2e.balancer import balancer
 from tests.e2e.cluster import Api, ControlPlane, control_plane, free_port
 from tests.e2e.fleet import NAMESPACE, WEBHOOKS, Fleet, is_ready, service_account
+from tests.e2e.test_certificates import build_rotating_credentials, read_credentials
 from tests.e2e.test_policy_removal import kubeconfig_of
 from tests.serving import Server, serving
 from tests.waiting import NET, wait_for
@@ -41,6 +45,12 @@ COUNTED = """
 def at_most_two(object, store, request):
     if len(list(store.each("v1", "ConfigMap", namespace=request.namespace))) >= 2:
         raise Denied("the namespace has two ConfigMaps")
+"""
+NO_LATEST = """
+@validate("apps/v1", "Deployment", namespace_selector={"matchLabels": {"team": "web"}}, failure_policy="Ignore")
+def no_latest(deployment):
+    if deployment.spec.template.spec.containers[0].image.endswith(":latest"):
+        raise Denied("use a fixed tag")
 """
 INVALID = """
 from fleethook.admission import mutate
@@ -196,6 +206,110 @@ def test_replicas_share_a_registration_that_the_next_leader_follows(
         wait_for(lambda: create(admin, team)[1].endswith("is not there"), what="the other replica has the new rule")
         rules.write_text(RULES.partition("@mutate")[0])
         wait_for(lambda: webhooks(admin, MUTATING) is None, what="the next leader removes the rule")
+
+
+@contextlib.contextmanager
+def writing(admin: Api, namespace: str) -> Iterator[list[int]]:
+    """Create Deployments with and without owner all the time, and yield their statuses. None may be a surprise."""
+    statuses: list[int] = []
+    surprises: list[str] = []
+    stop = threading.Event()
+
+    def write(owner: dict[str, str], expected: int) -> None:
+        while not stop.is_set():
+            path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+            status, answer, _ = admin.call("POST", path, deployment(**owner), dryRun="All")
+            statuses.append(status)
+            if status != expected:
+                surprises.append(f"{status} {answer.get('message')}")
+
+    writers = [threading.Thread(target=write, args=one) for one in (({"owner": "ann"}, 201), ({}, 403))]
+    for one in writers:
+        one.start()
+    try:
+        yield statuses
+    finally:
+        stop.set()
+        for one in writers:
+            one.join(timeout=NET)
+    assert surprises == []
+
+
+def wait_for_writes(statuses: list[int]) -> None:
+    before = len(statuses)
+    wait_for(lambda: len(statuses) > before + 20, what="further writes are answered")
+
+
+def test_a_rotation_of_the_authority_refuses_no_write(
+    plane: ControlPlane, admin: Api, team: str, tmp_path: Path
+) -> None:
+    (tmp_path / "rules.py").write_text(RULES.partition("@mutate")[0])
+    for seconds in (25, 100, 300):
+        directory = tmp_path / str(seconds)
+        directory.mkdir()
+        if rotates_under_load(plane, admin, team, directory, seconds=seconds):
+            return
+    pytest.fail("the machine is too slow: the rotation had begun before the writes each time")
+
+
+def rotates_under_load(plane: ControlPlane, admin: Api, team: str, directory: Path, *, seconds: float) -> bool:
+    """Change the authority after some seconds; return False if that is before the writes."""
+    before = build_rotating_credentials(datetime.now(UTC), seconds=seconds)
+    data = {name: base64.b64encode(value).decode() for name, value in to_data(before).items()}
+    secrets = f"/api/v1/namespaces/{team}/secrets"
+    admin.call("DELETE", f"{secrets}/certs")
+    admin.create(secrets, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "certs"}, "data": data})
+    with balancer() as front, contextlib.ExitStack() as stack:
+        fleet = Fleet(plane, directory, team, front, stack, FLEETHOOK_CERTIFICATE_INTERVAL="0.2")
+        for _ in range(2):
+            fleet.start("--hooks", str(directory.parent / "rules.py"))
+        refused(admin, team)
+        with writing(admin, team) as statuses:
+            wait_for_writes(statuses)
+            if read_credentials(admin, "certs", team) != before:
+                return False
+            wait_for(
+                lambda: read_credentials(admin, "certs", team).authority == before.announced, what="the new one signs"
+            )
+            wait_for_writes(statuses)
+
+            def is_registered() -> bool:
+                (found,) = webhooks(admin, VALIDATING) or ()
+                bundle = read_credentials(admin, "certs", team).bundle
+                return base64.b64decode(found["clientConfig"]["caBundle"]) == bundle
+
+            wait_for(is_registered, what="the authorities are registered")
+            wait_for_writes(statuses)
+    return True
+
+
+def test_a_rollout_of_a_rule_refuses_no_write_that_follows_both_versions(
+    plane: ControlPlane, admin: Api, team: str, tmp_path: Path
+) -> None:
+    former, newer = tmp_path / "former.py", tmp_path / "newer.py"
+    former.write_text(RULES.partition("@mutate")[0])
+    newer.write_text(former.read_text() + NO_LATEST)
+    with balancer() as front, contextlib.ExitStack() as stack:
+        fleet = Fleet(plane, tmp_path, team, front, stack)
+        replicas = [fleet.start("--hooks", str(former)) for _ in range(2)]
+        refused(admin, team)
+        with writing(admin, team) as statuses:
+            for one in replicas:
+                fleet.start("--hooks", str(newer))
+                wait_for_writes(statuses)
+                fleet.remove(one)
+                one.stop()
+                wait_for_writes(statuses)
+            wait_for(lambda: len(webhooks(admin, VALIDATING) or ()) == 2, what="the new rule is registered")
+            wait_for_writes(statuses)
+        latest = deployment(owner="ann")
+        latest["spec"]["template"]["spec"]["containers"][0]["image"] = "nginx:latest"
+
+        def is_refused() -> bool:
+            path = f"/apis/apps/v1/namespaces/{team}/deployments"
+            return admin.call("POST", path, latest, dryRun="All")[0] == 403
+
+        wait_for(is_refused, what="the new rule decides")
 
 
 @pytest.mark.parametrize(("policy", "status"), [("Fail", 500), ("Ignore", 201)])
