@@ -82,6 +82,28 @@ def test_the_effect_that_a_button_asks_for_keeps_the_page(restart: Any, open_pag
     assert page.locator("textarea[name=text]").input_value() == EDIT
 
 
+def test_an_open_editor_says_that_its_source_cannot_be_read(restart: Any, open_page: Any, tmp_path: Path) -> None:
+    source = tmp_path / "now.yaml"
+    with restart() as console:
+        page = open_page(console + EDITOR)
+        page.locator(".editor").wait_for()
+        text = source.read_text()
+        source.write_text("kind: [")
+        mark = page.get_by_role("alert").filter(has_text="This page shows old data").filter(has_text="now.yaml:")
+        mark.wait_for()
+        source.write_text(text)
+        mark.wait_for(state="hidden")
+
+
+def test_an_open_page_says_that_its_console_does_not_answer(restart: Any, open_page: Any) -> None:
+    with restart() as console:
+        page = open_page(console + "/overriders/findings")
+    mark = page.get_by_role("alert").filter(has_text=GONE)
+    mark.wait_for()
+    with restart():
+        mark.wait_for(state="hidden")
+
+
 def test_a_refusal_keeps_the_effect_and_gives_its_reason(restart: Any, open_page: Any) -> None:
     with restart() as console:
         page = open_page(console + EDITOR)

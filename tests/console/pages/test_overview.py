@@ -500,6 +500,9 @@ async def test_files_that_cannot_be_read_need_attention(tmp_path: Path) -> None:
     assert "failing Source manifests it cannot be read" in (await find_attention(app)).text
     for path in ("/", "/overriders", "/dispatch", "/crds"):
         assert "This page shows old data, because its source cannot be read now" in (await get(app, path)).text
+    # A page that was opened before asks again.
+    assert "bad.yaml:" in (await get(app, "/outdated")).text
+    assert "This page shows old data" not in (await get(console_of(), "/outdated")).text
     assert "This page shows old data" not in (await get(console_of(), "/overriders")).text
 
 

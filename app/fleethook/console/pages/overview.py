@@ -341,6 +341,12 @@ async def show(request: Request, context: Context) -> HTMLResponse:
     )
 
 
+@router.get("/outdated")
+async def show_outdated(request: Request) -> HTMLResponse:
+    """Show alone whether the sources can be read; each open page asks for it again and again."""
+    return await render(request, "outdated.html")
+
+
 @router.get("/rates")
 async def show_rates(request: Request) -> HTMLResponse:
     """Show the charts alone; the overview asks for them again and again."""

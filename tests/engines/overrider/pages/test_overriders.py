@@ -115,9 +115,19 @@ async def test_the_command_of_the_matrix_prints_its_workloads_only(
     assert not [one for one in left_out if one in output]
 
 
-@pytest.mark.parametrize("query", [{"subject": "demo"}, {"state": "overridden"}])
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"subject": "default/demo", "state": "overridden"},
+        {"subject": "demo"},
+        {"subject": "default/demo", "layout": "list"},
+        {"subject": "default/demo", "pool": "p-00"},
+        {"subject": "default/demo", "pool": "p-00", "groups": "p"},
+    ],
+)
 async def test_a_command_that_prints_more_says_so(make_client: MakeClient, query: Any) -> None:
-    page = read_text((await make_client(SET, NEW_IMAGE, other_set("other")).get("/overriders", **query)).text)
+    subject = yurt_app_set(pools=[pool(f"p-{number:03}") for number in range(250)])
+    page = read_text((await make_client(subject, NEW_IMAGE, other_set("other")).get("/overriders", **query)).text)
     assert "All workloads on the command line: fleethook render" in page
     assert "The same on the command line" not in page
 

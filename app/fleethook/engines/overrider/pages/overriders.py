@@ -336,7 +336,7 @@ async def _show_editor(
         request,
         "overriders/edit.html",
         command=_make_command(context, "diff", "-f", "overrider.yaml"),
-        command_title="The same on the command line, with the text in overrider.yaml",
+        command_title="The findings and the effect on the command line, with the text in overrider.yaml",
         key=key,
         subject=_find_subject(context.store, key),
         text=text,
@@ -383,10 +383,11 @@ def _link_pages(paging: Paging, turn: Callable[[int], Query]) -> dict[str, str]:
 def _select_shown(view: MatrixView) -> tuple[str, ...] | None:
     """Return the options that select the shown workloads, None if the command cannot select exactly these."""
     query, selection = view.query, view.selection
-    if query.state is not None:
+    if query.state is not None or max(selection.paging.pages, selection.column_paging.pages) > 1:
         return None
     subjects = {one.key for one in selection.rows} or {one.subject for one in selection.cells}
-    pools = {one.name for one in selection.columns} or {one.pool for one in selection.cells}
+    columns = {pool for one in selection.columns for pool in one.pools or (one.name,)}
+    pools = columns or {one.pool for one in selection.cells}
     if (query.subject and len(subjects) != 1) or (query.pool and len(pools) != 1):
         return None
     options = _select_subject(*subjects) if query.subject else ()
