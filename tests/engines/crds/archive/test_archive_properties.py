@@ -123,9 +123,12 @@ def test_no_byte_lands_outside_and_no_limit_is_passed(seed: int, outer: Path) ->
 
 
 def flips(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Every byte with each of its bits, and with all of them, turned over."""
+    """Every byte with some of its bits turned over: with each one and all of them at the ends, which decide the rest."""
+    patterns = [*(1 << bit for bit in range(8)), 0xFF]
     for position in range(len(data)):
-        for bits in (*(1 << bit for bit in range(8)), 0xFF):
+        at_end = position < 10 or position >= len(data) - 8
+        for number in range(len(patterns) if at_end else min(examples(9), 9)):
+            bits = patterns[(position + number) % len(patterns)]
             yield position, data[:position] + bytes([data[position] ^ bits]) + data[position + 1 :]
 
 

@@ -1,7 +1,7 @@
 """The whole controller beside hostile instances: an honest one is served while they still hold their slots.
 
 Nothing here is timed. The hostile work never ends, so an honest instance that waited for it would wait for ever. Run
-`pytest -s -k beside_16` for the seconds that an honest instance takes.
+`pytest -s -k beside_8` for the seconds that an honest instance takes.
 """
 
 import asyncio
@@ -131,20 +131,20 @@ async def test_crds_are_applied_beside_servers_that_stop_answering(
 
 
 @pytest.mark.usefixtures("hostiles")
-async def test_an_instance_that_comes_last_beside_16_hostile_ones(
+async def test_an_instance_that_comes_last_beside_8_hostile_ones(
     origin: Origin, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Prints seconds; asserts the order only."""
     crowd = Crowd(tmp_path)
     async with crowd.working():
-        for number in range(HOSTILES):
+        for number in range(HOSTILES // 2):
             crowd.add(f"hostile-{number}", f"h{number}", f"{origin.base}/{number}")
         crowd.add("honest", "last", f"{origin.base}/honest")
         await until(lambda: crowd.reason("honest", "last") == SERVED)
         before = len(crowd.seconds) - 1
-        await until(lambda: len(crowd.seconds) == HOSTILES + 1)
+        await until(lambda: len(crowd.seconds) == HOSTILES // 2 + 1)
     with capsys.disabled():
         honest, last = crowd.seconds["honest", "last"], max(crowd.seconds.values())
         print(f"\nhonest {honest:.2f} s, last hostile {last:.2f} s, load {os.getloadavg()[0]:.1f}; {crowd.reasons()}")  # noqa: T201
-    assert crowd.reasons() == {SERVED: 5, "InvalidArchive": 4, "LimitExceeded": 8}
-    assert before <= HOSTILES // 2
+    assert crowd.reasons() == {SERVED: 3, "InvalidArchive": 2, "LimitExceeded": 4}
+    assert before <= HOSTILES // 4
