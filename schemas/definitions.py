@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions and JSON Schemas, generated from the API types.
+"""Build CustomResourceDefinitions and JSON Schemas from the API types; schemas/generate.py writes them.
 
 kube-apiserver accepts structural schemas only (apiextensions.k8s.io/v1, "Specifying a structural schema"): each node
 has a type or preserves unknown fields, there are no references, and alternatives have no types. The types of

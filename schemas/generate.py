@@ -11,11 +11,18 @@ import yaml
 
 from docsite.reference import render_reference
 from fleethook.cluster.manifests.yaml_reader import read_values
-from fleethook.cluster.registration.webhooks import webhook_templates
+from fleethook.cluster.registration.webhooks import (
+    CONFIGURATION_NAME,
+    MUTATING,
+    VALIDATING,
+    ServiceReference,
+    build_configuration,
+    list_webhooks,
+)
 from fleethook.engines.interpret.fixtures import read_fixtures
 from fleethook.engines.interpret.lua.bundle import read_bundle
 from fleethook.engines.interpret.lua.customization_rules import FUNCTIONS
-from fleethook.model.crd import (
+from schemas.definitions import (
     FOREIGN_RESOURCES,
     RESOURCES,
     Resource,
@@ -40,10 +47,33 @@ def generated() -> dict[str, str]:
         files[f"schemas/json/{name}.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
     files["schemas/openapi.json"] = json.dumps(openapi_components(), indent=2, sort_keys=True) + "\n"
     files["app/fleethook/workload_schema/openapi.json"] = _compact(ROOT / "schemas" / "kubernetes" / "apps-v1.json")
+    documents: dict[str, list[Any]] = {}
+    for resource in RESOURCES:
+        documents.setdefault(resource.engine, []).append(custom_resource_definition(resource))
+    files["app/fleethook/cluster/registration/definitions.json"] = json.dumps(documents, separators=(",", ":")) + "\n"
     files["docs/bundle.md"] = _render_bundle_page()
     files |= render_reference()
     files["charts/fleethook/generated/webhooks.yaml"] = _dump_yaml({"configurations": webhook_templates()})
     return files
+
+
+def webhook_templates() -> list[dict[str, Any]]:
+    """Return the configurations for the chart, without the fields that its values decide.
+
+    Each webhook has the members ``engine`` and ``path`` besides those of the API.
+    """
+    decided = ("clientConfig", "namespaceSelector", "failurePolicy", "timeoutSeconds")
+    templates: list[dict[str, Any]] = []
+    for kind in (MUTATING, VALIDATING):
+        made = []
+        for webhook in (one for one in list_webhooks() if one.configuration == kind):
+            (rendered,) = build_configuration(kind, kind, [webhook], ServiceReference("", ""), exempt=())["webhooks"]
+            kept = {name: value for name, value in rendered.items() if name not in decided}
+            # The chart's value failurePolicy applies to the other webhooks only.
+            own = {"failurePolicy": rendered["failurePolicy"]} if webhook.advises else {}
+            made.append({"engine": webhook.engine, "path": webhook.path, **kept, **own})
+        templates.append({"kind": kind, "name": CONFIGURATION_NAME, "webhooks": made})
+    return templates
 
 
 def _render_definitions(resources: Iterable[Resource]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.model.crd import RESOURCES, custom_resource_definition
+from schemas.definitions import RESOURCES, custom_resource_definition
 from tests.e2e.chart import Release, define
 from tests.e2e.cluster import CRDS, Api, ControlPlane, control_plane, is_established
 from tests.e2e.controlplane import build

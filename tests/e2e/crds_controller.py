@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fleethook.engines.crds.tarball_source import Source
-from fleethook.model.crd import FOREIGN_RESOURCES, custom_resource_definition
+from schemas.definitions import FOREIGN_RESOURCES, custom_resource_definition
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 from tests.e2e.fleet import RBAC
 from tests.engines.crds.origin import Origin

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from fleethook.model.crd import RESOURCES, custom_resource_definition
+from schemas.definitions import RESOURCES, custom_resource_definition
 from tests.e2e.cluster import CRDS, Api, is_established
 from tests.waiting import wait_for
 

@@ -15,7 +15,7 @@ from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import DEFINITIONS, WatchedResource, decode_object
 from fleethook.cluster.store import Store
 from fleethook.lifetime import run_in_background
-from fleethook.model.crd import RESOURCES, custom_resource_definition
+from schemas.definitions import RESOURCES, custom_resource_definition
 from tests.builders import entry, node_pool, overrider, yurt_app_daemon
 from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, control_plane, is_established
 from tests.e2e.conftest import install_crds

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 import yaml
 
-from fleethook.model.crd import FOREIGN_RESOURCES, RESOURCES, custom_resource_definition
 from fleethook.model.operator import ConfigMapSource, CRDTarball, HTTPSource, Karmada, ProxyConfig, SecretReference
+from schemas.definitions import FOREIGN_RESOURCES, RESOURCES, custom_resource_definition
 
 ROOT = Path(__file__).parent.parent.parent
 FILE = "karmadas.operator.karmada.io.yaml"

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from fleethook.model.crd import (
+from schemas.definitions import (
     FOREIGN_RESOURCES,
     RESOURCES,
     Resource,

@@ -24,10 +24,10 @@ from fleethook.cluster.kubernetes.resources import (
 )
 from fleethook.cluster.leader_election import NAME as LEASE_NAME
 from fleethook.cluster.leader_election import LeaseName, compute_patience, find_leader, get_holder
+from fleethook.cluster.registration.registrar import list_definitions
 from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME, LABELS
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.engine import installed_engines, load_reference
-from fleethook.model.crd import RESOURCES as DEFINED
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import INTERPRETER_CONFIGURATION
 
@@ -195,13 +195,13 @@ class Uninstaller:
 
     async def _handle_definitions(self) -> None:
         """Delete or keep the CustomResourceDefinitions of fleethook, and name the rest of a release."""
-        names = {f"{one.plural}.{one.group}": one.plural for one in DEFINED}
+        names = {one["metadata"]["name"] for found in list_definitions().values() for one in found}
         for one in await self.list_objects(DEFINITIONS, is_ours) or ():
             name = one["metadata"]["name"]
             if name not in names:
                 continue
             row = make_row(Action.KEPT, key_of(one))
-            if names[name] not in DELETABLE_DEFINITIONS:
+            if name.partition(".")[0] not in DELETABLE_DEFINITIONS:
                 self.add(row._replace(detail="its deletion would delete its objects, and their workloads"))
             elif not self._definitions:
                 self.add(row._replace(detail="its deletion would delete its objects; delete it with --crds"))

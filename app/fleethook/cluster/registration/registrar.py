@@ -2,8 +2,10 @@
 
 import asyncio
 import base64
+import functools
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
@@ -19,10 +21,18 @@ from fleethook.cluster.registration.webhooks import (
     configuration_path,
     webhook_configurations,
 )
-from fleethook.model.crd import RESOURCES, custom_resource_definition
 from fleethook.model.json import JSONObject
 
 _log: Final = logging.getLogger(__name__)
+
+
+@functools.cache
+def list_definitions() -> Mapping[str, Sequence[JSONObject]]:
+    """Return the CustomResourceDefinitions of each engine that has some. `make schemas` writes ``definitions.json``."""
+    found: Mapping[str, Sequence[JSONObject]] = msgspec.json.decode(
+        Path(__file__).with_name("definitions.json").read_bytes()
+    )
+    return found
 
 
 class RegistrationError(Exception):
@@ -145,10 +155,9 @@ class Registrar:
 
     async def install(self, registration: Registration) -> None:
         """Apply the CustomResourceDefinitions and the webhook configurations; raises APIError, UnreachableError."""
-        for resource in RESOURCES:
-            if resource.engine not in registration.engines:
-                continue
-            await self._install_definition(custom_resource_definition(resource))
+        for engine, definitions in list_definitions().items():
+            for definition in definitions if engine in registration.engines else ():
+                await self._install_definition(definition)
         for configuration in webhook_configurations(**registration._asdict()):
             self._add_bundle(configuration)
             await self._apply(configuration_path(configuration["kind"]), configuration)

@@ -150,26 +150,6 @@ def configuration_path(kind: str, name: str = CONFIGURATION_NAME, api_version: s
     return f"/apis/{api_version}/{kind.lower()}s/{name}"
 
 
-def webhook_templates() -> list[JSONObject]:
-    """Return the configurations for the chart, without the fields that its values decide.
-
-    Each webhook has the members ``engine`` and ``path`` besides those of the API.
-    """
-    decided = ("clientConfig", "namespaceSelector", "failurePolicy", "timeoutSeconds")
-    templates: list[JSONObject] = []
-    for kind in (MUTATING, VALIDATING):
-        made = []
-        for webhook in list_webhooks():
-            if webhook.configuration == kind:
-                rendered = _webhook(webhook, ServiceReference("", ""))
-                kept = {name: value for name, value in rendered.items() if name not in decided}
-                # The chart's value failurePolicy applies to the other webhooks only.
-                own = {"failurePolicy": rendered["failurePolicy"]} if webhook.advises else {}
-                made.append({"engine": webhook.engine, "path": webhook.path, **kept, **own})
-        templates.append({"kind": kind, "name": CONFIGURATION_NAME, "webhooks": made})
-    return templates
-
-
 def select_workloads(registered: Collection[str], selection: Selection) -> dict[str, JSONObject]:
     """Return ``rules`` and ``matchConditions`` of the webhooks of `list_selected`.
 

@@ -15,7 +15,7 @@ from fleethook.engines.overrider.commands.overrider_diagnosis import (
 )
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION
 from fleethook.engines.overrider.policies.policy_client import AppliedObject
-from fleethook.model.crd import RESOURCES, custom_resource_definition
+from schemas.definitions import RESOURCES, custom_resource_definition
 from tests.builders import overrider
 from tests.cli.doctor.test_doctor_checks import levels
 from tests.cli.doctor.test_doctor_probes import allows

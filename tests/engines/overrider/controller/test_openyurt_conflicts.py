@@ -15,7 +15,7 @@ from fleethook.engines.overrider.controller.openyurt_conflicts import (
     find_dropped_members,
     find_render_webhooks,
 )
-from fleethook.model.crd import RESOURCES, custom_resource_definition
+from schemas.definitions import RESOURCES, custom_resource_definition
 
 NAME = "yurt-manager-mutating-webhook-configuration"
 

@@ -9,11 +9,11 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from fleethook.cluster.registration.registrar import list_definitions
 from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.model.crd import RESOURCES, custom_resource_definition
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
-from fleethook.model.openyurt import GROUP, VERSION, YURT_APP_OVERRIDER
+from fleethook.model.openyurt import GROUP, VERSION
 
 _log: Final = logging.getLogger(__name__)
 
@@ -24,8 +24,7 @@ _RENDER_PATH: Final = "/mutate-apps-v1-deployment"
 _OURS: Final = ".fleethook.io"
 _VENDOR: Final = "yurt"
 
-(_DEFINED,) = (one for one in RESOURCES if one.type.__name__ == YURT_APP_OVERRIDER.kind)
-DEFINITION_NAME: Final = f"{_DEFINED.plural}.{GROUP}"
+DEFINITION_NAME: Final = f"yurtappoverriders.{GROUP}"
 _DEFINITION_REMEDY: Final = (
     "neither the chart nor --register replaces a definition of OpenYurt: run `kubectl apply --server-side "
     f"--force-conflicts -f schemas/crds/{DEFINITION_NAME}.yaml`, and apply the overriders again"
@@ -91,7 +90,8 @@ def find_dropped_members(definition: JSONObject) -> tuple[str, ...]:
     versions = [one for one in list_objects(spec.get("versions")) if one.get("name") == VERSION]
     if not versions:
         return ()
-    (own,) = custom_resource_definition(_DEFINED)["spec"]["versions"]
+    definition = next(one for one in list_definitions()["overrider"] if one["metadata"]["name"] == DEFINITION_NAME)
+    (own,) = definition["spec"]["versions"]
     schema = as_object(as_object(versions[0].get("schema")).get("openAPIV3Schema"))
     dropped = list(_find_missing(own["schema"]["openAPIV3Schema"], schema, ""))
     if "status" not in dropped and "status" not in as_object(versions[0].get("subresources")):
