@@ -2,10 +2,11 @@
 
 import contextlib
 import io
+import logging
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 from unittest import mock
 
@@ -26,6 +27,17 @@ class Result(NamedTuple):
         return self.stdout + self.stderr
 
 
+@contextlib.contextmanager
+def keep_logging() -> Iterator[None]:
+    """Restore the handlers and the level of logs, which a command configures for its process."""
+    handlers, level = [*logging.root.handlers], logging.root.level
+    try:
+        yield
+    finally:
+        logging.root.handlers[:] = handlers
+        logging.root.setLevel(level)
+
+
 def invoke(words: Sequence[str], *, stdin: str | None = None, env: Mapping[str, str] | None = None) -> Result:
     """Run the command in this process."""
     # Like the streams of a process, these have a buffer of bytes.
@@ -37,6 +49,7 @@ def invoke(words: Sequence[str], *, stdin: str | None = None, env: Mapping[str, 
         contextlib.redirect_stderr(err),
         mock.patch.object(sys, "stdin", given),
         mock.patch.dict(os.environ, env or {}),
+        keep_logging(),
     ):
         try:
             run_words(words)

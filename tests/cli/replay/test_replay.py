@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.builders import container, entry, image, overrider, workload, yurt_app_set
-from tests.cli.commands import Result, invoke, run_command
+from tests.cli.commands import Result, invoke
 from tests.recordings.recordings import MUTATE, header, line, write
 from tests.serving import ROOT
 from tests.waiting import NET
@@ -166,8 +166,8 @@ def test_wrong_arguments_exit_with_2(tmp_path: Path, manifests: Path, arguments:
 
 def test_a_source_is_needed(tmp_path: Path) -> None:
     file = write(tmp_path / "a.jsonl", UNTOUCHED)
-    done = run_command("replay", str(file))
-    assert (done.returncode, "give -f FILE, --kubeconfig" in done.stderr) == (2, True)
+    done = invoke(["replay", str(file)])
+    assert (done.exit_code, "give -f FILE, --kubeconfig" in done.stderr) == (2, True)
 
 
 def test_the_output_of_a_replay_is_the_expectation_of_the_next_one(tmp_path: Path, manifests: Path) -> None:

@@ -22,7 +22,7 @@ from fleethook.patch import apply
 from fleethook.server.log_buffer import LogLines
 from fleethook.settings import Settings
 from fleethook.tracing.spans import TracingError
-from tests.cli.commands import run_command
+from tests.cli.commands import invoke, run_command
 from tests.serving import EXAMPLES, MUTATE, REVIEW, Server, serving
 from tests.waiting import until, wait_for
 
@@ -206,8 +206,8 @@ def test_workers_show_the_metrics_of_one_process_for_all(tmp_path: Path) -> None
     ],
 )
 def test_invalid_arguments_exit_2_with_a_remedy(arguments: list[str], environment: dict[str, str], text: str) -> None:
-    result = run_command("serve", *arguments, **environment)
-    assert (result.returncode, result.stdout) == (2, "")
+    result = invoke(["serve", *arguments], env=environment)
+    assert (result.exit_code, result.stdout) == (2, "")
     assert text in result.stderr
 
 
@@ -391,5 +391,5 @@ TWICE = '@validate("v1", "Pod")\ndef a(): pass\n'
 )
 def test_a_bad_file_of_rules_exits_2_with_its_line(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "rules.py").write_text(text)
-    result = run_command("serve", "--hooks", str(tmp_path / "rules.py"), "--cert-dir", str(tmp_path), "--port", "0")
-    assert (result.returncode, problem in result.stderr) == (2, True), result.stderr
+    result = invoke(["serve", "--hooks", str(tmp_path / "rules.py"), "--cert-dir", str(tmp_path), "--port", "0"])
+    assert (result.exit_code, problem in result.stderr) == (2, True), result.stderr

@@ -131,17 +131,16 @@ def begin_shutdown(server: Server, workers: str) -> None:
     wait_for(lambda: server.log.read_text().count("Shutting down") == int(workers), what="the shutdown begins")
 
 
+IDLE: Final[tuple[Callable[[SlowServer], Client], ...]] = (
+    connect_silently, connect_without_handshake, connect_and_wait, send_half_a_head, send_half_a_second_head,
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
-@pytest.mark.parametrize(
-    "connect_client",
-    [connect_silently, connect_without_handshake, connect_and_wait, send_half_a_head, send_half_a_second_head],
-)
-def test_idle_connections_do_not_delay_the_shutdown(
-    tmp_path: Path, connect_client: Callable[[SlowServer], Client], workers: str
-) -> None:
+def test_idle_connections_do_not_delay_the_shutdown(tmp_path: Path, workers: str) -> None:
     with serve_slow_clients(tmp_path, workers) as slow:
-        # Enough connections for each worker to have some.
-        clients = [connect_client(slow) for _ in range(4)]
+        # Enough connections of each kind for each worker to have some.
+        clients = [connect_client(slow) for connect_client in IDLE for _ in range(4)]
         slow.server.process.send_signal(signal.SIGTERM)
 
         assert slow.server.process.wait(timeout=NET) == 0
