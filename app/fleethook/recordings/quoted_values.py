@@ -131,7 +131,7 @@ class QuotedValues:
             if form:
                 self._forms[form] = token
                 # Messages quote values as JSON encoders, Go's %q and Python's repr do.
-                for quote in (_quote_json, json.dumps, ascii, repr):
+                for quote in (lambda text: json.dumps(text, ensure_ascii=False), json.dumps, ascii, repr):
                     self._forms[quote(form)[1:-1]] = token
 
     def replace_in(self, values: list[JSON]) -> list[JSON]:
@@ -167,10 +167,6 @@ def _to_pattern(form: str) -> str:
     if len(form) >= _WORD:
         return rf"(?<!\w){escaped}(?!\w)"
     return f"(?<={_QUOTES}){escaped}(?={_QUOTES})"
-
-
-def _quote_json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _iterate_texts(value: JSON) -> Iterator[str]:

@@ -124,10 +124,6 @@ def _build_format(name: str) -> Callable[[], NamedFormat]:
     return lambda: NamedFormat(name)
 
 
-def _find_format(name: str) -> Optional:
-    return Optional(NamedFormat(name)) if name in _FORMATS else NONE
-
-
 def _validate(format_: NamedFormat, text: str) -> Optional:
     problems = list(_FORMATS[format_.name](text))
     return Optional(problems) if problems else NONE
@@ -153,6 +149,6 @@ def get_regex_size(value: Any) -> int | None:
 _F: Final = NamedFormat.kind
 FORMAT_FUNCTIONS: Final = (
     *(Function(f"format.{name}", (), _build_format(name)) for name in _FORMATS),
-    Function("format.named", ("string",), _find_format),
+    Function("format.named", ("string",), lambda name: Optional(NamedFormat(name)) if name in _FORMATS else NONE),
     Function("validate", (_F, "string"), _validate),
 )

@@ -165,10 +165,6 @@ def _reverse(values: Sequence[Any]) -> Sequence[Any]:
     return values[::-1]
 
 
-def _sort(values: Sequence[Any]) -> list[Any]:
-    return _sort_by(values, values)
-
-
 def _sort_by(values: Sequence[Any], keys: Sequence[Any]) -> list[Any]:
     """Sort a list by the keys of its elements; all keys must have the same type."""
     if len(values) != len(keys):
@@ -195,14 +191,6 @@ def _contains_all(values: Sequence[Any], wanted: Sequence[Any]) -> bool:
     return all(contains(values, value) for value in wanted)
 
 
-def _intersects(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    return any(contains(other, value) for value in one)
-
-
-def _are_equivalent(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    return _contains_all(one, other) and _contains_all(other, one)
-
-
 def _insert(entries: GrowingMap, key: Any, value: Any) -> GrowingMap:
     if key in entries:
         raise ValueError(f"insert failed: key {quote_text(str(key))} already exists")
@@ -220,10 +208,6 @@ def _get_value(optional: Optional) -> Any:
     if optional is NONE:
         raise ValueError("optional.none() dereference")
     return optional.value
-
-
-def _wrap_non_zero(value: Any) -> Optional:
-    return Optional(value) if value else NONE
 
 
 def _get_at(position: int) -> Any:
@@ -255,16 +239,16 @@ EXTENSION_FUNCTIONS: Final = (
     Function("flatten", (_L, "int"), _flatten),
     Function("distinct", (_L,), _drop_duplicates),
     Function("reverse", (_L,), _reverse),
-    Function("sort", (_L,), _sort),
+    Function("sort", (_L,), lambda values: _sort_by(values, values)),
     Function("@sortByAssociatedKeys", (_L, _L), _sort_by),
     Function("lists.range", ("int",), _build_range),
     Function("sets.contains", (_L, _L), _contains_all),
-    Function("sets.intersects", (_L, _L), _intersects),
-    Function("sets.equivalent", (_L, _L), _are_equivalent),
+    Function("sets.intersects", (_L, _L), lambda one, other: any(contains(other, value) for value in one)),
+    Function("sets.equivalent", (_L, _L), lambda one, other: _contains_all(one, other) and _contains_all(other, one)),
     Function("cel.@mapInsert", ("map", "map"), _insert_all),
     Function("cel.@mapInsert", ("map", "dyn", "dyn"), _insert_entry),
     Function("optional.of", ("dyn",), Optional),
-    Function("optional.ofNonZeroValue", ("dyn",), _wrap_non_zero),
+    Function("optional.ofNonZeroValue", ("dyn",), lambda value: Optional(value) if value else NONE),
     Function("optional.none", (), lambda: NONE),
     Function("hasValue", ("optional_type",), lambda optional: optional is not NONE),
     Function("value", ("optional_type",), _get_value),

@@ -209,16 +209,12 @@ def _get_part(read: Callable[[datetime], int]) -> Callable[..., int]:
     return lambda time, zone=None: read(find_local_time(time, zone).time)
 
 
-def _count_milliseconds(value: Duration) -> int:
-    return (abs(value.nanos) // _MILLISECOND) * (-1 if value.nanos < 0 else 1)
-
-
 _DURATIONS: Final[dict[str, Callable[[Duration], int]]] = {
     "getHours": lambda value: int(measure(value, HOUR)),
     "getMinutes": lambda value: int(measure(value, MINUTE)),
     "getSeconds": lambda value: int(measure(value, SECOND)),
     # As in cel-go, the milliseconds of the duration, not those of its last second.
-    "getMilliseconds": _count_milliseconds,
+    "getMilliseconds": lambda value: (abs(value.nanos) // _MILLISECOND) * (-1 if value.nanos < 0 else 1),
 }
 _NUMBERS: Final = ("int", "uint", "double")
 _OTHERS: Final = ("bool", "string", "bytes", "timestamp", "duration")
@@ -228,13 +224,9 @@ _PAIRS: Final = (
 )
 
 
-def _read_size(value: Any) -> int:
-    return len(value)
-
-
 STANDARD_FUNCTIONS: Final = (
     *(Function(name, pair, code) for name, code in COMPARISONS.items() for pair in _PAIRS),
-    *(Function("size", (type_,), _read_size) for type_ in ("string", "bytes", "list", "map")),
+    *(Function("size", (type_,), len) for type_ in ("string", "bytes", "list", "map")),
     *(
         Function(f"get{part}", ("timestamp", *zone), _get_part(read))
         for part, read in _GETTERS.items()

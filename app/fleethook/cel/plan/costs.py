@@ -59,10 +59,6 @@ def _charge_by_first_twice(arguments: Sequence[Any]) -> int:
     return _charge_traversal(2 * measure_size(arguments[0]))
 
 
-def _charge_by_second_size(arguments: Sequence[Any]) -> int:
-    return measure_size(arguments[1])
-
-
 def _charge_by_smaller(arguments: Sequence[Any]) -> int:
     return _charge_traversal(min(map(_measure_in_optional, arguments)))
 
@@ -141,17 +137,9 @@ def _charge_by_compared_pairs(values: Any) -> int:
     return _charge_new_list(len(values) ** 2, factor)
 
 
-def _charge_by_first_pairs(arguments: Sequence[Any]) -> int:
-    return _charge_by_compared_pairs(arguments[0])
-
-
 def _charge_distinct(arguments: Sequence[Any]) -> int:
     # cel-go panics for other values, and so does not charge for the call.
     return _charge_by_compared_pairs(arguments[0]) if isinstance(arguments[0], list) else 0
-
-
-def _charge_by_key_pairs(arguments: Sequence[Any]) -> int:
-    return _charge_by_compared_pairs(arguments[1])
 
 
 def _charge_by_depth(arguments: Sequence[Any]) -> int:
@@ -173,10 +161,6 @@ def _charge_by_slice(arguments: Sequence[Any]) -> int:
     return _charge_new_list(end - start if known and 0 <= start <= end <= len(values) else 1)
 
 
-def _charge_by_joined(result: Any) -> int:
-    return math.ceil(measure_size(result) * 2 * _TRAVERSAL_FACTOR)
-
-
 def _assign_cost(names: str, cost: CallCost) -> dict[str, CallCost]:
     return dict.fromkeys(names.split(), cost)
 
@@ -193,7 +177,7 @@ _BY_NAME: Final[dict[str, CallCost]] = {
         CallCost(by_arguments=_charge_by_first),
     ),
     **_assign_cost("replace split ip.isCanonical", CallCost(by_arguments=_charge_by_first_twice)),
-    "join": CallCost(by_result=_charge_by_joined),
+    "join": CallCost(by_result=lambda result: math.ceil(measure_size(result) * 2 * _TRAVERSAL_FACTOR)),
     **_assign_cost("find findAll", CallCost(by_arguments=_charge_by_regex)),
     # ip(string) parses a string. The method ip() of a CIDR returns a stored value.
     "ip": CallCost(by_arguments=lambda arguments: _charge_by_first(arguments) if isinstance(arguments[0], str) else 1),
@@ -210,7 +194,7 @@ _BY_OVERLOAD: Final[dict[str, CallCost]] = {
         "starts_with_string ends_with_string string_to_bytes bytes_to_string strings_quote string_format",
         CallCost(by_arguments=lambda arguments: _charge_traversal(_measure_in_optional(arguments[0]))),
     ),
-    "in_list": CallCost(by_arguments=_charge_by_second_size),
+    "in_list": CallCost(by_arguments=lambda arguments: measure_size(arguments[1])),
     **{
         f"{operator}_{kind}": CallCost(by_arguments=_charge_by_smaller)
         for operator in ("less", "less_equals", "greater", "greater_equals")
@@ -242,7 +226,7 @@ def find_call_cost(function: str, overloads: Sequence[str], table: Mapping[str, 
     if overload in table:
         return table[overload]
     if overload.startswith("list_") and overload.endswith("_sort"):
-        return CallCost(by_arguments=_charge_by_first_pairs)
+        return CallCost(by_arguments=lambda arguments: _charge_by_compared_pairs(arguments[0]))
     if overload.startswith("list_") and overload.endswith("_sortByAssociatedKeys"):
-        return CallCost(by_arguments=_charge_by_key_pairs)
+        return CallCost(by_arguments=lambda arguments: _charge_by_compared_pairs(arguments[1]))
     return _BY_NAME.get(function, _NOMINAL)

@@ -83,10 +83,6 @@ def _make_container_effect(name: str, wanted: JSONObject, idle: str) -> ItemEffe
     return ItemEffect(apply, name, idle)
 
 
-def _make_initial_replicas(value: JSON) -> ItemEffect:
-    return _make_replicas(value)._replace(idle="", leaves_replicas=True)
-
-
 def _make_leave(value: JSON) -> ItemEffect:
     return ItemEffect(lambda workload: workload, "", "", leaves_replicas=isinstance(value, list) and REPLICAS in value)
 
@@ -119,7 +115,7 @@ def _make_pod_maker(
 _EFFECTS: Final[dict[str, Callable[[JSON], ItemEffect]]] = {
     "image": _make_image,
     "replicas": _make_replicas,
-    "initialReplicas": _make_initial_replicas,
+    "initialReplicas": lambda value: _make_replicas(value)._replace(idle="", leaves_replicas=True),
     "leave": _make_leave,
     "env": _make_container_maker("env"),
     "args": _make_args,
