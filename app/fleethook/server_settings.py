@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
 from fleethook.engine import installed_engines
-from fleethook.model.formats.client_config import FORM, parse_fixed_addresses
+from fleethook.model.formats.client_config import parse_fixed_addresses
 from fleethook.model.formats.quantity import Quantity
 
 ENV_PREFIX = "FLEETHOOK_"
@@ -58,196 +58,107 @@ class ServerSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid")
 
-    manifests: Annotated[
-        Path | None, Field(description="Directory of YAML manifests to answer from. No cluster is needed.")
-    ] = None
-    exclude: Annotated[
-        list[str],
-        Field(description="Patterns of manifest files or directories to leave out, by name or by path."),
-    ] = []
-    kubeconfig: Annotated[
-        Path | None, Field(description="Kubeconfig of the cluster to follow, for a server outside of it.")
-    ] = None
-    context: Annotated[
-        str | None, Field(description="Context of the kubeconfig. Default: its current context.", min_length=1)
-    ] = None
-    in_cluster: Annotated[
-        bool, Field(description="Follow the cluster that this pod runs in, with the pod's service account.")
-    ] = False
-    kcp: Annotated[
-        bool, Field(description="The apiserver is a kcp: follow all its logical clusters (/clusters/*) at once.")
-    ] = False
-    kcp_cache_kubeconfig: Annotated[
-        Path | None,
-        Field(
-            description="Kubeconfig of the cache server of a kcp with several shards. APIExports, their schemas and "
-            "webhook configurations of all shards are then read from it. Default: those of one shard are read."
-        ),
-    ] = None
-    discovery_interval: Annotated[
-        float,
-        Field(
-            description="Seconds between discovery requests while the apiserver does not serve a needed resource.", gt=0
-        ),
-    ] = 10.0
-    stale_after: Annotated[
-        float,
-        Field(description="Seconds without an answer from the apiserver until /readyz reports stale objects.", gt=0),
-    ] = 180.0
-    stale_is_unready: Annotated[
-        bool, Field(description="Make a stale replica unready. It answers from its last known objects in both cases.")
-    ] = False
-    engines: Annotated[
-        frozenset[str],
-        AfterValidator(_check_engines),
-        Field(description="Engines to serve. Objects of other engines are neither read nor kept."),
-    ] = Field(default_factory=lambda: frozenset(installed_engines()))
-    dispatch_workspace_requests: Annotated[
-        int | None,
-        Field(
-            description="Concurrent requests of one logical cluster per worker process. Further requests are refused. "
-            "Default: half of max_connections.",
-            ge=1,
-        ),
-    ] = None
-    resolve: Annotated[
-        list[str],
-        AfterValidator(_check_addresses),
-        Field(
-            description=f"Addresses of webhooks that DNS does not know here, each as {FORM}. The host of a Service is "
-            "NAME.NAMESPACE.svc. IPv6 addresses are in brackets."
-        ),
-    ] = []
-    host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
-    port: Annotated[int, Field(description="Port to listen on. 0 chooses a free port.", ge=0, le=65535)] = 9443
-    cert_dir: Annotated[Path, Field(description="Directory of the serving certificate. Created on first start.")] = (
-        Path("certs")
+    manifests: Path | None = None
+    """Directory of YAML manifests to answer from. No cluster is needed."""
+    exclude: list[str] = []
+    """Patterns of manifest files or directories to leave out, by name or by path."""
+    kubeconfig: Path | None = None
+    """Kubeconfig of the cluster to follow, for a server outside of it."""
+    context: Annotated[str | None, Field(min_length=1)] = None
+    """Context of the kubeconfig. Default: its current context."""
+    in_cluster: bool = False
+    """Follow the cluster that this pod runs in, with the pod's service account."""
+    kcp: bool = False
+    """The apiserver is a kcp: follow all its logical clusters (/clusters/*) at once."""
+    kcp_cache_kubeconfig: Path | None = None
+    """Kubeconfig of the cache server of a kcp with several shards. APIExports, their schemas and webhook configurations
+    of all shards are then read from it. Default: those of one shard are read."""
+    discovery_interval: Annotated[float, Field(gt=0)] = 10.0
+    """Seconds between discovery requests while the apiserver does not serve a needed resource."""
+    stale_after: Annotated[float, Field(gt=0)] = 180.0
+    """Seconds without an answer from the apiserver until /readyz reports stale objects."""
+    stale_is_unready: bool = False
+    """Make a stale replica unready. It answers from its last known objects in both cases."""
+    engines: Annotated[frozenset[str], AfterValidator(_check_engines)] = Field(
+        default_factory=lambda: frozenset(installed_engines())
     )
-    cert_secret: Annotated[
-        str | None,
-        Field(
-            description="NAMESPACE/NAME of the Secret that holds fleethook's own CA and certificate.",
-            pattern=_NAMESPACED,
-        ),
-    ] = None
-    certificate_interval: Annotated[
-        float, Field(description="Seconds between checks whether certificates need renewal.", gt=0)
-    ] = 30.0
-    client_ca_file: Annotated[
-        Path | None,
-        Field(
-            description="PEM file of authorities. Review routes require a client certificate that one of them "
-            "signed. Routes of logical clusters require a name in dispatch_callers or a bearer token "
-            "instead."
-        ),
-    ] = None
-    registration: Annotated[
-        Literal["off", "ca-bundle", "all"],
-        Field(
-            description="Objects to write to the cluster: none (off), the caBundle of existing webhook "
-            "configurations (ca-bundle), or configurations and CustomResourceDefinitions too (all)."
-        ),
-    ] = "off"
-    service: Annotated[
-        str | None,
-        Field(description="NAMESPACE/NAME[:PORT] of the Service in front of this server.", pattern=_SERVICE),
-    ] = None
-    webhook_url: Annotated[
-        str | None, Field(description="URL that the apiserver calls, instead of a Service.", pattern=r"^https://")
-    ] = None
-    lease_duration: Annotated[
-        float,
-        Field(description="Seconds until another replica replaces a leader that stopped renewing its Lease.", ge=1),
-    ] = 15.0
-    namespace: Annotated[
-        str | None,
-        Field(
-            description="Namespace of this server, which holds its Lease. Default: the pod's, else that of the "
-            "Service or Secret, else kube-system.",
-            pattern=r"^[a-z0-9-]+$",
-        ),
-    ] = None
-    dns_names: Annotated[
-        list[str], Field(description="DNS names and addresses of a certificate that fleethook issues.")
-    ] = [
+    """Engines to serve. Objects of other engines are neither read nor kept."""
+    dispatch_workspace_requests: Annotated[int | None, Field(ge=1)] = None
+    """Concurrent requests of one logical cluster per worker process. Further requests are refused. Default: half of
+    max_connections."""
+    resolve: Annotated[list[str], AfterValidator(_check_addresses)] = []
+    """Addresses of webhooks that DNS does not know here, each as HOST:PORT:ADDRESS or HOST:PORT:ADDRESS:PORT. The host
+    of a Service is NAME.NAMESPACE.svc. IPv6 addresses are in brackets."""
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 9443
+    """Port to listen on. 0 chooses a free port."""
+    cert_dir: Path = Path("certs")
+    """Directory of the serving certificate. Created on first start."""
+    cert_secret: Annotated[str | None, Field(pattern=_NAMESPACED)] = None
+    """NAMESPACE/NAME of the Secret that holds fleethook's own CA and certificate."""
+    certificate_interval: Annotated[float, Field(gt=0)] = 30.0
+    """Seconds between checks whether certificates need renewal."""
+    client_ca_file: Path | None = None
+    """PEM file of authorities. Review routes require a client certificate that one of them signed. Routes of logical
+    clusters require a name in dispatch_callers or a bearer token instead."""
+    registration: Literal["off", "ca-bundle", "all"] = "off"
+    """Objects to write to the cluster: none (off), the caBundle of existing webhook configurations (ca-bundle), or
+    configurations and CustomResourceDefinitions too (all)."""
+    service: Annotated[str | None, Field(pattern=_SERVICE)] = None
+    """NAMESPACE/NAME[:PORT] of the Service in front of this server."""
+    webhook_url: Annotated[str | None, Field(pattern=r"^https://")] = None
+    """URL that the apiserver calls, instead of a Service."""
+    lease_duration: Annotated[float, Field(ge=1)] = 15.0
+    """Seconds until another replica replaces a leader that stopped renewing its Lease."""
+    namespace: Annotated[str | None, Field(pattern=r"^[a-z0-9-]+$")] = None
+    """Namespace of this server, which holds its Lease. Default: the pod's, else that of the Service or Secret, else
+    kube-system."""
+    dns_names: list[str] = [
         "localhost",
         "127.0.0.1",
         "::1",
     ]
-    workers: Annotated[int, Field(description="Server processes. Each has its own store.", ge=1, le=64)] = 1
-    body_limit: Annotated[int, Field(description="Largest accepted review, in bytes.", gt=0)] = _BODY_LIMIT
-    header_timeout: Annotated[
-        float, Field(description="Seconds from accepting a connection to the end of the request headers.", gt=0)
-    ] = 10.0
-    request_timeout: Annotated[float, Field(description="Seconds for a client to send a complete request.", gt=0)] = (
-        30.0
-    )
-    write_timeout: Annotated[
-        float,
-        Field(description="Seconds until a client that acknowledges no sent byte is disconnected.", gt=0),
-    ] = 15.0
-    max_connections: Annotated[
-        int | None,
-        Field(
-            description="Concurrent connections per worker process. Default: a quarter of its memory, at 1Mi each.",
-            ge=1,
-        ),
-    ] = None
-    body_memory: Annotated[
-        Annotated[int, BeforeValidator(parse_bytes), Field(ge=1 << 20)] | None,
-        Field(
-            description="Memory for request bodies, large answers and decoded objects per worker process, for "
-            "example 256Mi. Default: a quarter of its memory.",
-        ),
-    ] = None
+    """DNS names and addresses of a certificate that fleethook issues."""
+    workers: Annotated[int, Field(ge=1, le=64)] = 1
+    """Server processes. Each has its own store."""
+    body_limit: Annotated[int, Field(gt=0)] = _BODY_LIMIT
+    """Largest accepted review, in bytes."""
+    header_timeout: Annotated[float, Field(gt=0)] = 10.0
+    """Seconds from accepting a connection to the end of the request headers."""
+    request_timeout: Annotated[float, Field(gt=0)] = 30.0
+    """Seconds for a client to send a complete request."""
+    write_timeout: Annotated[float, Field(gt=0)] = 15.0
+    """Seconds until a client that acknowledges no sent byte is disconnected."""
+    max_connections: Annotated[int | None, Field(ge=1)] = None
+    """Concurrent connections per worker process. Default: a quarter of its memory, at 1Mi each."""
+    body_memory: Annotated[int, BeforeValidator(parse_bytes), Field(ge=1 << 20)] | None = None
+    """Memory for request bodies, large answers and decoded objects per worker process, for example 256Mi. Default: a
+    quarter of its memory."""
     # Longer than the 90 s after which an apiserver closes an idle connection (Go's DefaultTransport). The client always
     # closes first, so no request meets a connection that is closing.
-    keep_alive: Annotated[int, Field(description="Seconds until an idle connection is closed.", ge=1)] = 120
-    drain_delay: Annotated[
-        float, Field(description="Seconds between becoming unready and closing the listener.", ge=0)
-    ] = 0.0
-    shutdown_timeout: Annotated[
-        int, Field(description="Seconds for requests in flight to finish at shutdown.", ge=0)
-    ] = 25
-    log_reviews: Annotated[bool, Field(description="Write one log line per review.")] = True
-    record: Annotated[
-        Path | None,
-        Field(
-            description="Directory to record reviews and answers in. Hashes replace the values of Secrets and of "
-            "record_redact."
-        ),
-    ] = None
-    record_sample: Annotated[
-        float, Field(description="Share of reviews to record. All servers choose the same ones, by uid.", gt=0, le=1)
-    ] = 1.0
-    record_max: Annotated[
-        int,
-        BeforeValidator(parse_bytes),
-        Field(
-            description="Size of all files in the directory of the recording, for example 1Gi. The oldest files are "
-            "deleted first.",
-            ge=1 << 20,
-            le=_MAX_RECORD_BYTES,
-        ),
-    ] = 1 << 30
-    record_routes: Annotated[
-        list[str], Field(description="Routes to record, for example /explore. Default: all routes of reviews.")
-    ] = []
-    record_redact: Annotated[
-        list[str],
-        Field(
-            description="Fields to replace by hashes: a name for all members of that name, or /path/to/*/field or "
-            "Kind:/path/to/*/field in objects."
-        ),
-    ] = []
-    otlp_endpoint: Annotated[
-        str | None,
-        Field(
-            description="Base URL of a collector that takes traces by OTLP over HTTP. Default: "
-            "OTEL_EXPORTER_OTLP_ENDPOINT. Other OTEL_* variables configure the rest.",
-            pattern=r"^https?://",
-        ),
-    ] = None
+    keep_alive: Annotated[int, Field(ge=1)] = 120
+    """Seconds until an idle connection is closed."""
+    drain_delay: Annotated[float, Field(ge=0)] = 0.0
+    """Seconds between becoming unready and closing the listener."""
+    shutdown_timeout: Annotated[int, Field(ge=0)] = 25
+    """Seconds for requests in flight to finish at shutdown."""
+    log_reviews: bool = True
+    """Write one log line per review."""
+    record: Path | None = None
+    """Directory to record reviews and answers in. Hashes replace the values of Secrets and of record_redact."""
+    record_sample: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of reviews to record. All servers choose the same ones, by uid."""
+    record_max: Annotated[int, BeforeValidator(parse_bytes), Field(ge=1 << 20, le=_MAX_RECORD_BYTES)] = 1 << 30
+    """Size of all files in the directory of the recording, for example 1Gi. The oldest files are deleted first."""
+    record_routes: list[str] = []
+    """Routes to record, for example /explore. Default: all routes of reviews."""
+    record_redact: list[str] = []
+    """Fields to replace by hashes: a name for all members of that name, or /path/to/*/field or Kind:/path/to/*/field in
+    objects."""
+    otlp_endpoint: Annotated[str | None, Field(pattern=r"^https?://")] = None
+    """Base URL of a collector that takes traces by OTLP over HTTP. Default: OTEL_EXPORTER_OTLP_ENDPOINT. Other OTEL_*
+    variables configure the rest."""
 
     @property
     def follows_cluster(self) -> bool:

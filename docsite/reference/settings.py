@@ -1,5 +1,9 @@
 """The page of settings of ``fleethook serve``."""
 
+import ast
+import inspect
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -31,13 +35,13 @@ _PAGES: Final = {
 
 def render_settings() -> str:
     """Return the page."""
-    flags = _find_flags()
+    flags, texts = _find_flags(), dict(_read_texts())
     rows = [
         (
             f"`{name}`",
             f"`{flags[name]}`" if name in flags else "",
             _render_default(name, field),
-            _describe(name, field),
+            _describe(name, texts[name]),
         )
         for name, field in Settings.model_fields.items()
     ]
@@ -72,6 +76,17 @@ def _render_quantity(value: int) -> str:
     return str(value)
 
 
-def _describe(name: str, field: FieldInfo) -> str:
-    text = (field.description or "").replace("<", "&lt;").replace("*", "\\*")
+def _read_texts() -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each setting, which is the docstring below it."""
+    for section in Settings.__mro__:
+        if section.__module__.startswith("fleethook.") and section is not Settings:
+            (definition,) = ast.parse(inspect.getsource(section)).body
+            assert isinstance(definition, ast.ClassDef)
+            for setting, text in pairwise(definition.body):
+                if isinstance(setting, ast.AnnAssign) and isinstance(text, ast.Expr):
+                    yield ast.unparse(setting.target), " ".join(str(ast.literal_eval(text.value)).split())
+
+
+def _describe(name: str, text: str) -> str:
+    text = text.replace("<", "&lt;").replace("*", "\\*")
     return f"{text} [More]({_PAGES[name]})." if name in _PAGES else text

@@ -11,104 +11,42 @@ from fleethook.server_settings import ServerSettings
 class DispatchSettings(ServerSettings):
     """The settings of dispatching. Each is a setting of the server, with its own name."""
 
-    dispatch_as_kcp: Annotated[
-        bool,
-        Field(
-            description="Behave like kcp: allow requests whose schema owner is ambiguous, and report only the "
-            "first denial."
-        ),
-    ] = False
-    dispatch_share_time: Annotated[
-        bool,
-        Field(
-            description="Limit a mutating webhook with failurePolicy Ignore to its share of the time left for all "
-            "webhooks."
-        ),
-    ] = False
-    dispatch_metrics_clusters: Annotated[
-        int,
-        Field(
-            description="Logical clusters that metrics name. Others are counted as `other`; 0 names none.",
-            ge=0,
-            le=10_000,
-        ),
-    ] = 100
-    dispatch_workspace_connections: Annotated[
-        int, Field(description="Concurrent calls of one webhook for requests of one logical cluster.", ge=1)
-    ] = 32
-    dispatch_workspace_calls: Annotated[
-        int, Field(description="Concurrent calls of all webhooks for requests of one logical cluster.", ge=1)
-    ] = 128
-    dispatch_calls: Annotated[
-        int,
-        Field(
-            description="Concurrent calls of webhooks. Beyond it, each logical cluster without a call may make "
-            "one, up to twice as many in total.",
-            ge=1,
-        ),
-    ] = 512
-    dispatch_request_webhooks: Annotated[
-        int, Field(description="Webhooks to call for one request. A request that matches more is refused.", ge=1)
-    ] = 128
-    dispatch_request_access_reviews: Annotated[
-        int,
-        Field(
-            description="SubjectAccessReviews for the matchConditions of one request. A request that needs more "
-            "is refused.",
-            ge=1,
-        ),
-    ] = 64
-    dispatch_cel_budget: Annotated[
-        int,
-        Field(
-            ge=1,
-            description="CEL cost of the matchConditions of all webhooks for one request, in Kubernetes' cost "
-            "units. An apiserver allows 2500000 for each webhook.",
-        ),
-    ] = 10_000_000
-    admission_control_config_file: Annotated[
-        Path | None,
-        Field(
-            description="AdmissionConfiguration (apiserver.config.k8s.io/v1). Its kubeConfigFile holds the "
-            "credentials for webhooks, by host. Changes are followed."
-        ),
-    ] = None
-    dispatch_callers: Annotated[
-        list[Annotated[str, Field(min_length=1)]],
-        Field(
-            description="Names in client certificates (common name, DNS name or URI). Their holders may dispatch "
-            "and explain requests of every logical cluster, and name the cluster of an object "
-            "(/dispatch/…). Needs client_ca_file."
-        ),
-    ] = Field(default_factory=list)
-    dispatch_open: Annotated[
-        Literal["manifests", "loopback", "never"],
-        Field(
-            description="Servers on a loopback address that dispatch and explain without credentials: those with "
-            "manifests, all (loopback), or none (never)."
-        ),
-    ] = "manifests"
-    dispatch_token_audiences: Annotated[
-        list[str],
-        Field(description="Accepted audiences of bearer tokens. Default: those of the apiserver."),
-    ] = Field(default_factory=list)
-    dispatch_token_seconds: Annotated[
-        float,
-        Field(
-            description="Seconds to reuse the apiserver's answer about a bearer token. A revoked right remains "
-            "valid that long.",
-            ge=0,
-            le=600,
-        ),
-    ] = 60.0
-    private_webhooks: Annotated[
-        bool | None,
-        Field(
-            description="Allow webhooks of logical clusters at private addresses. Default: only if this server "
-            "listens on a loopback address. Authors of configurations could otherwise reach this "
-            "server's network."
-        ),
-    ] = None
+    dispatch_as_kcp: bool = False
+    """Behave like kcp: allow requests whose schema owner is ambiguous, and report only the first denial."""
+    dispatch_share_time: bool = False
+    """Limit a mutating webhook with failurePolicy Ignore to its share of the time left for all webhooks."""
+    dispatch_metrics_clusters: Annotated[int, Field(ge=0, le=10_000)] = 100
+    """Logical clusters that metrics name. Others are counted as `other`; 0 names none."""
+    dispatch_workspace_connections: Annotated[int, Field(ge=1)] = 32
+    """Concurrent calls of one webhook for requests of one logical cluster."""
+    dispatch_workspace_calls: Annotated[int, Field(ge=1)] = 128
+    """Concurrent calls of all webhooks for requests of one logical cluster."""
+    dispatch_calls: Annotated[int, Field(ge=1)] = 512
+    """Concurrent calls of webhooks. Beyond it, each logical cluster without a call may make one, up to twice as many in
+    total."""
+    dispatch_request_webhooks: Annotated[int, Field(ge=1)] = 128
+    """Webhooks to call for one request. A request that matches more is refused."""
+    dispatch_request_access_reviews: Annotated[int, Field(ge=1)] = 64
+    """SubjectAccessReviews for the matchConditions of one request. A request that needs more is refused."""
+    dispatch_cel_budget: Annotated[int, Field(ge=1)] = 10_000_000
+    """CEL cost of the matchConditions of all webhooks for one request, in Kubernetes' cost units. An apiserver allows
+    2500000 for each webhook."""
+    admission_control_config_file: Path | None = None
+    """AdmissionConfiguration (apiserver.config.k8s.io/v1). Its kubeConfigFile holds the credentials for webhooks, by
+    host. Changes are followed."""
+    dispatch_callers: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
+    """Names in client certificates (common name, DNS name or URI). Their holders may dispatch and explain requests of
+    every logical cluster, and name the cluster of an object (/dispatch/…). Needs client_ca_file."""
+    dispatch_open: Literal["manifests", "loopback", "never"] = "manifests"
+    """Servers on a loopback address that dispatch and explain without credentials: those with manifests, all
+    (loopback), or none (never)."""
+    dispatch_token_audiences: list[str] = Field(default_factory=list)
+    """Accepted audiences of bearer tokens. Default: those of the apiserver."""
+    dispatch_token_seconds: Annotated[float, Field(ge=0, le=600)] = 60.0
+    """Seconds to reuse the apiserver's answer about a bearer token. A revoked right remains valid that long."""
+    private_webhooks: bool | None = None
+    """Allow webhooks of logical clusters at private addresses. Default: only if this server listens on a loopback
+    address. Authors of configurations could otherwise reach this server's network."""
 
     @property
     def calls_private_webhooks(self) -> bool:

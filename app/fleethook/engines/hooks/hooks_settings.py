@@ -11,41 +11,21 @@ from fleethook.server_settings import ServerSettings
 class HooksSettings(ServerSettings):
     """The settings of admission rules. Each is a setting of the server, with its own name."""
 
-    hooks: Annotated[
-        list[Path],
-        Field(
-            description="Files (*.py) of admission rules. Changes are loaded while the server runs. With files, the "
-            "default of engines is hooks alone."
-        ),
-    ] = Field(default_factory=list)
-    hook_settings: Annotated[
-        dict[str, Any], Field(description="Values that admission rules get as their parameter settings.")
-    ] = Field(default_factory=dict)
-    hook_threads: Annotated[
-        int,
-        Field(description="Threads for admission rules. One rule uses at most a half of them.", ge=2, le=256),
-    ] = 8
-    hook_configuration: Annotated[
-        str,
-        Field(
-            description="Name of the webhook configurations of admission rules. Servers with different rules in one "
-            "cluster need different names.",
-            pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
-        ),
-    ] = "fleethook-hooks"
-    hook_registration: Annotated[
-        bool | None,
-        Field(
-            description="The leader maintains the webhook configurations of admission rules. Default: with --register."
-        ),
-    ] = None
-    hook_owner: Annotated[
-        str | None,
-        Field(
-            description="ClusterRole that owns the webhook configurations of admission rules, so that Kubernetes "
-            "deletes them with it. Default: none."
-        ),
-    ] = None
+    hooks: list[Path] = Field(default_factory=list)
+    """Files (*.py) of admission rules. Changes are loaded while the server runs. With files, the default of engines is
+    hooks alone."""
+    hook_settings: dict[str, Any] = Field(default_factory=dict)
+    """Values that admission rules get as their parameter settings."""
+    hook_threads: Annotated[int, Field(ge=2, le=256)] = 8
+    """Threads for admission rules. One rule uses at most a half of them."""
+    hook_configuration: Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")] = "fleethook-hooks"
+    """Name of the webhook configurations of admission rules. Servers with different rules in one cluster need different
+    names."""
+    hook_registration: bool | None = None
+    """The leader maintains the webhook configurations of admission rules. Default: with --register."""
+    hook_owner: str | None = None
+    """ClusterRole that owns the webhook configurations of admission rules, so that Kubernetes deletes them with it.
+    Default: none."""
 
     @property
     def registers_hooks(self) -> bool:

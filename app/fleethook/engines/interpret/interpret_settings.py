@@ -16,35 +16,25 @@ LUA_MEMORY: Final = 32
 class InterpretSettings(ServerSettings):
     """The settings of interpreters. Each is a setting of the server, with its own name."""
 
-    interpreters: Annotated[
-        list[str], Field(description="Files (*.py) or modules that define resource interpreters.")
-    ] = Field(default_factory=list)
-    bundle: Annotated[bool, Field(description="Use the bundled interpreters of well-known custom resources.")] = True
-    interpret_conventions: Annotated[
-        ConventionsMode,
-        Field(
-            description="Operations that the conventions of Kubernetes answer for custom resources that no interpreter "
-            "knows: none (off), InterpretHealth (health), or InterpretHealth, InterpretReplica, ReviseReplica and "
-            "InterpretDependency (all). With interpreter_registration, Karmada then asks for all custom resources."
-        ),
-    ] = ConventionsMode.OFF
-    karmada_namespace: Annotated[
-        str, Field(description="Namespace of the ConfigMap karmada-config.", pattern=r"^[a-z0-9-]+$")
-    ] = "karmada-system"
-    lua_seconds: Annotated[
-        float, Field(description="Seconds that a Lua script may run for one answer.", gt=0, le=30)
-    ] = LUA_SECONDS
-    lua_instructions: Annotated[
-        int, Field(description="Instructions that a Lua script may run for one answer.", ge=1000)
-    ] = LUA_INSTRUCTIONS
-    lua_memory: Annotated[int, Field(description="Memory limit of a Lua script, in MiB.", ge=1, le=1024)] = LUA_MEMORY
-    interpreter_registration: Annotated[
-        bool | None,
-        Field(
-            description="The leader maintains the ResourceInterpreterWebhookConfiguration that makes Karmada call "
-            "this server. Default: with --register."
-        ),
-    ] = None
+    interpreters: list[str] = Field(default_factory=list)
+    """Files (*.py) or modules that define resource interpreters."""
+    bundle: bool = True
+    """Use the bundled interpreters of well-known custom resources."""
+    interpret_conventions: ConventionsMode = ConventionsMode.OFF
+    """Operations that the conventions of Kubernetes answer for custom resources that no interpreter knows: none (off),
+    InterpretHealth (health), or InterpretHealth, InterpretReplica, ReviseReplica and InterpretDependency (all). With
+    interpreter_registration, Karmada then asks for all custom resources."""
+    karmada_namespace: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")] = "karmada-system"
+    """Namespace of the ConfigMap karmada-config."""
+    lua_seconds: Annotated[float, Field(gt=0, le=30)] = LUA_SECONDS
+    """Seconds that a Lua script may run for one answer."""
+    lua_instructions: Annotated[int, Field(ge=1000)] = LUA_INSTRUCTIONS
+    """Instructions that a Lua script may run for one answer."""
+    lua_memory: Annotated[int, Field(ge=1, le=1024)] = LUA_MEMORY
+    """Memory limit of a Lua script, in MiB."""
+    interpreter_registration: bool | None = None
+    """The leader maintains the ResourceInterpreterWebhookConfiguration that makes Karmada call this server. Default:
+    with --register."""
 
     @property
     def registers_interpreters(self) -> bool:
