@@ -2,6 +2,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import fleethook
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import PartState
 from fleethook.console import rendering
-from fleethook.console.rendering import describe_age, make_breakable, paginate, summarize_parts, take_page
+from fleethook.console.rendering import describe_age, make_breakable, paginate, show_time, summarize_parts, take_page
 from tests.builders import yurt_app_set
 from tests.console.visits import console_of, make_context, visit
 
@@ -37,6 +38,29 @@ def test_the_elements_are_those_of_the_nearest_existing_page() -> None:
 )
 def test_ages_have_one_unit(seconds: Any, text: Any) -> None:
     assert describe_age(seconds) == text
+
+
+NOW = datetime(2026, 11, 27, 2, 50, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "exact", "shown"),
+    [
+        ("2026-11-25T21:37:05.123456Z", "2026-11-25T21:37:05.123456Z", "2026-11-25 21:37 UTC (29 h ago)"),
+        ("2026-11-25T22:37:00+01:00", "2026-11-25T21:37:00Z", "2026-11-25 21:37 UTC (29 h ago)"),
+        ("2026-11-27 02:49", "2026-11-27T02:49:00Z", "2026-11-27 02:49 UTC (60 s ago)"),
+        (NOW.timestamp() + 864_000, "2026-12-07T02:50:00Z", "2026-12-07 02:50 UTC (in 10 d)"),
+    ],
+)
+def test_times_have_one_format_with_an_age(value: Any, exact: str, shown: str) -> None:
+    text = show_time(value, NOW)
+    assert f'<time datetime="{exact}" title="{exact}">' in text
+    assert text.striptags() == shown
+
+
+def test_a_text_that_is_no_time_is_shown_as_text() -> None:
+    assert show_time("<b>", NOW) == "&lt;b&gt;"
+    assert show_time("", NOW) == ""
 
 
 def test_names_break_after_separators_and_stay_text() -> None:

@@ -143,7 +143,7 @@ def test_instances_of_the_cluster_are_shown_to_users_who_may_get_them(
 
     text = wait_for(show, what="the console knows the instance and its condition")
     assert "Offline" in text
-    assert "not in the cache" in text
+    assert "has no entry for it" in text
 
 
 def test_recorded_reviews_are_asked_again_with_the_objects_of_the_cluster(

@@ -1,8 +1,9 @@
 """The objects and options that all pages of a console share."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,11 @@ from fleethook.work.turns import Worker
 if TYPE_CHECKING:
     from fleethook.cluster.followed_cluster import Cluster
     from fleethook.console.reviews.replay_jobs import ReviewReplay
+
+
+def read_clock() -> datetime:
+    """Return the time in UTC."""
+    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +54,7 @@ class ConsoleContext:
             without files.
         rule_files: The files, as the option ``--hooks`` names them.
         karmada_namespace: The namespace of the ConfigMap ``karmada-config``.
+        clock: Returns the time, from which pages compute ages.
     """
 
     store: Store
@@ -70,6 +77,7 @@ class ConsoleContext:
     rules: ManifestSource | None = None
     rule_files: tuple[Path, ...] = ()
     karmada_namespace: str = str(Settings.model_fields["karmada_namespace"].default)
+    clock: Callable[[], datetime] = read_clock
 
     def kubectl(self, *words: str) -> str:
         """Return a kubectl command on the cluster of the source, or on that of the user if the source is files."""

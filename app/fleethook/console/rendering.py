@@ -3,12 +3,13 @@
 import asyncio
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from fastapi import Depends
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
@@ -84,6 +85,32 @@ def describe_age(seconds: float | None) -> str:
     return f"{int(seconds)} s"
 
 
+def parse_time(value: object) -> datetime | None:
+    """Return a time in UTC, of a text in ISO 8601 or of seconds since the epoch; None for any other value."""
+    try:
+        time = datetime.fromtimestamp(value, UTC) if isinstance(value, int | float) else datetime.fromisoformat(value)  # type: ignore[arg-type]
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
+
+
+def show_time(value: object, now: datetime) -> Markup:
+    """Return a time as HTML: in UTC to the minute, then its age; the exact time is the title.
+
+    Args:
+        value: As `parse_time` takes it; other texts are shown as they are.
+        now: The time of the page.
+    """
+    time = parse_time(value)
+    if time is None:
+        return escape(value)
+    seconds = (now - time).total_seconds()
+    age = f"{describe_age(seconds)} ago" if seconds >= 0 else f"in {describe_age(-seconds)}"
+    exact = time.isoformat().replace("+00:00", "Z")
+    text = Markup('<time datetime="{0}" title="{0}">{1} UTC</time> <span class="muted">({2})</span>')
+    return text.format(exact, f"{time:%Y-%m-%d %H:%M}", age)
+
+
 def make_breakable(text: str) -> Markup:
     """Return a path, a URL or a name as HTML that a narrow line breaks after its separators only."""
     return Markup("<wbr>").join(re.split(r"(?<=[./:_])(?=\w)", text))
@@ -109,7 +136,7 @@ _environment: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_environment.filters.update(age=describe_age, breakable=make_breakable)
+_environment.filters.update(age=describe_age, breakable=make_breakable, time=show_time)
 
 
 SAME: Final = "The same on the command line"
@@ -128,6 +155,7 @@ class Frame(NamedTuple):
         user: The name of the user, ``""`` on a loopback address.
         has_session: Whether the user signed in with the form.
         needs_sign_in: Whether the request needs credentials, and its user is not known.
+        now: The time of the page.
     """
 
     sections: tuple[Section, ...]
@@ -139,6 +167,7 @@ class Frame(NamedTuple):
     user: str
     has_session: bool
     needs_sign_in: bool
+    now: datetime
 
 
 def load_templates() -> None:
@@ -191,6 +220,7 @@ async def render(
         "" if user is None else user.name,
         SESSION_COOKIE in request.cookies,
         needs_sign_in,
+        context.clock(),
     )
     text = await join_in_turns(_environment.get_template(template).generate(frame=frame, **values))
     response = HTMLResponse(text, status_code=status)

@@ -13,13 +13,16 @@ from hypothesis import given
 
 from fleethook.cluster.store import key_of
 from fleethook.console.attention import AttentionLine
+from fleethook.console.process import create_console
 from fleethook.console.users.local_access import AccessError, User
 from fleethook.engines.crds.cache.cache_entry import RECORD, Listed, Record, State
+from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.pages import crd_entries, crds
 from fleethook.engines.crds.pages.crds import (
     MAX_CONDITIONS,
     ConditionView,
     InstanceView,
+    choose_step,
     compare_pin,
     describe_instance,
     describe_instances,
@@ -31,7 +34,7 @@ from fleethook.engines.crds.tarball_source import Source
 from tests.cli.commands import invoke
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache, karmada
 from tests.console.pages.reading import HOSTILE, Page, get, read
-from tests.console.visits import console_of, visit
+from tests.console.visits import HOSTS, console_of, make_context, visit
 from tests.engines.crds.anything import TARBALLS
 from tests.engines.crds.fetching import fetching
 from tests.engines.crds.tarballs import dotted
@@ -148,6 +151,59 @@ def test_instances_are_sorted_and_found_by_their_entry() -> None:
     assert [one.name for one in find_users(views, Source(URL).key)] == ["b", "c"]
 
 
+BROKEN = ConditionView("Ready", "False", "Failed", "the tarball is damaged", "2026-11-25T21:37:00Z")
+
+
+@pytest.mark.parametrize(
+    ("tarball", "entry", "command"),
+    [
+        ({"url": URL, "sha256": SHA}, None, f"fleethook crds --data-dir D fetch {URL} --policy Always --sha256 {SHA}"),
+        ({"url": URL}, listed("changed"), f"fleethook crds --data-dir D cache verify {Source(URL).key} --repair"),
+        ({"url": URL, "sha256": SHA}, listed(sha256="cd" * 32), f"fetch {URL} --policy Always --sha256 {SHA}"),
+        ({"url": URL, "sha256": SHA}, listed(), "kubectl --namespace test describe karmadas.operator.karmada.io one"),
+        ({}, None, "fleethook crds --data-dir D fetch --version v1.18.0"),
+        ({"localSource": {"path": "/a b"}}, None, "fleethook crds verify '/a b'"),
+        ({"configMapSource": {"name": "crds"}}, None, "kubectl --namespace test describe configmap crds"),
+        ({"url": "ftp://h/x"}, None, "kubectl --namespace test edit karmadas.operator.karmada.io one"),
+    ],
+)
+def test_an_instance_that_is_not_ready_has_a_next_step(tarball: Any, entry: Listed | None, command: str) -> None:
+    view = describe(karmada(**tarball))._replace(conditions=(BROKEN,))
+    step = choose_step(view, entry, make_context(), Cache(Path("D")))
+    assert step.command.endswith(command)
+    assert step.text.endswith(":")
+    words = shlex.split(step.command)
+    if words[0] == "fleethook":  # The options exist.
+        assert invoke([*words[1:], "--help"]).exit_code == 0
+
+
+def test_a_ready_instance_has_no_next_step() -> None:
+    view = describe(karmada(url=URL, sha256=SHA))
+    assert choose_step(view, None, make_context(), Cache(Path("D"))).command == ""
+
+
+async def test_an_instance_that_is_not_ready_is_diagnosed_at_its_anchor(filled: FilledCache) -> None:
+    condition = dict(zip(("type", "status", "reason", "message", "lastTransitionTime"), BROKEN, strict=True))
+    broken = {**karmada("z", url="https://h/x", sha256=SHA), "status": {"conditions": [condition]}}
+    context = make_context(
+        karmada("a"),
+        broken,
+        crd_cache=filled.cache.directory.parent,
+        clock=lambda: datetime(2026, 11, 27, 2, 50, tzinfo=UTC),
+    )
+    app = create_console(context, hosts=HOSTS)
+    page = await get(app, "/crds")
+    assert 'id="instance-test/z"' in page.source
+    assert "Condition Ready False Failed : the tarball is damaged , since 2026-11-25 21:37 UTC (29 h ago)" in page.text
+    assert f"Expected SHA-256 {SHA} Found SHA-256 unknown: not in the cache" in page.text
+    assert (
+        f"Next step Download and check the tarball: fleethook crds --data-dir {filled.cache.directory.parent} fetch"
+        in page.text
+    )
+    assert "/crds#instance-test/z" in (await get(app, "/attention")).addresses
+    assert "/crds#instance-test/z" in (await get(app, "/search", "q=z")).addresses
+
+
 @pytest.fixture
 def filled(tmp_path: Path) -> FilledCache:
     return fill_cache(tmp_path / "data")
@@ -176,7 +232,7 @@ def find_command(page: Page) -> str:
 
 async def test_the_list_shows_entries_with_url_digest_and_state(filled: FilledCache) -> None:
     page = await get(console(filled), "/crds")
-    assert "Cache entries: 2" in page.text
+    assert "Cache entries on this host: 2" in page.text
     for one in (filled.small, filled.release):
         assert one.url in page.text
         assert one.sha256 in page.text
@@ -248,7 +304,11 @@ async def test_instances_have_source_policy_pin_and_conditions(filled: FilledCac
     page = await get(console(filled, first, karmada("b", url="https://h/x", crdDownloadPolicy="Never")), "/crds")
     assert "the cache entry has another digest" in page.text
     assert "CRDsPrepared False Offline : not cached" in page.text
-    assert "https://h/x not in the cache Never no pin" in page.text
+    assert page.text.index("Instances that are not ready: 1") < page.text.index("Cache entries on this host")
+    assert page.text.index("Karmada test/b") > page.text.index("Cache entries on this host")
+    assert re.search(
+        r"Tarball https://h/x Download policy Never Expected SHA-256 no pin .* has no entry for it", page.text
+    )
 
 
 async def test_two_entries_are_compared(filled: FilledCache) -> None:

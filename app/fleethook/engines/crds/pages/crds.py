@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -41,6 +41,7 @@ from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import KARMADA
 
 MAX_CONDITIONS: Final = 20
+KARMADA_RESOURCE: Final = "karmadas.operator.karmada.io"
 
 _SOME_RELEASE: Final = "v0.0.0"
 """A release for instances whose operator chooses it; no page shows it."""
@@ -96,6 +97,28 @@ class InstanceView(NamedTuple):
     warnings: tuple[str, ...]
     conditions: tuple[ConditionView, ...]
 
+    @property
+    def needs_attention(self) -> bool:
+        """Whether it is invalid, or a condition is not ``True``."""
+        return bool(self.problem) or any(one.status != "True" for one in self.conditions)
+
+    @property
+    def anchor(self) -> str:
+        """Its place on the page."""
+        return make_anchor(self.cluster, self.namespace, self.name)
+
+
+def make_anchor(*names: str) -> str:
+    """Return the place of an instance on the page, from its cluster, namespace and name."""
+    return f"instance-{quote('/'.join(filter(None, names)))}"
+
+
+class Step(NamedTuple):
+    """The next step for an instance: a text, and the command; both ``""`` if there is none."""
+
+    text: str = ""
+    command: str = ""
+
 
 def describe_instance(key: ObjectKey, document: JSONObject) -> InstanceView:
     """Return the description of an instance; its fields may have any type."""
@@ -124,8 +147,8 @@ def order_instances(keys: Iterable[ObjectKey]) -> list[ObjectKey]:
 
 
 def describe_instances(documents: Mapping[ObjectKey, JSONObject]) -> list[InstanceView]:
-    """Return the descriptions of instances, in their order."""
-    return [describe_instance(*item) for item in documents.items()]
+    """Return the descriptions of instances, those that need attention first, else in their order."""
+    return sorted((describe_instance(*item) for item in documents.items()), key=lambda one: not one.needs_attention)
 
 
 def compare_pin(instance: InstanceView, entries: Mapping[str, Listed]) -> PinState:
@@ -145,6 +168,43 @@ def compare_pin(instance: InstanceView, entries: Mapping[str, Listed]) -> PinSta
     if entry.state != "ready" or entry.record is None:
         return "untrusted"
     return "match" if entry.record.sha256 == instance.pin else "mismatch"
+
+
+def choose_step(one: InstanceView, entry: Listed | None, context: ConsoleContext, cache: Cache) -> Step:
+    """Return the next step for an instance that needs attention, or whose entry cannot be used.
+
+    Args:
+        one: The instance.
+        entry: Its entry of the cache, None without one.
+        context: Gives the command of kubectl.
+        cache: The cache of this host.
+    """
+    if one.problem:
+        command = context.kubectl("--namespace", one.namespace, "edit", KARMADA_RESOURCE, one.name)
+        return Step("Correct spec.crdTarball:", command)
+    if entry is not None and entry.state != "ready":
+        return Step("Unpack the tarball again:", _make_command(cache, "cache", "verify", one.key, "--repair"))
+    if compare_pin(one, {entry.key: entry} if entry else {}) == "mismatch" or (entry is None and one.needs_attention):
+        return _check_source(one, context, cache)
+    if one.needs_attention:
+        text = "The entry of this host is verified, so the fault is on the host that reports it:"
+        return Step(text, context.kubectl("--namespace", one.namespace, "describe", KARMADA_RESOURCE, one.name))
+    return Step()
+
+
+def _check_source(one: InstanceView, context: ConsoleContext, cache: Cache) -> Step:
+    pinned = ("--sha256", one.pin) if one.pin else ()
+    url = urlsplit(one.source)
+    if not one.key:
+        text = "Check the tarball of your operator's release; replace v1.18.0 by its version:"
+        return Step(text, _make_command(cache, "fetch", "--version", "v1.18.0", *pinned))
+    if url.scheme == "file":
+        return Step("Check the file:", shlex.join(["fleethook", "crds", "verify", unquote(url.path), *pinned]))
+    if url.scheme == "configmap":
+        words = ("--namespace", one.namespace, "describe", "configmap", url.path.split("/")[1])
+        return Step("Read the ConfigMap:", context.kubectl(*words))
+    command = _make_command(cache, "fetch", one.source, "--policy", "Always", *pinned)
+    return Step("Download and check the tarball:", command)
 
 
 def list_instance_lines(instances: Iterable[InstanceView], address_of: Callable[[int], str]) -> list[AttentionLine]:
@@ -209,12 +269,12 @@ async def find_attention(request: Request) -> Attention:
     if not await select_permitted(request, [KARMADA]):
         return Attention()
     instances = await _describe(context, order_instances(context.store.keys(KARMADA)))
-    return Attention(list_instance_lines(instances, _instance_url))
+    return Attention(list_instance_lines(instances, lambda number: _instance_url(number, instances[number])))
 
 
-def _instance_url(position: int) -> str:
+def _instance_url(position: int, one: InstanceView) -> str:
     number = position // INSTANCES_PER_PAGE + 1
-    return f"/crds{f'?instances={number}' if number > 1 else ''}#instances"
+    return f"/crds{f'?instances={number}' if number > 1 else ''}#{one.anchor}"
 
 
 PAGE: Final = ConsolePage(
@@ -222,7 +282,7 @@ PAGE: Final = ConsolePage(
     router,
     followed=Followed(advisory=(KARMADAS,)),
     attention=find_attention,
-    addresses={KARMADA: lambda _store, _key: "/crds"},
+    addresses={KARMADA: lambda _store, key: f"/crds#{make_anchor(*_name(key))}"},
 )
 _STATUSES: Final = {Exit.USAGE: 422, Exit.NOT_CACHED: 404, Exit.INTEGRITY: 409}
 
@@ -232,8 +292,7 @@ async def show_list(request: Request, context: Context, page: int = 1, instances
     """Show a page of the cache entries, and a page of the instances."""
     cache = _open_cache(context)
     keys = order_instances(context.store.keys(KARMADA))
-    shown, paging = take_page(keys, instances, INSTANCES_PER_PAGE)
-    here = await _describe(context, shown)
+    here, paging = take_page(await _describe(context, keys), instances, INSTANCES_PER_PAGE)
     found, used, problem = await _read_list(context, cache, page, here)
     entries = [describe_entry(one) for one in found.entries]
     return await render(
@@ -242,13 +301,13 @@ async def show_list(request: Request, context: Context, page: int = 1, instances
         command=_make_command(cache, "cache", "ls"),
         command_title="The cache entries on the command line",
         fetch_command=_make_command(cache, "fetch", "--version", "v1.18.0"),
-        fill_command=context.fill_command("karmadas.operator.karmada.io"),
+        fill_command=context.fill_command(KARMADA_RESOURCE),
         directory=escape(str(cache.directory)),
         problem=problem,
         found=found,
         entries=entries,
         choices=select_choices(entries),
-        rows=[(one, compare_pin(one, used), one.key in used) for one in here],
+        rows=[_make_row(one, used.get(one.key), context, cache) for one in here],
         pin_texts=PIN_TEXTS,
         instance_total=len(keys),
         instance_page=paging.page,
@@ -258,8 +317,20 @@ async def show_list(request: Request, context: Context, page: int = 1, instances
     )
 
 
+class _Row(NamedTuple):
+    one: InstanceView
+    pin_state: PinState
+    entry: EntryView | None
+    step: Step
+
+
+def _make_row(one: InstanceView, entry: Listed | None, context: ConsoleContext, cache: Cache) -> _Row:
+    pin_state = compare_pin(one, {entry.key: entry} if entry else {})
+    return _Row(one, pin_state, describe_entry(entry) if entry else None, choose_step(one, entry, context, cache))
+
+
 async def _read_list(
-    context: ConsoleContext, cache: Cache, page: int, instances: list[InstanceView]
+    context: ConsoleContext, cache: Cache, page: int, instances: Sequence[InstanceView]
 ) -> tuple[EntryPage, dict[str, Listed], str]:
     """Return a page of entries, the entries of some instances, and the error if the cache cannot be read."""
     try:
