@@ -221,5 +221,5 @@ def test_a_consumer_with_many_reviews_leaves_lines_for_others(caplog: pytest.Log
     now = 60.0
     assert shares.take("greedy")
     assert [one.getMessage() for one in caplog.records] == [
-        "30 reviews of logical cluster greedy have no log line, because the cluster exceeded its share of lines"
+        "30 reviews of logical cluster greedy have no log line, because the cluster exceeded its share"
     ]

@@ -103,8 +103,7 @@ class _Descriptor(io.FileIO):
         except BrokenPipeError:
             raise
         except OSError as error:
-            reason = (error.strerror or "unknown error").lower()
-            raise OutputError(f"cannot write to standard output: {reason}") from None
+            raise OutputError(f"cannot write to standard output: {(error.strerror or 'I/O error').lower()}") from None
         if written is None:
             raise OutputError("cannot write to standard output: it is non-blocking, and its reader is too slow")
         return written

@@ -62,10 +62,8 @@ class LineShares:
         """Log the number of missing lines."""
         if self._missing:
             (consumer, count), *others = self._missing.most_common()
-            further = f"; so have {sum(one for _, one in others)} reviews of {len(others)} others" if others else ""
-            text = (
-                "%d reviews of logical cluster %s have no log line, because the cluster exceeded its share of lines%s"
-            )
+            further = f", nor have {sum(one for _, one in others)} reviews of {len(others)} others" if others else ""
+            text = "%d reviews of logical cluster %s have no log line, because the cluster exceeded its share%s"
             _log.warning(text, count, escape_line(consumer), further)
             self._missing.clear()
 

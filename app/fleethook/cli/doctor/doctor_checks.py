@@ -97,8 +97,7 @@ def check_registration(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
         if names.count(webhook.name) > 1:
             faults += 1
             where = " and ".join(one.configuration for one in registered if one.wanted == webhook)
-            text = f"{webhook.name} is registered more than once: in {where}"
-            yield Diagnosis("error", "registration", text, "delete all of these configurations but one")
+            yield Diagnosis("error", "registration", f"{webhook.name} is registered in {where}", "delete one of them")
     waiting = [one for one in registered if one.wanted.gets_selected and not one.found.get("rules")]
     if waiting and not has_lists:
         faults += 1
@@ -116,8 +115,7 @@ def check_registration(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
         is_idle = one in waiting and not (has_lists and one.wanted.advises)
         if not is_idle and not _has_rules(one):
             faults += 1
-            text = f"the rules of {one.wanted.name} differ from those of this version"
-            yield Diagnosis("error", "registration", text, upgrade)
+            yield Diagnosis("error", "registration", f"{one.wanted.name} lacks this version's rules", upgrade)
     if not faults:
         where = ", ".join(dict.fromkeys(one.configuration for one in registered))
         text = f"{len(registered)} webhooks of {', '.join(sorted(engines))} in {where}"
@@ -202,8 +200,7 @@ def check_policies(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
         remedy = "exclude the namespace with namespaceSelector; otherwise a stopped server cannot start again"
         yield Diagnosis("warning", "failure-policy", text, remedy)
     if registered and not (opened or closed or blocking):
-        text = "failure policies are those of this version, and the server's own namespace is exempt"
-        yield Diagnosis("ok", "failure-policy", text)
+        yield Diagnosis("ok", "failure-policy", "policies of this version; the server's own namespace is exempt")
 
 
 def _blocks_itself(one: Registered) -> bool:

@@ -175,7 +175,7 @@ def _use_present(request: _FetchRequest, entry: Entry | None) -> _FetchedEntry:
         return _ask_origin(request, None)
     if got is None:
         raise _make_not_cached_error(request, problem)
-    text = f"the digest of {got.entry.path} is {got.entry.record.sha256}, and {request.source.sha256} is expected"
+    text = f"{got.entry.path} has digest {got.entry.record.sha256}, and {request.source.sha256} is expected"
     raise CRDsError(Exit.INTEGRITY, text)
 
 

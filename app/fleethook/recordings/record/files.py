@@ -153,9 +153,7 @@ class RecordFiles:
             if self._delete(file.name):
                 total -= file.size
         if total + wanted > self._max_bytes:
-            raise OSError(
-                f"a block of {wanted} bytes does not fit into the recording: raise record_max ({self._max_bytes} bytes)"
-            )
+            raise OSError(f"a block of {wanted} bytes does not fit: raise record_max ({self._max_bytes} bytes)")
 
     def _list_files(self) -> Iterator[_File]:
         for name in os.listdir(self._directory):  # noqa: PTH208 - pathlib takes no descriptor

@@ -201,9 +201,7 @@ def find_contradictions(settings: ServerSettings, capacity: Capacity) -> list[st
     for name, other in pairwise(limits):
         value, limit = getattr(settings, name), getattr(settings, other)
         if value > limit:
-            found.append(
-                f"{name} ({value}) is more than {other} ({limit}), so it never applies: raise {other} or lower {name}"
-            )
+            found.append(f"{name} ({value}) is more than {other} ({limit}), so it never applies: raise {other}")
     if capacity.body_bytes < 2 * settings.body_limit:
         found.append(
             f"body_memory ({capacity.body_bytes}) is less than twice body_limit ({settings.body_limit}), so one body "

@@ -50,7 +50,7 @@ def test_the_source_of_a_manifest_is_fetched(run: Any, origin: Origin, tmp_path:
         ("{localSource: {path: /srv/crds.tar.gz}}", "use `crds cache import`"),
         (
             "{httpSource: {url: 'http://h/c', secretRef: {name: mirror}}}",
-            "the tarball needs the Secret mirror of the cluster",
+            "the tarball needs the Secret mirror, which",
         ),
     ],
 )

@@ -126,7 +126,7 @@ def test_only_a_source_without_secrets_can_be_downloaded_here() -> None:
     chosen = SelectedSource(Source(URL), Policy.IF_NOT_PRESENT)
     check_reach(chosen)
     text = refusal(check_reach, chosen._replace(references=SecretReferences("b", proxy="a")))
-    assert text == "the tarball needs the Secret a, b of the cluster, which this command does not read"
+    assert text == "the tarball needs the Secret a, b, which only a controller reads"
 
 
 def test_a_file_that_cannot_be_read_names_itself(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_json_output_has_each_check(run: Any, file: str, root: str, open_points:
 
 def test_the_tarball_of_another_attestation_is_refused(run: Any) -> None:
     other = "--provenance", "other.jsonl", "--trust-root", "root.json"
-    assert f"is {SHA256}, and {'ab' * 32} is expected" in run("verify", "crds.tar.gz", *other, code=23).stderr
+    assert f"has digest {SHA256}, and {'ab' * 32} is expected" in run("verify", "crds.tar.gz", *other, code=23).stderr
     run("cache", "import", "crds.tar.gz", "--url", "http://origin.test/crds.tar.gz", *other, code=23)
     assert run("cache", "ls").stdout == "the cache is empty\n"
 

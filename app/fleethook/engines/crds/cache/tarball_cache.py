@@ -344,8 +344,7 @@ class Cache(Layout):
                 verified=verified,
             )
         if sha256 and manifest.sha256 != sha256.strip().lower():
-            text = f"the digest of the tarball is {manifest.sha256}, and {sha256.strip().lower()} is expected"
-            raise CRDsError(Exit.INTEGRITY, text)
+            raise CRDsError(Exit.INTEGRITY, f"the digest is {manifest.sha256}, not {sha256.strip().lower()}")
         with translate_os_errors(f"recording {key}"):
             with open_at(TARBALL, EXISTING, staged.directory) as file:
                 os.fchmod(file, FILE_MODE)

@@ -115,7 +115,7 @@ def verify(
         proven, sha256 = verify_provenance(attestation, sha256=sha256, strict=strict)
         manifest, tree = archive.read_tree(file, strict=strict, normalize_dot=normalize_dot)
         if sha256 and manifest.sha256 != sha256:
-            raise CRDsError(Exit.INTEGRITY, f"the digest of {file} is {manifest.sha256}, and {sha256} is expected")
+            raise CRDsError(Exit.INTEGRITY, f"{file} has digest {manifest.sha256}, and {sha256} is expected")
         render_tree(tree)
         _print_manifest(manifest, proven, output)
         if strict and manifest.operator_problems:

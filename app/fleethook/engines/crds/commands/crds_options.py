@@ -208,8 +208,7 @@ def check_reach(chosen: SelectedSource) -> None:
         text = f"the tarball is at {chosen.source.url}, which is not downloaded: use `crds cache import`"
         raise CRDsError(Exit.USAGE, text)
     if secrets:
-        text = f"the tarball needs the Secret {', '.join(secrets)} of the cluster, which this command does not read"
-        raise CRDsError(Exit.USAGE, text)
+        raise CRDsError(Exit.USAGE, f"the tarball needs the Secret {', '.join(secrets)}, which only a controller reads")
 
 
 def read_file(path: Path) -> bytes:

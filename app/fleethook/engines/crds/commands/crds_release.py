@@ -169,7 +169,6 @@ def _read_tarball(tarball: Path, wanted: ReleaseOptions) -> Tree:
         raise CRDsError(Exit.USAGE, "give --tarball, or a URL or --version, not both")
     manifest, tree = archive.read_tree(tarball, strict=wanted.strict, normalize_dot=wanted.normalize_dot)
     if wanted.sha256 and manifest.sha256 != wanted.sha256:
-        text = f"the digest of {tarball} is {manifest.sha256}, and {wanted.sha256} is expected"
-        raise CRDsError(Exit.INTEGRITY, text)
+        raise CRDsError(Exit.INTEGRITY, f"{tarball} has digest {manifest.sha256}, and {wanted.sha256} is expected")
     warn(manifest.warnings)
     return tree
