@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from docsite.docstrings import read_attribute_texts
 from fleethook.model import karmada, openyurt, operator
 from fleethook.model.admission import AdmissionReview
 from fleethook.model.json import JSON, JSONObject
@@ -179,12 +180,30 @@ def _version(resource: Resource) -> JSONObject:
 def structural_schema(api_type: type[msgspec.Struct]) -> JSONObject:
     """Return the structural schema of ``api_type``: its JSON Schema without references and alternatives."""
     (root,), definitions = msgspec.json.schema_components((api_type,), ref_template=_REF)
+    _describe_fields(definitions)
     schema: JSONObject = _convert(root, definitions)
     # kube-apiserver validates these three fields, and a schema must not describe them further.
     schema["properties"]["apiVersion"] = {"type": "string"}
     schema["properties"]["kind"] = {"type": "string"}
     schema["properties"]["metadata"] = {"type": "object"}
     return schema
+
+
+_DESCRIBED: Final = {
+    name: found
+    for module in (openyurt, karmada, operator)
+    for name, found in vars(module).items()
+    if isinstance(found, type) and issubclass(found, msgspec.Struct) and found.__module__ == module.__name__
+}
+
+
+def _describe_fields(schemas: Mapping[str, JSONObject]) -> None:
+    """Add the docstrings of the fields to the schemas of types, by name."""
+    for name, schema in schemas.items():
+        if (described := _DESCRIBED.get(name)) is not None:
+            encoded = {one.name: one.encode_name for one in msgspec.structs.fields(described)}
+            for field, text in read_attribute_texts(described):
+                schema["properties"][encoded[field]]["description"] = text
 
 
 def _convert(node: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject:
@@ -225,13 +244,16 @@ def _resolve(node: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObj
 
 def json_schema(api_type: type[msgspec.Struct]) -> JSONObject:
     """Return the JSON Schema (draft 2020-12) of ``api_type``."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(api_type)}
+    schema = msgspec.json.schema(api_type)
+    _describe_fields(schema["$defs"])
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 def openapi_components() -> JSONObject:
     """Return an OpenAPI 3.1 document with every API type as a component."""
     types: tuple[Any, ...] = (*(resource.type for resource in RESOURCES), AdmissionReview)
     _, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    _describe_fields(components)
     information: JSON = {"title": "fleethook API types", "version": openyurt.VERSION}
     return {"openapi": "3.1.0", "info": information, "paths": {}, "components": {"schemas": components}}
 

@@ -1,14 +1,11 @@
 """The page of settings of ``fleethook serve``."""
 
-import ast
-import inspect
-from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from pydantic.fields import FieldInfo
 
+from docsite.docstrings import read_attribute_texts
 from docsite.reference.tables import render_page, render_table
 from fleethook.cli.parameters import list_parameters
 from fleethook.cli.serve.serve import serve
@@ -35,7 +32,9 @@ _PAGES: Final = {
 
 def render_settings() -> str:
     """Return the page."""
-    flags, texts = _find_flags(), dict(_read_texts())
+    flags = _find_flags()
+    sections = [one for one in Settings.__mro__ if one.__module__.startswith("fleethook.") and one is not Settings]
+    texts = dict(text for one in sections for text in read_attribute_texts(one))
     rows = [
         (
             f"`{name}`",
@@ -74,17 +73,6 @@ def _render_quantity(value: int) -> str:
         if value % unit == 0:
             return f"{value // unit}{suffix}"
     return str(value)
-
-
-def _read_texts() -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each setting, which is the docstring below it."""
-    for section in Settings.__mro__:
-        if section.__module__.startswith("fleethook.") and section is not Settings:
-            (definition,) = ast.parse(inspect.getsource(section)).body
-            assert isinstance(definition, ast.ClassDef)
-            for setting, text in pairwise(definition.body):
-                if isinstance(setting, ast.AnnAssign) and isinstance(text, ast.Expr):
-                    yield ast.unparse(setting.target), " ".join(str(ast.literal_eval(text.value)).split())
 
 
 def _describe(name: str, text: str) -> str:

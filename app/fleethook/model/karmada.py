@@ -167,48 +167,46 @@ class HookService(msgspec.Struct, frozen=True, omit_defaults=True):
 class HookClientConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """``admissionregistration/v1.WebhookClientConfig``: the endpoint of a webhook."""
 
-    url: Annotated[str | None, msgspec.Meta(description="https://host[:port]/path; set either url or service.")] = None
+    url: str | None = None
+    """https://host[:port]/path; set either url or service."""
     service: HookService | None = None
-    ca_bundle: Annotated[
-        str | None,
-        msgspec.Meta(description="Certificate authorities, PEM in base64.", extra_json_schema={"format": "byte"}),
-    ] = None
+    ca_bundle: Annotated[str | None, msgspec.Meta(extra_json_schema={"format": "byte"})] = None
+    """Certificate authorities, PEM in base64."""
 
 
 class HookRule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The operations and resources of a webhook."""
 
-    operations: Annotated[list[str], msgspec.Meta(description="ExploreReplica and so on, or '*'.", min_length=1)]
+    operations: Annotated[list[str], msgspec.Meta(min_length=1)]
+    """ExploreReplica and so on, or '*'."""
     api_groups: list[str]
     api_versions: list[str]
-    resources: Annotated[list[str], msgspec.Meta(description="Plurals, or '*'.")]
-    scope: Annotated[Literal["*", "Cluster", "Namespaced"] | None, msgspec.Meta(description="'*' if not set.")] = None
+    resources: list[str]
+    """Plurals, or '*'."""
+    scope: Literal["*", "Cluster", "Namespaced"] | None = None
+    """'*' if not set."""
 
 
 class ExploringWebhook(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One webhook."""
 
-    name: Annotated[str, msgspec.Meta(description="Fully qualified name, such as foo.example.com.")]
+    name: str
+    """Fully qualified name, such as foo.example.com."""
     client_config: HookClientConfig
-    explore_review_versions: Annotated[
-        list[str], msgspec.Meta(description="Accepted review versions in order of preference, such as v1alpha1.")
-    ]
+    explore_review_versions: list[str]
+    """Accepted review versions in order of preference, such as v1alpha1."""
     rules: list[HookRule] | None = None
-    failure_policy: Annotated[
-        Literal["Fail", "Ignore"],
-        msgspec.Meta(description="With Ignore, the next interpreter is asked if the webhook fails."),
-    ] = "Fail"
-    timeout_seconds: Annotated[
-        Annotated[int, msgspec.Meta(ge=1, le=30)], msgspec.Meta(description="Timeout of a call in seconds.")
-    ] = 10
+    failure_policy: Literal["Fail", "Ignore"] = "Fail"
+    """With Ignore, the next interpreter is asked if the webhook fails."""
+    timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=30)] = 10
+    """Timeout of a call in seconds."""
 
 
 class ResourceExploringWebhookConfiguration(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Webhooks that interpret resources."""
 
-    webhooks: Annotated[
-        list[ExploringWebhook], msgspec.Meta(description="Webhooks, called in the order of their names.")
-    ]
+    webhooks: list[ExploringWebhook]
+    """Webhooks, called in the order of their names."""
     api_version: str = API_VERSION
     kind: str = "ResourceExploringWebhookConfiguration"
     metadata: FreeObject = {}

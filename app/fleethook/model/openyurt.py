@@ -76,55 +76,57 @@ FreeObject = Annotated[dict[str, Any], msgspec.Meta(extra_json_schema={"x-kubern
 Labels = dict[str, str]
 
 
+Count32 = Annotated[int, msgspec.Meta(ge=0, le=2147483647, extra_json_schema={"format": "int32"})]
+"""A number of replicas or Pods."""
+
+
 class API(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Common options: JSON names in camel case, unknown fields allowed, defaults omitted."""
-
-
-def describe(text: str, **constraints: Any) -> Any:
-    """Return the description and the constraints of a field, for its schema."""
-    return msgspec.Meta(description=text, **constraints)
 
 
 class ImageItem(API, frozen=True):
     """Replaces the image of the containers and init containers with a name."""
 
-    container_name: Annotated[str, describe("Name of the container whose image is replaced.", min_length=1)]
-    image_claim: Annotated[str, describe("The new image; {{nodepool}} is replaced by the pool's name.", min_length=1)]
+    container_name: Annotated[str, msgspec.Meta(min_length=1)]
+    """Name of the container whose image is replaced."""
+    image_claim: Annotated[str, msgspec.Meta(min_length=1)]
+    """The new image; {{nodepool}} is replaced by the pool's name."""
 
 
 class EnvItem(API, frozen=True):
     """Sets environment variables of the containers and init containers with a name."""
 
-    container_name: Annotated[str, describe("Name of the container.", min_length=1)]
-    env: Annotated[
-        list[FreeObject], describe("Variables as in a container; each sets or replaces the one with its name.")
-    ]
+    container_name: Annotated[str, msgspec.Meta(min_length=1)]
+    """Name of the container."""
+    env: list[FreeObject]
+    """Variables as in a container; each sets or replaces the one with its name."""
 
 
 class ArgsItem(API, frozen=True):
     """Replaces the arguments of the containers and init containers with a name."""
 
-    container_name: Annotated[str, describe("Name of the container.", min_length=1)]
-    args: Annotated[list[str], describe("All arguments, as in a container.")]
+    container_name: Annotated[str, msgspec.Meta(min_length=1)]
+    """Name of the container."""
+    args: list[str]
+    """All arguments, as in a container."""
 
 
 class ResourcesItem(API, frozen=True):
     """Sets resources of the containers and init containers with a name."""
 
-    container_name: Annotated[str, describe("Name of the container.", min_length=1)]
-    resources: Annotated[
-        FreeObject,
-        describe("requests and limits, as in a container; each resource is set by its name, null removes it."),
-    ]
+    container_name: Annotated[str, msgspec.Meta(min_length=1)]
+    """Name of the container."""
+    resources: FreeObject
+    """requests and limits, as in a container; each resource is set by its name, null removes it."""
 
 
 class VolumeMountsItem(API, frozen=True):
     """Sets volume mounts of the containers and init containers with a name."""
 
-    container_name: Annotated[str, describe("Name of the container.", min_length=1)]
-    volume_mounts: Annotated[
-        list[FreeObject], describe("Mounts as in a container; each sets or replaces the one with its mountPath.")
-    ]
+    container_name: Annotated[str, msgspec.Meta(min_length=1)]
+    """Name of the container."""
+    volume_mounts: list[FreeObject]
+    """Mounts as in a container; each sets or replaces the one with its mountPath."""
 
 
 NullableLabels = dict[str, str | None]
@@ -134,46 +136,45 @@ NullableLabels = dict[str, str | None]
 class Item(API, frozen=True):
     """One configuration to inject; exactly one field is set."""
 
-    image: Annotated[ImageItem | None, describe("Replaces a container's image.")] = None
-    replicas: Annotated[
-        Annotated[int, msgspec.Meta(ge=0, le=2147483647, extra_json_schema={"format": "int32"})] | None,
-        describe("Replaces the number of replicas."),
-    ] = None
-    initial_replicas: Annotated[
-        Annotated[int, msgspec.Meta(ge=0, le=2147483647, extra_json_schema={"format": "int32"})] | None,
-        describe("Number of replicas of a new workload; later, the number is left to its other owner."),
-    ] = None
-    leave: Annotated[
-        list[Literal["replicas"]] | None,
-        describe("Fields that another owner sets, such as an autoscaler: an existing workload keeps its value."),
-    ] = None
-    env: Annotated[EnvItem | None, describe("Sets environment variables of a container.")] = None
-    args: Annotated[ArgsItem | None, describe("Replaces a container's arguments.")] = None
-    resources: Annotated[ResourcesItem | None, describe("Sets a container's requests and limits.")] = None
-    volume_mounts: Annotated[VolumeMountsItem | None, describe("Sets volume mounts of a container.")] = None
-    volumes: Annotated[
-        list[FreeObject] | None, describe("Volumes of the pod; each sets or replaces the one with its name.")
-    ] = None
-    node_selector: Annotated[NullableLabels | None, describe("Node selector of the pod; null removes a label.")] = None
-    tolerations: Annotated[list[FreeObject] | None, describe("Tolerations to add to the pod.")] = None
-    annotations: Annotated[NullableLabels | None, describe("Annotations of the pod template; null removes one.")] = None
-    labels: Annotated[NullableLabels | None, describe("Labels of the pod template; null removes one.")] = None
+    image: ImageItem | None = None
+    """Replaces a container's image."""
+    replicas: Count32 | None = None
+    """Replaces the number of replicas."""
+    initial_replicas: Count32 | None = None
+    """Number of replicas of a new workload; later, the number is left to its other owner."""
+    leave: list[Literal["replicas"]] | None = None
+    """Fields that another owner sets, such as an autoscaler: an existing workload keeps its value."""
+    env: EnvItem | None = None
+    """Sets environment variables of a container."""
+    args: ArgsItem | None = None
+    """Replaces a container's arguments."""
+    resources: ResourcesItem | None = None
+    """Sets a container's requests and limits."""
+    volume_mounts: VolumeMountsItem | None = None
+    """Sets volume mounts of a container."""
+    volumes: list[FreeObject] | None = None
+    """Volumes of the pod; each sets or replaces the one with its name."""
+    node_selector: NullableLabels | None = None
+    """Node selector of the pod; null removes a label."""
+    tolerations: list[FreeObject] | None = None
+    """Tolerations to add to the pod."""
+    annotations: NullableLabels | None = None
+    """Annotations of the pod template; null removes one."""
+    labels: NullableLabels | None = None
+    """Labels of the pod template; null removes one."""
 
 
 class Patch(API, frozen=True):
     """One operation of a JSON Patch (RFC 6902) on the workload."""
 
-    path: Annotated[
-        str, describe("JSON pointer into the workload; {{nodepool}} is replaced by the pool's name.", pattern="^/")
-    ]
-    operation: Annotated[Literal["add", "remove", "replace"], describe("Operation at the path.")]
+    path: Annotated[str, msgspec.Meta(pattern="^/")]
+    """JSON pointer into the workload; {{nodepool}} is replaced by the pool's name."""
+    operation: Literal["add", "remove", "replace"]
+    """Operation at the path."""
     value: Annotated[
-        Any,
-        describe(
-            "Value for add and replace, of any type; null removes. Empty for remove.",
-            extra_json_schema={"x-kubernetes-preserve-unknown-fields": True, "nullable": True},
-        ),
+        Any, msgspec.Meta(extra_json_schema={"x-kubernetes-preserve-unknown-fields": True, "nullable": True})
     ] = msgspec.UNSET
+    """Value for add and replace, of any type; null removes. Empty for remove."""
 
 
 class LabelSelector(API, frozen=True):
@@ -186,73 +187,80 @@ class LabelSelector(API, frozen=True):
 class Entry(API, frozen=True):
     """A set of node pools and their common configuration."""
 
-    pools: Annotated[
-        list[Annotated[str, msgspec.Meta(min_length=1)]] | None,
-        describe(
-            "Names of node pools; '*' selects every pool, '-name' excludes one anywhere in the list; [] selects none. "
-            "Required without poolSelector."
-        ),
-    ] = None
-    pool_selector: Annotated[
-        LabelSelector | None,
-        describe(
-            "Selects NodePools by their labels, besides pools; '-name' in pools excludes these, too.",
-            # An apiserver prunes misspelled members, and an empty selector would select every pool.
-            extra_json_schema={"minProperties": 1},
-        ),
-    ] = None
-    items: Annotated[list[Item] | None, describe("Applied in order, before the patches.")] = None
-    patches: Annotated[list[Patch] | None, describe("Applied in order, all or none.")] = None
+    pools: list[Annotated[str, msgspec.Meta(min_length=1)]] | None = None
+    """Names of node pools; '*' selects every pool, '-name' excludes one anywhere in the list; [] selects none. Required
+    without poolSelector."""
+    pool_selector: Annotated[LabelSelector | None, msgspec.Meta(extra_json_schema={"minProperties": 1})] = None
+    """Selects NodePools by their labels, besides pools; '-name' in pools excludes these, too."""
+    items: list[Item] | None = None
+    """Applied in order, before the patches."""
+    patches: list[Patch] | None = None
+    """Applied in order, all or none."""
 
 
 class Subject(API, frozen=True):
     """The object whose workloads are overridden, in the namespace of the overrider."""
 
-    kind: Annotated[Literal["YurtAppSet", "YurtAppDaemon"], describe("Kind of the subject.")]
-    name: Annotated[str, describe("Name of the subject.", min_length=1)]
-    api_version: Annotated[str, describe("API version of the subject.")] = API_VERSION
+    kind: Literal["YurtAppSet", "YurtAppDaemon"]
+    """Kind of the subject."""
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    """Name of the subject."""
+    api_version: str = API_VERSION
+    """API version of the subject."""
 
 
 class Condition(API, frozen=True):
     """``metav1.Condition``."""
 
-    type: Annotated[str, describe("Type of the condition: Bound, Rendered.")]
+    type: str
+    """Type of the condition: Bound, Rendered."""
     status: Literal["True", "False", "Unknown"]
-    reason: Annotated[str, describe("Reason of the status in one word.")] = ""
-    message: Annotated[str, describe("Explanation of the status.")] = ""
-    last_transition_time: Annotated[str | None, describe("Time of the last change of the status.")] = None
-    observed_generation: Annotated[int | None, describe("Observed generation of the overrider.")] = None
+    reason: str = ""
+    """Reason of the status in one word."""
+    message: str = ""
+    """Explanation of the status."""
+    last_transition_time: str | None = None
+    """Time of the last change of the status."""
+    observed_generation: int | None = None
+    """Observed generation of the overrider."""
 
 
 class PoolStatus(API, frozen=True):
     """Status of one overridden workload."""
 
-    pool: Annotated[str, describe("The node pool.")]
-    kind: Annotated[str, describe("Deployment or StatefulSet.")]
-    workload: Annotated[str, describe("Name of the workload.")]
-    hash: Annotated[str | None, describe("Expected value of the annotation fleethook.io/rendered.")] = None
-    observed_generation: Annotated[int | None, describe("Observed generation of the workload.")] = None
-    error: Annotated[
-        str | None, describe("Reason why the workload does not match the overrider; absent if it matches.")
-    ] = None
+    pool: str
+    """The node pool."""
+    kind: str
+    """Deployment or StatefulSet."""
+    workload: str
+    """Name of the workload."""
+    hash: str | None = None
+    """Expected value of the annotation fleethook.io/rendered."""
+    observed_generation: int | None = None
+    """Observed generation of the workload."""
+    error: str | None = None
+    """Reason why the workload does not match the overrider; absent if it matches."""
 
 
 class YurtAppOverriderStatus(API, frozen=True):
     """Observed state of an overrider."""
 
-    observed_generation: Annotated[int | None, describe("Observed generation.")] = None
-    summary: Annotated[str | None, describe("Matching workloads of all expected workloads, such as 49/50.")] = None
-    conditions: Annotated[list[Condition] | None, describe("Bound and Rendered.")] = None
-    pools: Annotated[list[PoolStatus] | None, describe("The overridden workloads; at most 1,000, failures first.")] = (
-        None
-    )
+    observed_generation: int | None = None
+    """Observed generation."""
+    summary: str | None = None
+    """Matching workloads of all expected workloads, such as 49/50."""
+    conditions: list[Condition] | None = None
+    """Bound and Rendered."""
+    pools: list[PoolStatus] | None = None
+    """The overridden workloads; at most 1,000, failures first."""
 
 
 class YurtAppOverrider(API, frozen=True):
     """Configuration of the workloads of a YurtAppSet or YurtAppDaemon by node pool."""
 
     subject: Subject
-    entries: Annotated[list[Entry], describe("Applied in order; a later entry wins over an earlier one.")]
+    entries: list[Entry]
+    """Applied in order; a later entry wins over an earlier one."""
     api_version: str = API_VERSION
     kind: str = "YurtAppOverrider"
     metadata: FreeObject = {}
@@ -263,7 +271,8 @@ class WorkloadTemplateSpec(API, frozen=True):
     """A template of a Deployment or StatefulSet."""
 
     metadata: FreeObject = {}
-    spec: Annotated[FreeObject, describe("Spec of an apps/v1 Deployment or StatefulSet.")] = {}
+    spec: FreeObject = {}
+    """Spec of an apps/v1 Deployment or StatefulSet."""
 
 
 class WorkloadTemplate(API, frozen=True):
@@ -283,31 +292,33 @@ class NodeSelectorTerm(API, frozen=True):
 class Pool(API, frozen=True):
     """One node pool of a YurtAppSet's topology."""
 
-    name: Annotated[str, describe("Name of the pool.", min_length=1)]
-    node_selector_term: Annotated[NodeSelectorTerm | None, describe("Selects the nodes of the pool's pods.")] = None
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    """Name of the pool."""
+    node_selector_term: NodeSelectorTerm | None = None
+    """Selects the nodes of the pool's pods."""
     tolerations: list[FreeObject] | None = None
-    replicas: Annotated[
-        Annotated[int, msgspec.Meta(ge=0, le=2147483647, extra_json_schema={"format": "int32"})] | None,
-        describe("Number of pods in the pool."),
-    ] = None
-    patch: Annotated[
-        FreeObject | None, describe("Strategic merge patch on the pool's workload; takes precedence over replicas.")
-    ] = None
+    replicas: Count32 | None = None
+    """Number of pods in the pool."""
+    patch: FreeObject | None = None
+    """Strategic merge patch on the pool's workload; takes precedence over replicas."""
 
 
 class Topology(API, frozen=True):
     """Distribution of the workloads over node pools."""
 
-    pools: Annotated[list[Pool] | None, describe("Node pools, each with its own workload.")] = None
+    pools: list[Pool] | None = None
+    """Node pools, each with its own workload."""
 
 
 class YurtAppSetSpec(API, frozen=True):
     """Desired state of a YurtAppSet."""
 
-    selector: Annotated[LabelSelector, describe("Selects the pods; must match the template's labels.")]
+    selector: LabelSelector
+    """Selects the pods; must match the template's labels."""
     workload_template: WorkloadTemplate = WorkloadTemplate()
     topology: Topology = Topology()
-    revision_history_limit: Annotated[int | None, describe("Old revisions to keep.")] = None
+    revision_history_limit: int | None = None
+    """Old revisions to keep."""
 
 
 class YurtAppSet(API, frozen=True):
@@ -323,10 +334,13 @@ class YurtAppSet(API, frozen=True):
 class YurtAppDaemonSpec(API, frozen=True):
     """Desired state of a YurtAppDaemon."""
 
-    selector: Annotated[LabelSelector, describe("Selects the pods; must match the template's labels.")]
+    selector: LabelSelector
+    """Selects the pods; must match the template's labels."""
     workload_template: WorkloadTemplate = WorkloadTemplate()
-    nodepool_selector: Annotated[LabelSelector | None, describe("Selects the node pools by their labels.")] = None
-    revision_history_limit: Annotated[int | None, describe("Old revisions to keep.")] = None
+    nodepool_selector: LabelSelector | None = None
+    """Selects the node pools by their labels."""
+    revision_history_limit: int | None = None
+    """Old revisions to keep."""
 
 
 class YurtAppDaemon(API, frozen=True):
@@ -342,11 +356,16 @@ class YurtAppDaemon(API, frozen=True):
 class NodePoolSpec(API, frozen=True):
     """Desired state of a NodePool."""
 
-    type: Annotated[Literal["Edge", "Cloud"], describe("Location of the nodes: edge or cloud.")] = "Edge"
-    selector: Annotated[LabelSelector | None, describe("Selects the pool's nodes.")] = None
-    labels: Annotated[Labels | None, describe("Put on every node of the pool.")] = None
-    annotations: Annotated[Labels | None, describe("Put on every node of the pool.")] = None
-    taints: Annotated[list[FreeObject] | None, describe("Put on every node of the pool.")] = None
+    type: Literal["Edge", "Cloud"] = "Edge"
+    """Location of the nodes: edge or cloud."""
+    selector: LabelSelector | None = None
+    """Selects the pool's nodes."""
+    labels: Labels | None = None
+    """Put on every node of the pool."""
+    annotations: Labels | None = None
+    """Put on every node of the pool."""
+    taints: list[FreeObject] | None = None
+    """Put on every node of the pool."""
 
 
 class NodePool(API, frozen=True):
