@@ -4,9 +4,8 @@ from typing import Final, NamedTuple
 
 import yaml
 
-from fleethook.cluster.manifests.kubectl_values import quote_texts
+from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
 from fleethook.cluster.manifests.yaml_reader import compose
-from fleethook.model.formats.text import is_inert
 from fleethook.model.json import JSON
 
 # PyYAML wraps long scalars at this width by default; a diff needs a line for each member.
@@ -25,22 +24,9 @@ class Line(NamedTuple):
     path: tuple[str, ...]
 
 
-@quote_texts
-class _Dumper(yaml.SafeDumper):
-    """Writes YAML without anchors."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        """Return True, so that a shared value is written at each place."""
-        del data
-        return True
-
-
 def dump_yaml(value: JSON) -> str:
     """Return a value as YAML. If it has control or bidirectional characters, characters beyond ASCII are escaped."""
-    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
-    if not is_inert(text.replace("\n", "")):
-        text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=_WIDTH)
-    return text
+    return yaml_text(value, dumper=NoAliasDumper, width=_WIDTH)
 
 
 def format_value(value: JSON) -> str:

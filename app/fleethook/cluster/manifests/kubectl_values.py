@@ -288,9 +288,9 @@ class NoAliasDumper(_TextDumper):
         return True
 
 
-def yaml_text(value: JSON, *, dumper: type[yaml.CSafeDumper] = _TextDumper) -> str:
+def yaml_text(value: JSON, *, dumper: type[yaml.CSafeDumper] = _TextDumper, width: int = 80) -> str:
     """Return a value as YAML. If it has terminal control characters, all characters beyond ASCII are escaped."""
-    text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True)
+    text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True, width=width)
     if not is_inert(text.replace("\n", "")):
-        text = yaml.dump(value, Dumper=dumper, sort_keys=False)
+        text = yaml.dump(value, Dumper=dumper, sort_keys=False, width=width)
     return text

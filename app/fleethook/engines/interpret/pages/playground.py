@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 import yaml
 
-from fleethook.cluster.manifests.kubectl_values import quote_texts
+from fleethook.cluster.manifests.kubectl_values import NoAliasDumper
 from fleethook.console.forms import FieldError, FormFieldError, limit_text, read_documents, read_value
 from fleethook.engines.interpret.chain import Chain, Explained
 from fleethook.engines.interpret.fixtures import find_operation, name_results, read_fixture
@@ -251,17 +251,11 @@ def compare(question: Question, results: JSONObject) -> tuple[tuple[str, str], .
     return tuple((line[0], line if line[0] == "@" else line[1:]) for line in lines)
 
 
-@quote_texts
-class _Dumper(yaml.SafeDumper):
+class _Dumper(NoAliasDumper):
     """Writes texts of several lines as literal blocks, so that scripts stay readable."""
 
-    def ignore_aliases(self, data: object) -> bool:
-        """Return True, because users edit the output."""
-        del data
-        return True
 
-
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
