@@ -13,6 +13,7 @@ import yaml
 from tests.builders import NEW_IMAGE, entry, overrider, pool, yurt_app_set
 from tests.console.browser.test_overriders import EDITOR, dump, type_text
 from tests.serving import started
+from tests.waiting import wait_for
 
 OLD_EFFECT = "The effect below is that of an earlier text."
 GONE = "The console does not answer since"
@@ -79,6 +80,9 @@ def test_the_effect_that_a_button_asks_for_keeps_the_page(restart: Any, open_pag
     type_text(page, EDIT)
     page.get_by_role("button", name="Show the effect").click()
     page.get_by_role("alert").filter(has_text=GONE).wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download as YAML").click()
+    assert Path(download.value.path()).read_text() == EDIT
     assert page.locator("textarea[name=text]").input_value() == EDIT
 
 
@@ -93,6 +97,27 @@ def test_an_open_editor_says_that_its_source_cannot_be_read(restart: Any, open_p
         mark.wait_for()
         source.write_text(text)
         mark.wait_for(state="hidden")
+
+
+def test_a_text_from_before_a_change_of_the_stored_overrider_says_so(
+    restart: Any, open_page: Any, tmp_path: Path
+) -> None:
+    with restart() as console:
+        page = open_page(console + EDITOR)
+        page.locator(".editor").wait_for()
+        type_text(page, EDIT)
+        page.get_by_text("2 of 2 compared workloads differ").wait_for()
+        page.reload()
+        page.get_by_text("This is your text from before").wait_for()
+        changed = page.get_by_text("The stored overrider has changed since then.")
+        assert changed.is_hidden()
+        source = tmp_path / "now.yaml"
+        source.write_text(source.read_text().replace("nginx:2.0", "nginx:4.0"))
+        wait_for(lambda: "nginx:4.0" in page.request.get(console + EDITOR).text(), what="the console reads the file")
+        page.reload()
+        changed.wait_for()
+        page.get_by_role("button", name="Show the stored overrider").click()
+        assert "nginx:4.0" in page.locator("textarea[name=text]").input_value()
 
 
 def test_an_open_page_says_that_its_console_does_not_answer(restart: Any, open_page: Any) -> None:

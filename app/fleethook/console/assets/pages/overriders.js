@@ -15,12 +15,17 @@ function readFindings(document, selector) {
  * Links to several parts of an overrider have the same form, and so the same draft.
  */
 function keepDraft(textarea) {
+  const base = document.getElementById("changed");
   const key = `fleethook-draft:${textarea.form.getAttribute("action")}`;
   const stored = textarea.value;
   const storage = (() => { try { return sessionStorage; } catch { return null; } })();
-  textarea.value = storage?.getItem(key) ?? stored;
+  const draft = storage?.getItem(key);
+  textarea.value = draft ?? stored;
+  base.hidden = !draft || storage.getItem(`${key}#base`) === stored;
   textarea.addEventListener("input", () => {
-    if (textarea.value === stored) storage?.removeItem(key); else storage?.setItem(key, textarea.value);
+    if (textarea.value === stored) { storage?.removeItem(key); return; }
+    if (!storage?.getItem(key)) storage?.setItem(`${key}#base`, stored);
+    storage?.setItem(key, textarea.value);
   });
   return stored;
 }
@@ -41,10 +46,18 @@ function markOldEffect(form) {
     if (isNewer) mark(); else pending.textContent = "";
   });
   form.addEventListener("submit", (event) => {
-    if (event.submitter?.hasAttribute("formaction")) return;
     event.preventDefault();
-    form.dispatchEvent(new Event("retry"));
+    if (event.submitter?.hasAttribute("formaction")) save(form.elements.text.value); else form.dispatchEvent(new Event("retry"));
   });
+}
+
+/** Downloads a text without a request: a console that does not answer would replace the page by an error of the browser. */
+function save(text) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "application/yaml" }));
+  link.download = "overrider.yaml";
+  link.click();
+  URL.revokeObjectURL(link.href);
 }
 
 register("textarea[data-yaml-editor]", async (textarea) => {
