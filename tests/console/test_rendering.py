@@ -72,9 +72,10 @@ def test_the_oldest_part_gives_the_age_and_all_problems_are_named() -> None:
         PartState("nodepools", True, "", 3.0, False),
         PartState("yurtappsets", True, "connection refused", 60.0, True),
         PartState("workspaces", False, "", None, False, needed=False),
-        PartState("webhooks", False, "", None, False),
+        PartState("webhooks", False, "forbidden", None, True),
     ]
-    assert summarize_parts(parts) == (60.0, ("webhooks",), ("yurtappsets: connection refused",))
+    problems = ("yurtappsets: connection refused",)
+    assert summarize_parts(parts) == (60.0, ("webhooks",), ("webhooks: forbidden",), problems)
 
 
 def test_nothing_read_has_no_age() -> None:

@@ -133,10 +133,11 @@ def read_since(text: Any) -> str:
 
 
 def list_source_lines(parts: Iterable[PartState]) -> list[AttentionLine]:
-    """Return a line for each part of the source that cannot be read now: its objects are old."""
+    """Return a line for each part of the source that cannot be read now: its objects are old or missing."""
+    missing, old = "it was never read, so pages lack its objects", "it cannot be read, so pages show old objects"
     return [
         AttentionLine(
-            "failing", f"Source {one.name}", f"it cannot be read, so pages show old objects: {one.detail}", "/#sources"
+            "failing", f"Source {one.name}", f"{missing if one.age is None else old}: {one.detail}", "/#sources"
         )
         for one in parts
         if one.failing

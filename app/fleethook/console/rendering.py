@@ -57,11 +57,13 @@ class Freshness(NamedTuple):
     Attributes:
         age: Seconds since the oldest part was known to be current, None if nothing has been read.
         waiting: The parts that were never read.
-        problems: A line for each part that cannot be read now.
+        missing: A line for each part that cannot be read now, and was never read.
+        problems: A line for each other part that cannot be read now.
     """
 
     age: float | None
     waiting: tuple[str, ...]
+    missing: tuple[str, ...]
     problems: tuple[str, ...]
 
 
@@ -71,7 +73,8 @@ def summarize_parts(parts: Sequence[PartState]) -> Freshness:
     return Freshness(
         max(ages, default=None),
         tuple(one.name for one in parts if not one.synced and one.needed),
-        tuple(f"{one.name}: {one.detail}" for one in parts if one.failing),
+        tuple(f"{one.name}: {one.detail}" for one in parts if one.failing and one.age is None),
+        tuple(f"{one.name}: {one.detail}" for one in parts if one.failing and one.age is not None),
     )
 
 

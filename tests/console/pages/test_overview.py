@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.leader_election import LEASE
@@ -475,8 +476,8 @@ async def test_the_faults_of_all_engines_lead_to_the_pages_that_explain_them() -
     for address in page.addresses:
         path, _, query = address.partition("#")[0].partition("?")
         await get(app, path, query)
-    assert {one.partition("?")[0] for one in page.addresses} >= {
-        "/overriders", "/overriders/findings", "/dispatch/findings", "/crds#instances", "/interpreters#refused",
+    assert {re.split("[?-]", one)[0] for one in page.addresses} >= {
+        "/overriders", "/overriders/findings", "/dispatch/findings", "/crds#instance", "/interpreters#refused",
     }  # fmt: skip
     assert "2026-01-01 00:00" in page.text
     assert "Nothing needs attention" not in page.text
@@ -493,17 +494,28 @@ async def test_without_faults_nothing_needs_attention() -> None:
 
 
 async def test_files_that_cannot_be_read_need_attention(tmp_path: Path) -> None:
-    (tmp_path / "bad.yaml").write_text("kind: [")
+    file = tmp_path / "bad.yaml"
+    file.write_text("kind: [")
     source = ManifestSource([tmp_path], make_context().store)
     source.load()
     app = console_of(manifests=source)
-    assert "failing Source manifests it cannot be read" in (await find_attention(app)).text
+    missing, old = "This page lacks objects, because their source was never read", "This page shows old data, because"
+    assert "failing Source manifests it was never read, so pages lack its objects" in (await find_attention(app)).text
     for path in ("/", "/overriders", "/dispatch", "/crds"):
-        assert "This page shows old data, because its source cannot be read now" in (await get(app, path)).text
+        text = (await get(app, path)).text
+        assert (missing in text, old in text, "Data: not read yet: manifests" in text) == (True, False, True)
     # A page that was opened before asks again.
-    assert "bad.yaml:" in (await get(app, "/outdated")).text
-    assert "This page shows old data" not in (await get(console_of(), "/outdated")).text
-    assert "This page shows old data" not in (await get(console_of(), "/overriders")).text
+    assert (missing in (text := (await get(app, "/outdated")).text), "bad.yaml:" in text) == (True, True)
+    assert "This page" not in (await get(console_of(), "/outdated")).text
+    file.write_text(yaml.safe_dump(yurt_app_set()))
+    source.load()
+    text = (await get(app, "/overriders")).text
+    assert (missing in text, old in text, "Data: 0 s old" in text) == (False, False, True)
+    file.write_text("kind: [")
+    source.load()
+    assert "failing Source manifests it cannot be read, so pages show old objects" in (await find_attention(app)).text
+    text = (await get(app, "/overriders")).text
+    assert (missing in text, old in text) == (False, True)
 
 
 @pytest.mark.parametrize("bundle", ["eA==", "not base64!", 5, ["eA=="]])

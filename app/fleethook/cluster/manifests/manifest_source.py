@@ -120,7 +120,8 @@ class ManifestSource:
 
     def parts(self) -> Iterator[PartState]:
         """Yield the state of the files."""
-        age = None if self._checked_at is None else time.monotonic() - self._checked_at
+        was_read = self._checked_at is not None and not (self.errors and self._unread.issuperset(self.errors))
+        age = time.monotonic() - self._checked_at if self._checked_at is not None and was_read else None
         detail = "; ".join(self.errors.values()) or describe_skipped(self.skipped)
         yield PartState("manifests", self.synced, detail, age, failing=bool(self.errors))
 
