@@ -256,7 +256,11 @@ def inherit_listeners() -> list[socket.socket] | None:
 
 
 class Workers:
-    """Child processes that serve on the same socket. Dead workers are replaced, and signals are forwarded to all."""
+    """Child processes that serve on the same socket.
+
+    A worker that a signal killed is replaced. A worker that exits with an error ends all workers. Signals are forwarded
+    to all.
+    """
 
     def __init__(self, listener: socket.socket, arguments: Sequence[str], *, count: int) -> None:
         self._listener: Final = listener
@@ -267,7 +271,7 @@ class Workers:
         self._signals: Final = set[int]()
 
     def run(self) -> int:
-        """Serve until a signal arrives; return the exit code: 0, or that of a worker that could not start."""
+        """Serve until a signal arrives; return the exit code: 0, or that of a worker that exited with an error."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._forward)
         with tempfile.TemporaryDirectory(prefix="fleethook-metrics-") as metrics:

@@ -251,7 +251,7 @@ class Uninstaller:
         return found if found is None or matches is None else [one for one in found if matches(one)]
 
     async def get(self, resource: WatchedResource, namespace: str, name: str, *, row: Row) -> JSONObject | None:
-        """Return an object, None if it is gone or cannot be read; then `row` is reported as left."""
+        """Return an object, None if it is gone or cannot be read. Report `row` as left if it cannot be read."""
         work = self.connection.request("GET", resource.in_namespace(namespace, name))
         text = await self._try(work, resource, "get", row)
         return None if text is None else resource.decode(text)

@@ -154,8 +154,8 @@ class Connections:
         """Count an accepted connection, and close others if there are too many.
 
         Args:
-            accepted: Its socket.
-            address: Of the client.
+            accepted: The socket of the connection.
+            address: The address of the client.
 
         Returns:
             The connection; None if it has to wait for earlier ones of its address.

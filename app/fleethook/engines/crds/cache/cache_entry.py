@@ -223,7 +223,7 @@ def select_removable(
     max_bytes: int | None = None,
     keep: int = 0,
 ) -> list[Listed]:
-    """Return the entries to remove, oldest first: those that are too old, then those that exceed the size.
+    """Return the entries to remove, oldest first: those that are too old, or exceed the size with younger ones.
 
     The ``keep`` youngest entries stay. An entry with a date in the future, after a clock was set back, counts as new.
     """

@@ -308,7 +308,7 @@ class Cache(Layout):
         keep: int = 0,
         dry_run: bool = False,
     ) -> list[Listed]:
-        """Remove entries that are too old, then those that exceed the size, oldest first; entries in use stay.
+        """Remove entries that are too old, or exceed the size with younger ones; entries in use stay.
 
         Returns:
             The removed entries; with ``dry_run`` the entries to remove.

@@ -170,7 +170,7 @@ class KarmadaController:
             self.queue.add(key)
 
     def _was_wiped(self, key: ObjectKey, karmada: JSONObject) -> bool:
-        """Return whether our condition was removed: Karmada's operator writes a list without it."""
+        """Return whether a reconciled instance lost our condition: Karmada's operator writes a list without it."""
         if not self._options.beside or key not in self._reconciled:
             return False
         return read_condition(_get_conditions(karmada), PREPARED)[0] is None
@@ -178,7 +178,7 @@ class KarmadaController:
     # --- One instance -------------------------------------------------------------------------------------------------
 
     async def reconcile(self, key: ObjectKey) -> bool:
-        """Fetch the tarball of an instance and report the result; returns False to retry with backoff."""
+        """Fetch the tarball of an instance, or release a deleted instance; returns False to retry with backoff."""
         karmada = self._store.get(*key)
         if karmada is None or is_suspended(karmada):
             return True

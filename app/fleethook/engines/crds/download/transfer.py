@@ -140,7 +140,7 @@ def _translate_os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else "it failed"
+        reason = os.strerror(error.errno) if error.errno else "I/O error"
         hint = ": make room or use another cache directory" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
         raise CRDsError(Exit.DISK, f"cannot write {path}: {reason.lower()}{hint}", transient=True) from error
 

@@ -105,7 +105,7 @@ def _find_failure(document: JSONObject, rule: HealthRule, conditions: Mapping[st
 def _judge_signs(
     document: JSONObject, rule: HealthRule, conditions: Mapping[str, _Condition], generation: int | None
 ) -> Verdict:
-    """Return the verdict of the conditions and members; those about an older generation do not count."""
+    """Return the verdict of the conditions and members. A required condition about an older generation is unhealthy."""
     if not rule.decides:
         return _judge_standard_conditions(conditions, generation)
     for kind in rule.must_be_true:

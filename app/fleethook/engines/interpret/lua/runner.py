@@ -5,7 +5,8 @@ loop, with a small part of its limits. If it needs more, it is stopped and resta
 scripts have no side effects. Lua runs without the GIL, so the event loop continues meanwhile.
 
 There are two thread pools. In the first, scripts also have only a part of their limits, so a thread is free soon even
-if the second is busy. In the second, scripts have their full limits. A script starts where its last call ended.
+if the second is busy. In the second, scripts have their full limits. A slow script starts in the pool that it needed
+last; after some calls, the runner tries the next faster place.
 """
 
 import contextlib
@@ -29,7 +30,7 @@ def _find_malloc_trim() -> Callable[[int], object] | None:
 
 
 def trim_memory() -> None:
-    """Return the free memory of all threads. Takes milliseconds, without the GIL."""
+    """Return free memory of all threads to the operating system. Takes milliseconds, without the GIL."""
     trim = _find_malloc_trim()
     if trim is not None:
         trim(0)
@@ -173,7 +174,7 @@ class Runner:
                 pool += 1
 
     def _run_in_pool(self, pool: int, call: Call) -> list[JSON]:
-        """Run a call on a thread of a pool; return its memory to the operating system if it used much."""
+        """Run a call on a thread of a pool. After full limits or a reached limit, return memory to the system."""
         slow, limits = self._slow.get(call.program.id), self._limits_of[pool]
         if slow is not None and slow.pool > pool:
             raise _SlowerError

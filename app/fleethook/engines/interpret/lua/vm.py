@@ -194,7 +194,7 @@ class Machine:
         self._due = 0.0
         self._problem: Exception | None = None
         self.spoiled = False
-        """Whether a call reached a limit. Then the machine must not be used again."""
+        """Whether a call exceeded its time, instructions or memory. The machine must not be used again then."""
 
     # Callbacks of the sandbox. They must not raise, because an exception would pass through C code.
 
