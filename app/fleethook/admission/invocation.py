@@ -326,9 +326,10 @@ class Invocation:
 
 def _check_identity(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> None:
     """Raise ValueError if a field that identifies the object differs."""
+    metadata = as_object(before.get("metadata")), as_object(after.get("metadata"))
     for parent, member in _IMMUTABLE:
-        old, new = (as_object(one.get(parent)) if parent else one for one in (before, after))
-        if old.get(member) != new.get(member):
+        old, new = metadata if parent else (before, after)
+        if old is not new and old.get(member) != new.get(member):
             pointer = f"/{parent}/{member}" if parent else f"/{member}"
             raise ValueError(f"the rule changed {pointer}, which no webhook may change")
 

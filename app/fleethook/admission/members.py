@@ -152,7 +152,7 @@ def to_plain(value: Any, origin: JSON) -> JSON:
     """
     if value is origin:
         return origin
-    if isinstance(value, dict) and isinstance(origin, dict) and all(type(name) is str for name in value):
+    if isinstance(value, dict) and isinstance(origin, dict):
         return _to_plain_object(value, origin)
     if isinstance(value, list) and isinstance(origin, list) and len(value) == len(origin):
         elements = [to_plain(one, former) for one, former in zip(value, origin, strict=True)]
@@ -162,15 +162,18 @@ def to_plain(value: Any, origin: JSON) -> JSON:
 
 
 def _to_plain_object(value: JSONObject, origin: JSONObject) -> JSONObject:
-    made: JSONObject = {}
-    is_same = len(value) == len(origin)
+    changes: JSONObject = {}
     # The method of dict, because that of `Members` would copy all members.
     for name, member in dict.items(value):
+        if type(name) is not str:
+            encoded: JSONObject = _encode(value)
+            return encoded
         former = origin.get(name, _MISSING)
-        plain = former if member is former else to_plain(member, former)
-        made[name] = plain
-        is_same = is_same and plain is former
-    return origin if is_same else made
+        if member is not former and (plain := to_plain(member, former)) is not former:
+            changes[name] = plain
+    if not changes and len(value) == len(origin):
+        return origin
+    return {name: changes[name] if name in changes else origin[name] for name in dict.keys(value)}
 
 
 class Codec(NamedTuple):

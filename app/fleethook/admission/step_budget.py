@@ -40,7 +40,9 @@ class Budget:
     def each(self, values: Iterable[Any], units: int) -> Iterator[Any]:
         """Yield the values, and spend units for each."""
         for one in values:
-            self.spend(units)
+            self.left -= units
+            if self.left < 0:
+                raise NotShortError
             yield one
 
     def each_scalar(self, values: Iterable[Any]) -> Iterator[Any]:
@@ -60,7 +62,9 @@ class Budget:
         """Return a text whose characters a method reads."""
         if type(value) is not str:
             raise NotShortError
-        self.spend(len(value) + 1)
+        self.left -= len(value) + 1
+        if self.left < 0:
+            raise NotShortError
         return value
 
     def sized(self, value: Any) -> Any:

@@ -330,13 +330,10 @@ def _store_struct(struct: str, before: JSON, after: JSON) -> tuple[JSONObject, s
         changed.add(_NEW)
     if not known.is_checked:
         return after, {_NEW}
-    stored = after
-    for name in before.keys() | after.keys():
-        old, new = before.get(name, _MISSING), after.get(name, _MISSING)
-        if old is not new:
-            if stored is after:
-                stored = {**after}
-            _store_change(struct, name, old, new, stored, changed)
+    stored = {**after}
+    for name in [name for name, new in after.items() if before.get(name, _MISSING) is not new]:
+        _store_change(struct, name, before.get(name, _MISSING), after[name], stored, changed)
+    changed.update([name for name in before if name not in after])
     if changed:
         _check_rules(known, stored, changed)
     return stored, changed
@@ -345,10 +342,10 @@ def _store_struct(struct: str, before: JSON, after: JSON) -> tuple[JSONObject, s
 def _store_change(struct: str, name: str, old: JSON, new: JSON, stored: JSONObject, changed: set[str]) -> None:
     """Store a changed member, and add the names on the paths of its changes; raises _DoubtError."""
     kept, inner = None, _load_struct(struct).fields.get(name)
-    if new is _MISSING or (new is None and inner is not None):
-        changed.add(name)
-    elif inner is None:
+    if inner is None:
         raise _DoubtError
+    if new is None:
+        changed.add(name)
     elif not inner:
         changed.add(name)
         kept = decode_member(struct, name, new)

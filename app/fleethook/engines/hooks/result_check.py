@@ -103,11 +103,14 @@ def _check_pod(pod: JSONObject) -> Iterator[Any]:
 
 def _wrap_pod(pod: JSONObject) -> JSONObject:
     """Return a Deployment with the template that describes a Pod."""
-    template = {name: value for name, value in pod.items() if name not in ("apiVersion", "kind", "status")}
-    spec = pod.get("spec", {})
-    if isinstance(spec, dict):
-        kept = {name: value for name, value in spec.items() if name not in _ONLY_PODS}
-        template["spec"] = kept | ({"restartPolicy": "Always"} if kept.get("restartPolicy") in _RESTARTS else {})
+    template: JSONObject = {"spec": {}, **pod}
+    for name in ("apiVersion", "kind", "status"):
+        template.pop(name, None)
+    spec = template["spec"]
+    if isinstance(spec, dict) and (spec.get("restartPolicy") in _RESTARTS or any(map(spec.__contains__, _ONLY_PODS))):
+        template["spec"] = {name: value for name, value in spec.items() if name not in _ONLY_PODS}
+        if spec.get("restartPolicy") in _RESTARTS:
+            template["spec"]["restartPolicy"] = "Always"
     return {**_DEPLOYMENT, "spec": {"selector": _EVERY_POD, "template": template}}
 
 
