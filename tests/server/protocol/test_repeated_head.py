@@ -1,4 +1,4 @@
-"""Tests of heads that equal the former one of their connection; test_both_paths.py has other heads."""
+"""Tests of heads that equal a former one of their connection; test_both_paths.py has other heads."""
 
 import asyncio
 from collections import Counter
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.server.protocol.connections import Stage
-from fleethook.server.protocol.repeated_head import MAX_HEAD, KnownHead, remember_head
+from fleethook.server.protocol.repeated_head import MAX_HEAD, KnownHead, KnownHeads, remember_head
 from tests.hypothesis_profiles import cases, examples
 from tests.server.direct_connections import (
     FAILING,
@@ -74,6 +74,41 @@ def test_an_unusual_head_is_not_kept(data: bytes, headers: list[tuple[bytes, byt
     assert remember_head(data, headers) is None
 
 
+def keep(heads: KnownHeads, data: bytes, path: str) -> None:
+    heads.add(data, HEADERS, {"path": path})
+
+
+def test_a_connection_keeps_the_heads_of_several_paths() -> None:
+    heads, other = KnownHeads(), (HEAD % b"10").replace(b"/a", b"/b")
+    keep(heads, HEAD % b"10", "/a")
+    keep(heads, other, "/b")
+    for path, data in (("/a", HEAD % b"5"), ("/b", other)):
+        found = heads.find(data)
+        assert found is not None
+        assert found[1] == {"path": path}
+    assert heads.find((HEAD % b"10").replace(b"/a", b"/c")) is None
+    assert heads.find(b"POST /a HTT") is None
+
+
+def test_the_last_head_of_a_path_is_kept() -> None:
+    heads, other = KnownHeads(), (HEAD % b"10").replace(b"*/*", b"*/a")
+    keep(heads, HEAD % b"10", "/a")
+    keep(heads, other, "/a")
+    assert heads.find(other) is not None
+    assert heads.find(HEAD % b"10") is None
+
+
+def test_the_heads_of_a_connection_are_limited_together() -> None:
+    heads = KnownHeads()
+    texts = [(HEAD % b"10").replace(b"/a", b"/%03d" % number) for number in range(200)]
+    most = MAX_HEAD // len(texts[0])
+    for added, expected in ((texts[:most], texts[:most]), (texts[most : 2 * most], texts[most : 2 * most])):
+        for text in added:
+            keep(heads, text, "")
+            keep(heads, text, "")
+        assert [text for text in texts if heads.find(text) is not None] == expected
+
+
 BODIES = st.sampled_from(
     [review(), review("u-2"), b"{}", b"", b"\xff", long_review(9_000), long_review(30_000), b" " * (LIMIT + 1)]
 )
@@ -83,10 +118,11 @@ FOLLOWING = st.sampled_from([b""] * 8 + [b"\r\n", b"garbage\r\n\r\n", b"POST / H
 
 @st.composite
 def repetitions(draw: st.DrawFn) -> list[bytes | Event]:
-    """Return the reads of a connection whose requests have the same head; most begin in a read of their own."""
-    path = draw(PATHS)
-    chunks: list[bytes | Event] = [encode(review(), path=path)]
+    """Return the reads of a connection whose requests have one of two heads; most begin in a read of their own."""
+    paths = draw(st.lists(PATHS, min_size=1, max_size=2))
+    chunks: list[bytes | Event] = [encode(review(), path=path) for path in paths]
     for body in draw(st.lists(BODIES, min_size=1, max_size=5)):
+        path = draw(st.sampled_from(paths))
         text = encode(body, path=path) + draw(FOLLOWING)
         cuts = draw(st.lists(st.integers(0, len(text)) | st.just(len(encode(b"", path=path))), max_size=3))
         chunks += [text[begin:end] for begin, end in pairwise(sorted({0, len(text), *cuts}))]
@@ -145,6 +181,19 @@ async def test_the_parser_reads_only_the_first_of_equal_heads(monkeypatch: pytes
         await wire.read(request[100:])
     assert not read
     assert (await wire.end()).writes == 3
+
+
+async def test_the_parser_reads_the_first_head_of_each_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = Wire(app_for_tests(), direct=True)
+    paths = (MUTATE, f"{MUTATE}?timeout=5s")
+    for path in paths:
+        await wire.read(encode(review(), path=path))
+    read: list[bytes] = []
+    monkeypatch.setattr(wire.protocol, "on_url", read.append)
+    for path in (*paths, *paths):
+        await wire.read(encode(review("u-2"), path=path))
+    assert not read
+    assert (await wire.end()).writes == 6
 
 
 async def test_the_time_of_a_body_begins_with_a_head_that_needs_no_parser() -> None:

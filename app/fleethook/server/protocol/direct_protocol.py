@@ -5,7 +5,7 @@ connection. `_find_endpoint` decides when the headers are known, `_settle` once 
 Most reviews arrive in several reads, because a TLS record has 16 KiB at most; the protocol collects them. It starts any
 other request by the same calls as uvicorn, in the same order, with the bytes that were collected.
 
-The parser does not read a head that equals the former one of its connection
+The parser does not read a head that equals a former one of its connection
 (`fleethook.server.protocol.repeated_head`). If such a request has to be left to the app, the parser reads all of its
 bytes first.
 """
@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from fleethook.server.protocol.connections import ClosingProtocol
-from fleethook.server.protocol.repeated_head import KnownHead, remember_head
+from fleethook.server.protocol.repeated_head import KnownHeads
 from fleethook.server.protocol.request_body import PartialBody, client_of
 from fleethook.server.protocol.sending import JSON_TYPE, Reply
 from fleethook.server.reviews.endpoint import Endpoint
@@ -93,7 +93,7 @@ class DirectProtocol(ClosingProtocol):
         self._is_complete = False
         self._partial_body: PartialBody | None = None
         self._client = ""
-        self._known: tuple[KnownHead, dict[str, Any]] | None = None
+        self._known: Final = KnownHeads()
         # Of a request that the parser has not read: the head, and the number of bytes of the body still to arrive.
         self._unparsed_head: bytes | None = None
         self._missing = 0
@@ -184,17 +184,17 @@ class DirectProtocol(ClosingProtocol):
         self._begun_messages = 0
         super().data_received(data)
         if self._pending is not None:
-            if is_first and self._begun_messages == 1 and (known := remember_head(data, self.headers)) is not None:
-                self._known = known, cast("dict[str, Any]", self.scope)
+            if is_first and self._begun_messages == 1:
+                self._known.add(data, self.headers, cast("dict[str, Any]", self.scope))
             self._settle(self._pending)
 
     def _begin_repeated(self, data: bytes) -> bool:
-        """Begin with a request whose head equals the former one; return False if the parser has to read it."""
-        if self._known is None or self._find is None or not self._is_between_messages:
+        """Begin with a request whose head equals a former one; return False if the parser has to read it."""
+        found = self._known.find(data) if self._find is not None and self._is_between_messages else None
+        if self._find is None or found is None:
             return False
-        known, scope = self._known
-        repeated = known.find(data)
-        if repeated is None or len(data) - repeated.size > repeated.length or not self._is_free():
+        repeated, scope = found
+        if len(data) - repeated.size > repeated.length or not self._is_free():
             return False
         endpoint = self._find(scope["path"])
         if endpoint is None:
