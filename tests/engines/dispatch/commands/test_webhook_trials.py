@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from fleethook.cli.fixtures import Output
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.commands.webhook_trials import (
     MAX_SHOWN,
     REDACTED,
-    Output,
     Trial,
     TriedWebhook,
     print_results,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from fleethook.cli.command_line import CommandSpec, Group
+from fleethook.cli.options import TextOutput, TextOutputOption
 from fleethook.cli.output.text_output import Style, show_download, write_error
 from fleethook.cli.parameters import Argument, Option
 from fleethook.engines.crds.apply.crd_patches import render_tree
@@ -12,7 +13,6 @@ from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.unpacked_tree import Manifest, describe
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
-    Output,
     ProvenanceOptions,
     document_provenance,
     exit_on_error,
@@ -62,7 +62,7 @@ def fetch(
     normalize_dot: option.NormalizeDot = False,
     no_env_proxy: option.NoEnvProxy = False,
     progress: option.Progress = Style.AUTO,
-    output: option.OutputFormat = Output.TEXT,
+    output: TextOutputOption = TextOutput.TEXT,
 ) -> None:
     """Download a tarball into the cache, verified and unpacked.
 
@@ -76,7 +76,7 @@ def fetch(
         tag = attestation.source_tag or (version if attestation.provenance and url is None and not karmada else None)
         proven, sha256 = verify_provenance(attestation._replace(source_tag=tag), sha256=sha256, strict=strict)
         kept = open_cache(data_dir)
-        style = Style.NONE if output is Output.JSON else progress
+        style = Style.NONE if output is TextOutput.JSON else progress
         for one in chosen:
             fetched = fetch_chosen(
                 kept, one, sha256=sha256, proxy=proxy, ca=ca, mirror=mirror, policy=policy, offline=offline,
@@ -86,7 +86,7 @@ def fetch(
             _print(fetched, proven, output)
 
 
-def _print(fetched: Fetched, proven: Provenance | None, output: Output) -> None:
+def _print(fetched: Fetched, proven: Provenance | None, output: TextOutput) -> None:
     document = {
         "result": fetched.result, "key": fetched.key, "path": fetched.path, "sha256": fetched.sha256,
         "bytes": fetched.size, "url": fetched.url, "final_url": fetched.final_url, "etag": fetched.etag,
@@ -104,7 +104,7 @@ def verify(
     attestation: ProvenanceOptions,
     strict: option.Strict = False,
     normalize_dot: option.NormalizeDot = False,
-    output: option.OutputFormat = Output.TEXT,
+    output: TextOutputOption = TextOutput.TEXT,
 ) -> None:
     """Check that a tarball is complete, safe and has CRDs, and whether Karmada's own operator can use it.
 
@@ -130,17 +130,17 @@ def pin(
     attestation: ProvenanceOptions,
     normalize_dot: option.NormalizeDot = False,
     progress: option.Progress = Style.AUTO,
-    output: option.OutputFormat = Output.TEXT,
+    output: TextOutputOption = TextOutput.TEXT,
 ) -> None:
     """Download and verify a tarball, and print its digest for --sha256 and httpSource.sha256; keeps no file."""
     with exit_on_error(), tempfile.TemporaryDirectory() as directory:
         proven, sha256 = verify_provenance(attestation, sha256="")
         source = Source(url, sha256=sha256, proxy_url=proxy, ca_pem=b"" if ca is None else read_file(ca))
         path = Path(directory, "crds.tar.gz")
-        with show_download(Style.NONE if output is Output.JSON else progress, redact(url)) as report:
+        with show_download(Style.NONE if output is TextOutput.JSON else progress, redact(url)) as report:
             download(source, path, progress=report)
         manifest = archive.verify(path, normalize_dot=normalize_dot)
-        if output is Output.JSON:
+        if output is TextOutput.JSON:
             _print_manifest(manifest, proven, output)
         else:
             warn(manifest.warnings)
@@ -149,7 +149,7 @@ def pin(
             show(output, [manifest.sha256], None)
 
 
-def _print_manifest(manifest: Manifest, proven: Provenance | None, output: Output) -> None:
+def _print_manifest(manifest: Manifest, proven: Provenance | None, output: TextOutput) -> None:
     warn(manifest.warnings)
     files = {name: file._asdict() for name, file in manifest.files.items()}
     problems, layout = manifest.operator_problems, describe(manifest.files)

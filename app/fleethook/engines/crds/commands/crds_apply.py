@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fleethook.cli.exit_codes import CHECK_FAILED
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
+from fleethook.cli.options import TextOutput, TextOutputOption, YamlOutput, YamlOutputOption
 from fleethook.cli.output.text_output import write_document, write_json
 from fleethook.cli.parameters import Option
 from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
@@ -16,9 +16,8 @@ from fleethook.engines.crds.apply.crd_apply import CRDChange, compare_releases
 from fleethook.engines.crds.apply.crd_patches import Patch, render_crds
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_content import Content, Tree
-from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_instances import ApplyOptions, apply_release, apply_to_instances, check_names
-from fleethook.engines.crds.commands.crds_options import Output, exit_on_error, show
+from fleethook.engines.crds.commands.crds_options import exit_on_error, show
 from fleethook.engines.crds.commands.crds_release import (
     ReleaseOptions,
     connect,
@@ -32,27 +31,20 @@ if TYPE_CHECKING:
     from fleethook.engines.crds.apply.crd_apply import Applied
 
 
-class Form(StrEnum):
-    """How objects are printed."""
-
-    YAML = "yaml"
-    JSON = "json"
-
-
 def render(
     wanted: ReleaseOptions,
     *,
-    output: Annotated[Form, Option("--output", "-o", help="Output format.")] = Form.YAML,
+    output: YamlOutputOption = YamlOutput.YAML,
 ) -> None:
     """Print the CRDs of a tarball, patched for an instance, in the order in which they are applied.
 
     Exit codes as of `fetch`; also 2 if a patch needs --name, --namespace or --ca-file, 24 if a patch cannot be merged.
     """
-    wanted = wanted.show_progress(shown=output is not Form.JSON)
+    wanted = wanted.show_progress(shown=output is not YamlOutput.JSON)
     with exit_on_error():
         tree, patches = read_release(wanted)
         found = list(render_crds(tree.crds, patches).values())
-        if output is Form.YAML:
+        if output is YamlOutput.YAML:
             write_document("".join(f"---\n{yaml_text(one, dumper=NoAliasDumper)}" for one in found))
         else:
             listed = {"apiVersion": "v1", "kind": "List", "items": found}
@@ -77,7 +69,7 @@ def apply(
     every: Annotated[bool, Option("--all", help="Apply to all instances in the host cluster.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Send dry-run requests only.")] = False,
     force: Annotated[bool, Option("--force", help="Allow dropping versions that objects may be stored in.")] = False,
-    output: option.OutputFormat = Output.TEXT,
+    output: TextOutputOption = TextOutput.TEXT,
 ) -> None:
     """Apply the CRDs of a tarball and its patches to the API server of an instance; deletes no CRD.
 
@@ -93,7 +85,7 @@ def apply(
     With --instance or --all, address, credentials and CA of each API server come from the Secrets that Karmada's
     operator writes in the host cluster. Prints one line per instance; the exit code is the highest of all instances.
     """
-    wanted = wanted.show_progress(shown=output is not Output.JSON)
+    wanted = wanted.show_progress(shown=output is not TextOutput.JSON)
     with exit_on_error("applied CRDs stay; a second run is safe"):
         if one or every:
             check_names(one or (), wanted, every=every)
@@ -131,7 +123,7 @@ def diff(
     against: Annotated[
         Path | None, Option(help="Tarball, or directory with crds/, to compare with instead of a server.")
     ] = None,
-    output: option.OutputFormat = Output.TEXT,
+    output: TextOutputOption = TextOutput.TEXT,
 ) -> None:
     """Print the changes of a release: CRDs and versions added, changed, removed, or lost with objects.
 
@@ -140,7 +132,7 @@ def diff(
 
     Exit codes: 0 no difference; 1 differences; others as of `apply`.
     """
-    wanted = wanted.show_progress(shown=output is not Output.JSON)
+    wanted = wanted.show_progress(shown=output is not TextOutput.JSON)
     with exit_on_error("nothing was changed"):
         if against is not None:
             if server.is_given:

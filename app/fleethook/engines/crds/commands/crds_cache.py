@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from fleethook.cli.command_line import Group
+from fleethook.cli.options import TextOutput, TextOutputOption
 from fleethook.cli.parameters import Argument, Option
 from fleethook.engines.crds.cache.cache_entry import Listed, is_key
 from fleethook.engines.crds.cache.tarball_cache import Cache, Origin
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
-    Output,
     ProvenanceOptions,
     document_provenance,
     exit_on_error,
@@ -69,7 +69,7 @@ def _build_document(one: Listed) -> dict[str, object]:
     }  # fmt: skip
 
 
-def list_entries(data_dir: option.DataDir = None, output: option.OutputFormat = Output.TEXT) -> None:
+def list_entries(data_dir: option.DataDir = None, output: TextOutputOption = TextOutput.TEXT) -> None:
     """List the entries."""
     with exit_on_error():
         found = open_cache(data_dir).entries()
@@ -77,7 +77,7 @@ def list_entries(data_dir: option.DataDir = None, output: option.OutputFormat = 
 
 
 def show_entry(
-    entry: _EntryArgument, data_dir: option.DataDir = None, output: option.OutputFormat = Output.TEXT
+    entry: _EntryArgument, data_dir: option.DataDir = None, output: TextOutputOption = TextOutput.TEXT
 ) -> None:
     """Show one entry; exits 10 if there is none."""
     with exit_on_error():
@@ -89,14 +89,14 @@ def show_entry(
 def print_path(entry: _EntryArgument, data_dir: option.DataDir = None) -> None:
     """Print the path of an entry, whether or not it exists."""
     with exit_on_error():
-        show(Output.TEXT, [str(open_cache(data_dir).path(_parse_key(entry)))], None)
+        show(TextOutput.TEXT, [str(open_cache(data_dir).path(_parse_key(entry)))], None)
 
 
 def verify_entries(
     data_dir: option.DataDir = None,
     entry: Annotated[str | None, Argument(metavar="[URL|KEY]", help="Entry to check (default: all).")] = None,
     repair: Annotated[bool, Option("--repair", help="Unpack tarballs again if their files differ.")] = False,
-    output: option.OutputFormat = Output.TEXT,
+    output: TextOutputOption = TextOutput.TEXT,
 ) -> None:
     """Read one entry or all of them completely, and print their faults; exits 23 if a fault remains."""
     with exit_on_error():
@@ -125,7 +125,7 @@ def prune(
     ] = None,
     keep: Annotated[int, Option(minimum=0, help="Number of newest entries to keep in any case.")] = 0,
     dry_run: Annotated[bool, Option("--dry-run", help="Print the entries without removing them.")] = False,
-    output: option.OutputFormat = Output.TEXT,
+    output: TextOutputOption = TextOutput.TEXT,
 ) -> None:
     """Remove entries that are too old, then those that exceed the size; entries in use stay."""
     with exit_on_error():
@@ -156,7 +156,7 @@ def import_tarball(
     attestation: ProvenanceOptions,
     strict: option.Strict = False,
     normalize_dot: option.NormalizeDot = False,
-    output: option.OutputFormat = Output.TEXT,
+    output: TextOutputOption = TextOutput.TEXT,
 ) -> None:
     """Make a local tarball the entry of a URL, as if it were downloaded: for sites without a network."""
     with exit_on_error():

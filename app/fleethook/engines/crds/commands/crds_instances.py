@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fleethook.cli.inputs.kubeconfig import Target as HostCluster
+from fleethook.cli.options import TextOutput
 from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.engines.crds.apply.crd_patches import Patch, build_values
 from fleethook.engines.crds.archive.crd_content import Tree
-from fleethook.engines.crds.commands.crds_options import Output, read_file
+from fleethook.engines.crds.commands.crds_options import read_file
 from fleethook.engines.crds.commands.crds_release import (
     ReleaseOptions,
     build_instance_patches,
@@ -37,7 +38,7 @@ class ApplyOptions(NamedTuple):
     dry_run: bool
     force: bool
     wait_seconds: float
-    output: Output
+    output: TextOutput
 
 
 class Instance(NamedTuple):
@@ -101,7 +102,7 @@ def apply_to_instances(
     # Outside of the event loop, because Ctrl-C ends a download only there.
     instances = [_read_release(wanted, one) for one in instances]
     outcomes = asyncio.run(_apply_all(instances, options))
-    if options.output is Output.JSON:
+    if options.output is TextOutput.JSON:
         write_json([one.document() for one in outcomes], indent=None)
     worst = max((one.exit for one in outcomes), default=Exit.OK)
     if worst:
@@ -179,7 +180,7 @@ def _read_release(wanted: ReleaseOptions, one: Instance) -> Instance:
 
 async def _apply_all(instances: Sequence[Instance], options: ApplyOptions) -> list[_Outcome]:
     slots = asyncio.Semaphore(AT_ONCE)
-    show: Callable[[str], None] = (lambda _: None) if options.output is Output.JSON else write
+    show: Callable[[str], None] = (lambda _: None) if options.output is TextOutput.JSON else write
 
     async def apply(one: Instance) -> _Outcome:
         outcome = await _apply_one(one, options, slots)

@@ -4,12 +4,12 @@ import contextlib
 import errno
 import re
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 from fleethook.cli.exit_codes import raise_at_interrupt
 from fleethook.cli.inputs.manifests import read_objects
+from fleethook.cli.options import TextOutput
 from fleethook.cli.output.text_output import Style, show_download, write, write_error, write_json
 from fleethook.cli.parameters import Argument, Option, read_parameter
 from fleethook.engines.crds.cache.cache_layout import find_data_directory
@@ -24,13 +24,6 @@ from fleethook.engines.crds.provenance.provenance_checks import Provenance, read
 from fleethook.engines.crds.tarball_source import Policy, Source, redact
 from fleethook.model.json import JSON
 from fleethook.model.operator import KARMADA, SHA256_FORM
-
-
-class Output(StrEnum):
-    """Output format of a result."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 @contextlib.contextmanager
@@ -53,9 +46,9 @@ def warn(warnings: Iterable[str]) -> None:
         write_error(f"warning: {warning}")
 
 
-def show(output: Output, lines: Iterable[str], document: Any) -> None:
+def show(output: TextOutput, lines: Iterable[str], document: Any) -> None:
     """Print a result to standard output, as lines of text or as JSON."""
-    if output is Output.JSON:
+    if output is TextOutput.JSON:
         write_json(document, indent=None)
     else:
         write(*lines)
@@ -91,7 +84,6 @@ NormalizeDot = Annotated[
 ]
 NoEnvProxy = Annotated[bool, Option("--no-env-proxy", help="Ignore proxies of the environment, such as HTTPS_PROXY.")]
 Progress = Annotated[Style, Option(help="Progress display on standard error.")]
-OutputFormat = Annotated[Output, Option("--output", "-o", help="Output format.")]
 ProvenanceFile = Annotated[
     Path | None,
     Option(help="Attestation of the tarball, a file of the release (karmada-crds.intoto.jsonl)."),

@@ -11,7 +11,7 @@ import msgspec
 
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, read_source, select_dispatching
-from fleethook.cli.options import FilesArgument, InputOptions
+from fleethook.cli.options import FilesArgument, InputOptions, TextOutput, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import write_error
 from fleethook.cli.parameters import Option
@@ -26,7 +26,6 @@ from fleethook.engines.dispatch.commands.explain_inputs import (
 )
 from fleethook.engines.dispatch.commands.explain_output import (
     ExplainedRequest,
-    Output,
     View,
     describe_refusal,
     print_differences,
@@ -109,7 +108,7 @@ def explain(
     as_kcp: Annotated[
         bool, Option("--as-kcp", help="Behave like kcp: allow requests whose schema owner is ambiguous.")
     ] = False,
-    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
+    output: TextOutputOption = TextOutput.TEXT,
 ) -> None:
     """List the webhooks that a request is sent to, and the reason for skipping each other one.
 

@@ -2,22 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from enum import StrEnum
 from typing import Final, NamedTuple
 
 import msgspec
 
+from fleethook.cli.options import TextOutput
 from fleethook.cli.output.text_output import Styled, concatenate, styled, write_error, write_json, write_styled
 from fleethook.engines.dispatch.explain import ExplainedHook, Explanation
 
 _STYLES: Final = {"call": "green", "skip": "dim", "error": "bold red"}
-
-
-class Output(StrEnum):
-    """Output formats of the command."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 class ExplainedRequest(NamedTuple):
@@ -44,7 +37,7 @@ class View(NamedTuple):
         verbose: Whether to print all checks, also of webhooks that are called.
     """
 
-    output: Output
+    output: TextOutput
     phases: Sequence[str]
     every: bool
     verbose: bool
@@ -87,10 +80,10 @@ def print_explained(explained: Sequence[ExplainedRequest], view: View) -> None:
     """Write explanations to standard output: as one table or list with ``--all``, else one after the other."""
     rows = [make_row(one) for one in explained] if view.every else []
     if view.every:
-        write_json(rows) if view.output is Output.JSON else _print_table(list(map(_format_row, rows)))
+        write_json(rows) if view.output is TextOutput.JSON else _print_table(list(map(_format_row, rows)))
         return
     for one in explained:
-        if view.output is Output.JSON:
+        if view.output is TextOutput.JSON:
             write_json(one.explanation)
             continue
         for line in _format_tree(one, view):
@@ -105,14 +98,14 @@ def print_differences(pairs: Sequence[tuple[ExplainedRequest, ExplainedRequest]]
     if view.every:
         rows = [(make_row(before), make_row(after)) for before, after in pairs]
         changed = [(before, after) for before, after in rows if before != after]
-        if view.output is Output.JSON:
+        if view.output is TextOutput.JSON:
             write_json([{"before": before, "after": after} for before, after in changed])
         elif changed:
             _print_table([_format_changed_row(before, after) for before, after in changed])
         write_error(f"{len(changed)} of {len(rows)} requests are sent to other webhooks")
         return
     for before, after in pairs:
-        if view.output is Output.JSON:
+        if view.output is TextOutput.JSON:
             changed_call = make_row(before) != make_row(after)
             write_json({"changed": changed_call, "before": before.explanation, "after": after.explanation})
         else:

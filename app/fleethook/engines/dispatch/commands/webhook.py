@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from fleethook.cel import compile_condition
 from fleethook.cli.command_line import Group
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.fixtures import Output, OutputOption
 from fleethook.cli.inputs.kcp_export import find_provider, set_cluster
 from fleethook.cli.inputs.manifests import fail_input, read_manifests
 from fleethook.cli.inputs.sources import (
@@ -37,7 +38,7 @@ from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import read_objects, read_reviews, resolve_cluster, select_all
-from fleethook.engines.dispatch.commands.webhook_trials import Output, Trial, TriedWebhook, print_results, try_webhooks
+from fleethook.engines.dispatch.commands.webhook_trials import Trial, TriedWebhook, print_results, try_webhooks
 from fleethook.engines.dispatch.configuration_validation import configuration_problems
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
@@ -143,7 +144,7 @@ def send_objects(
     ] = None,
     user: Annotated[str, Option(help="User name of the requests.")] = "",
     group: Annotated[list[str] | None, Option(help="Group of the user; may be repeated.")] = None,
-    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
+    output: OutputOption = Output.TEXT,
 ) -> None:
     """Send existing objects as dry-run reviews to webhooks that are not registered yet, and print the outcomes.
 

@@ -3,11 +3,11 @@
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
-from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
+from fleethook.cli.fixtures import Output
 from fleethook.cli.output.findings_output import Case, print_junit
 from fleethook.cli.output.text_output import styled, write_json, write_styled
 from fleethook.engines.dispatch.call.admission_review import ReviewError
@@ -122,14 +122,6 @@ _STYLES: Final = {"refused": "bold red", "failed": "bold red", "changed": "yello
 _SHOWN: Final = ("refused", "failed", "changed")
 _UNCALLED: Final = "requests"
 """Stands for a webhook if a request is refused before any webhook is found."""
-
-
-class Output(StrEnum):
-    """Output formats of the command."""
-
-    TEXT = "text"
-    JSON = "json"
-    JUNIT = "junit"
 
 
 class TriedWebhook(NamedTuple):
