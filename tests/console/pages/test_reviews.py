@@ -263,11 +263,11 @@ async def test_a_batch_goes_on_with_each_request_until_it_is_stopped(
     bench = Bench(tmp_path)
     body = await bench.start()
     assert "2 of 10 reviews were asked." in body
-    assert "data-hx-get" in body
+    assert 'data-hx-get="/reviews' in body
     assert "4 of 10 reviews were asked." in await bench.get("/reviews/replay")
     for body in (await bench.start(action="stop"), await bench.get("/reviews/replay")):
         assert "Stopped after 4 of 10 reviews." in body
-        assert "data-hx-get" not in body
+        assert 'data-hx-get="/reviews' not in body
     for number in (2, 4, 6, 8):
         body = await (bench.start() if number == 2 else bench.get("/reviews/replay"))
         assert f"{number} of 10 reviews were asked." in body
@@ -281,7 +281,7 @@ async def test_two_pages_with_different_searches_do_not_drop_each_others_jobs(be
     await bench.start()
     body = await bench.get("/reviews/replay", verdict="patched", resume=1)
     assert "The result is gone" in body
-    assert "data-hx-get" not in body
+    assert 'data-hx-get="/reviews' not in body
     assert "All 2 reviews were asked." in await bench.get("/reviews/replay", resume=1)
 
 
