@@ -5,12 +5,19 @@ from typing import Any
 
 import msgspec
 
-from fleethook.cluster.store import Store
-from fleethook.engines.overrider.admission.workload_admission import mutate_workload
+from fleethook.cluster.store import Store, StoreView
+from fleethook.engines.overrider.admission.overrider_admission import (
+    Policy,
+    validate_overrider_in_slices,
+    validate_subject_in_slices,
+)
+from fleethook.engines.overrider.admission.workload_admission import mutate_workload_in_slices
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.rollout.guard import OFF, GuardLimits
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.patch import apply
+from fleethook.work.pausing import do_at_once
 
 API = "apps.openyurt.io/v1alpha1"
 API_V1BETA1 = "apps.openyurt.io/v1beta1"
@@ -178,6 +185,18 @@ def request(
         **fields,
     }
     return msgspec.json.decode(msgspec.json.encode(body), type=AdmissionRequest)
+
+
+def validate_subject(request: AdmissionRequest, *, store: StoreView, policy: Policy) -> Response:
+    return do_at_once(validate_subject_in_slices(request, store=store, policy=policy))
+
+
+def validate_overrider(request: AdmissionRequest, *, store: StoreView, limits: GuardLimits = OFF) -> Response:
+    return do_at_once(validate_overrider_in_slices(request, store=store, limits=limits))
+
+
+def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Response:
+    return do_at_once(mutate_workload_in_slices(request, store=store, plans=plans))
 
 
 def review(document: Any, *objects: dict[str, Any], **fields: Any) -> Response:

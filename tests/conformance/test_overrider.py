@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.overrider.admission.overrider_admission import default_overrider, validate_overrider
+from fleethook.engines.overrider.admission.overrider_admission import default_overrider
 from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps
 from fleethook.engines.overrider.plan.plan import patch_pool, place_template
 from fleethook.engines.overrider.template.pool_placement import tolerate, workload_prefix
@@ -33,6 +33,7 @@ from tests.builders import (
     request,
     review,
     store_of,
+    validate_overrider,
     workload,
     yurt_app_set,
 )

@@ -5,9 +5,8 @@ import pytest
 
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.store import key_of
-from fleethook.engines.overrider.admission.overrider_admission import validate_overrider
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from tests.builders import request, store_of
+from tests.builders import request, store_of, validate_overrider
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent.parent / "examples"

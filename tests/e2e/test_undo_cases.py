@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from fleethook.engines.overrider.admission.workload_admission import mutate_workload
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.member_differences import index_elements
 from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION
@@ -26,7 +25,18 @@ from fleethook.model.admission import Response
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import RENDERED_ANNOTATION
 from fleethook.patch import apply
-from tests.builders import UID, entry, node_pool, overrider, pool, request, store_of, workload, yurt_app_set
+from tests.builders import (
+    UID,
+    entry,
+    mutate_workload,
+    node_pool,
+    overrider,
+    pool,
+    request,
+    store_of,
+    workload,
+    yurt_app_set,
+)
 from tests.e2e.cluster import Api, ControlPlane, decode
 from tests.e2e.field_samples import PODS, JSONObject
 from tests.e2e.field_variants import Server, base_workload, get

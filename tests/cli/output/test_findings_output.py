@@ -10,8 +10,7 @@ import pytest
 
 from fleethook.cli.output.findings_output import ObjectRow, count_levels, describe_object
 from fleethook.cluster.manifests.manifest_reader import read_documents
-from fleethook.engines.overrider.admission.overrider_admission import validate_overrider
-from tests.builders import request, store_of
+from tests.builders import request, store_of, validate_overrider
 from tests.cli.commands import invoke
 from tests.serving import EXAMPLES
 

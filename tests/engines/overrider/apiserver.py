@@ -14,11 +14,11 @@ from urllib.parse import unquote
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import Store
-from fleethook.engines.overrider.admission.workload_admission import mutate_workload
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.model.gvk import parse_api_version
 from fleethook.patch import apply, merge_patch
 from tests.apiserver_rules import parse_path
+from tests.builders import mutate_workload
 from tests.builders import request as review_of
 from tests.cluster.object_server import Document, ObjectServer
 

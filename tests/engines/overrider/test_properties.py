@@ -7,7 +7,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.admission.workload_admission import mutate_workload
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import compile_plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
@@ -19,6 +18,7 @@ from tests.builders import (
     container,
     entry,
     image,
+    mutate_workload,
     overrider,
     patch,
     pod_template,

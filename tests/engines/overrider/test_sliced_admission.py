@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.engines.overrider.admission.workload_admission import mutate_workload, mutate_workload_in_slices
+from fleethook.engines.overrider.admission.workload_admission import mutate_workload_in_slices
 from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.engines.overrider.plan import subject_plans
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
@@ -19,7 +19,18 @@ from fleethook.settings import Settings
 from fleethook.work.pausing import Done, Slice, begin, do_at_once
 from fleethook.work.turns import Turns
 from tests.asgi_client import call
-from tests.builders import entry, image, node_pool, overrider, patch, request, store_of, workload, yurt_app_set
+from tests.builders import (
+    entry,
+    image,
+    mutate_workload,
+    node_pool,
+    overrider,
+    patch,
+    request,
+    store_of,
+    workload,
+    yurt_app_set,
+)
 
 RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
 BROKEN = overrider(entry("*", patches=[patch("remove", "/spec/template/spec/nowhere")]))

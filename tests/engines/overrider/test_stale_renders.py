@@ -17,7 +17,6 @@ from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.overrider.admission.read_your_writes import FreshReads
-from fleethook.engines.overrider.admission.workload_admission import mutate_workload
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
@@ -25,7 +24,7 @@ from fleethook.patch import apply, merge_patch
 from fleethook.work.pausing import begin
 from fleethook.work.queue import sleep
 from fleethook.work.turns import Turns
-from tests.builders import container, entry, image, node_pool, patch, rendered, request
+from tests.builders import container, entry, image, mutate_workload, node_pool, patch, rendered, request
 from tests.engines.overrider.apiserver import WORKLOAD_KINDS, Apiserver, is_workload
 from tests.engines.overrider.running import Fleet
 from tests.waiting import NET

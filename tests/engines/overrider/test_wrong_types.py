@@ -10,17 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.store import Store
-from fleethook.engines.overrider.admission.overrider_admission import (
-    default_overrider,
-    validate_overrider,
-    validate_subject,
-)
-from fleethook.engines.overrider.admission.workload_admission import mutate_workload
+from fleethook.engines.overrider.admission.overrider_admission import default_overrider
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.model.admission import AdmissionRequest
 from tests.builders import (
     entry,
     image,
+    mutate_workload,
     node_pool,
     overrider,
     owner,
@@ -30,6 +26,8 @@ from tests.builders import (
     review,
     store_of,
     tweak,
+    validate_overrider,
+    validate_subject,
     workload,
     yurt_app_daemon,
     yurt_app_set,

@@ -12,7 +12,6 @@ from fleethook.engines.overrider.admission.overrider_admission import (
     LiveAdmission,
     Policy,
     default_overrider,
-    validate_overrider,
     validate_overrider_in_slices,
 )
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
@@ -34,6 +33,7 @@ from tests.builders import (
     pool,
     request,
     store_of,
+    validate_overrider,
     yurt_app_daemon,
     yurt_app_set,
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.admission.overrider_admission import Policy, validate_subject
+from fleethook.engines.overrider.admission.overrider_admission import Policy
 from fleethook.model.admission import Response
 from tests.builders import (
     container,
@@ -17,6 +17,7 @@ from tests.builders import (
     pool,
     request,
     store_of,
+    validate_subject,
     yurt_app_daemon,
     yurt_app_set,
 )

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.admission.workload_admission import mutate_workload
 from fleethook.engines.overrider.plan import plan_warmup
 from fleethook.engines.overrider.plan.plan_cache import DEFAULT_CACHE_BYTES, PlanCache
 from fleethook.engines.overrider.plan.plan_warmup import PlanWarmup
@@ -17,6 +16,7 @@ from tests.builders import (
     API,
     entry,
     image,
+    mutate_workload,
     node_pool,
     overrider,
     owner,

@@ -3,7 +3,6 @@
 import copy
 from typing import Any
 
-from fleethook.engines.overrider.admission.workload_admission import mutate_workload
 from fleethook.engines.overrider.plan.plan import compile_plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.undo import Memory, remembered
@@ -15,6 +14,7 @@ from tests.builders import (
     entry,
     image,
     images,
+    mutate_workload,
     overrider,
     patch,
     pod_spec,

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.admission.overrider_admission import validate_overrider
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan, compile_plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
@@ -29,6 +28,7 @@ from tests.builders import (
     request,
     review,
     store_of,
+    validate_overrider,
     workload,
     yurt_app_set,
 )

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.admission.overrider_admission import validate_overrider
 from fleethook.engines.overrider.rollout.guard import ALLOW_ANNOTATION, GuardLimits, guard_edit, make_allowance
 from fleethook.model.admission import Response
 from tests.builders import (
@@ -17,6 +16,7 @@ from tests.builders import (
     pool,
     request,
     store_of,
+    validate_overrider,
     yurt_app_set,
     yurt_app_set_v1beta1,
 )

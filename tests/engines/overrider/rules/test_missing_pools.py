@@ -7,7 +7,6 @@ import pytest
 
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engines.overrider.admission.dry_run import Subject
-from fleethook.engines.overrider.admission.overrider_admission import validate_overrider, validate_subject
 from fleethook.engines.overrider.controller.owner_controller import DAEMONS_WITHOUT_CONTROLLER
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestReport, check_documents
 from fleethook.engines.overrider.rules.missing_pools import (
@@ -26,6 +25,8 @@ from tests.builders import (
     pod_template,
     request,
     store_of,
+    validate_overrider,
+    validate_subject,
     yurt_app_daemon,
     yurt_app_set,
     yurt_app_set_v1beta1,

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.engines.overrider.admission.overrider_admission import validate_overrider, validate_subject
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rules.validation import check_overrider, unknown_subject
 from tests.builders import (
@@ -23,6 +22,8 @@ from tests.builders import (
     pool,
     request,
     store_of,
+    validate_overrider,
+    validate_subject,
     yurt_app_daemon,
     yurt_app_set,
 )

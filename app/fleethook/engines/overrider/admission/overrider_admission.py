@@ -29,7 +29,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import API_VERSION, SUBJECT_KINDS, SUBJECT_VERSIONS, YURT_APP_OVERRIDER
-from fleethook.work.pausing import Slice, Work, do_at_once
+from fleethook.work.pausing import Slice, Work
 from fleethook.work.turns import Turns
 
 Policy = Literal["warn", "refuse"]
@@ -37,11 +37,6 @@ Policy = Literal["warn", "refuse"]
 # kubectl prints every warning; more than these hide each other.
 _MAX_FINDINGS: Final = 50
 _POOLS: Final = re.compile(r"^node pools? [^:]*: | \(node pools? [^()]*\)$")
-
-
-def validate_subject(request: AdmissionRequest, *, store: StoreView, policy: Policy) -> Response:
-    """Answer the review of a YurtAppSet or YurtAppDaemon as `validate_subject_in_slices` does."""
-    return do_at_once(validate_subject_in_slices(request, store=store, policy=policy))
 
 
 def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView, policy: Policy) -> Work[Response]:
@@ -176,11 +171,6 @@ def _refuse_other_kinds(request: AdmissionRequest, overrider: JSON) -> Response 
     if request.operation != "DELETE" and not isinstance(as_object(overrider).get("metadata"), dict):
         return admission.errored("request.object is not an object with metadata")
     return None
-
-
-def validate_overrider(request: AdmissionRequest, *, store: StoreView, limits: GuardLimits = OFF) -> Response:
-    """Answer the review of a YurtAppOverrider as `validate_overrider_in_slices` does."""
-    return do_at_once(validate_overrider_in_slices(request, store=store, limits=limits))
 
 
 def validate_overrider_in_slices(

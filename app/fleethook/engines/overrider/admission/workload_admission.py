@@ -34,7 +34,7 @@ from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import POOL_PATCH_ANNOTATION, RENDERED_ANNOTATION, REVISION_LABEL
 from fleethook.patch import apply, format_pointer
-from fleethook.work.pausing import Slice, Work, do_at_once
+from fleethook.work.pausing import Slice, Work
 from fleethook.workload_schema.normalize import find_default
 
 _ABSENT: Final = msgspec.Raw(b"")
@@ -142,11 +142,6 @@ class _Annotated(TypedDict, total=False):
 
 
 _decode_annotations: Final = msgspec.json.Decoder(_Annotated).decode
-
-
-def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Response:
-    """Answer the review of a Deployment or StatefulSet as `mutate_workload_in_slices` does."""
-    return do_at_once(mutate_workload_in_slices(request, store=store, plans=plans))
 
 
 def mutate_workload_in_slices(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Work[Response]:
