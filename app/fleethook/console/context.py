@@ -12,8 +12,6 @@ from fleethook.cluster.store import PartState, Store
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler
 from fleethook.console.users.local_access import Authorizer, OpenAuthorizer
-from fleethook.interpret.interpreter import Interpreter
-from fleethook.model.karmada import ConventionsMode
 from fleethook.settings import Settings
 from fleethook.work.turns import Worker
 
@@ -46,14 +44,10 @@ class ConsoleContext:
         reviews: The recorded reviews, None without recordings.
         replay: Asks recorded reviews again, None without recordings.
         sampler: Reads the metrics of a server, None without one.
-        interpreters: The interpreters in Python, from the files and modules of ``interpreter_sources``.
-        interpreter_sources: Files and modules, as the option ``--interpreters`` names them.
-        bundle: Whether the bundled interpreters answer, too.
-        conventions: The operations that conventions answer for kinds that nothing else interprets.
         rules: The admission rules in Python of ``rule_files``, as webhook configurations in a store of their own; None
             without files.
         rule_files: The files, as the option ``--hooks`` names them.
-        karmada_namespace: The namespace of the ConfigMap ``karmada-config``.
+        settings: The settings, of which the pages of an engine read its section.
         clock: Returns the time, from which pages compute ages.
     """
 
@@ -70,13 +64,9 @@ class ConsoleContext:
     reviews: ReviewIndex | None = None
     replay: "ReviewReplay | None" = None
     sampler: MetricsSampler | None = None
-    interpreters: tuple[Interpreter, ...] = ()
-    interpreter_sources: tuple[str, ...] = ()
-    bundle: bool = True
-    conventions: ConventionsMode = ConventionsMode.OFF
     rules: ManifestSource | None = None
     rule_files: tuple[Path, ...] = ()
-    karmada_namespace: str = str(Settings.model_fields["karmada_namespace"].default)
+    settings: Settings = field(default_factory=Settings)
     clock: Callable[[], datetime] = read_clock
 
     def kubectl(self, *words: str) -> str:

@@ -40,8 +40,6 @@ from fleethook.console.users.apiserver_access import ApiserverAuthorizer, Certif
 from fleethook.console.users.local_access import AccessError, Authorizer, OneTimeTokenAuthorizer, OpenAuthorizer
 from fleethook.console.users.permissions import check_access
 from fleethook.console.users.security import RequestGuard, loopback_names
-from fleethook.engines.interpret.interpret_settings import InterpretSettings
-from fleethook.interpret.interpreter import load
 from fleethook.lifetime import follow_cluster, follow_manifests, hide_cancelled_requests, run_in_background
 from fleethook.model.gvk import GroupKind
 from fleethook.settings import Settings
@@ -240,7 +238,6 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
     replay = None if options.records is None else ReviewReplay(store)
     manifests = ManifestSource(options.files, store, exclude=settings.exclude) if options.files else None
     cluster = make_cluster(settings, store) if settings.follows_cluster else None
-    interpreting = settings.section(InterpretSettings)
     context = ConsoleContext(
         store,
         manifests,
@@ -254,14 +251,12 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         reviews=None if options.records is None else ReviewIndex(options.records),
         replay=replay,
         sampler=None if options.metrics is None else MetricsSampler(options.metrics),
-        interpreters=tuple(one for source in interpreting.interpreters for one in load(source)),
-        interpreter_sources=tuple(interpreting.interpreters),
-        bundle=interpreting.bundle,
         rules=ManifestSource(options.hooks, Store()) if options.hooks else None,
         rule_files=options.hooks,
-        conventions=interpreting.interpret_conventions,
-        karmada_namespace=interpreting.karmada_namespace,
+        settings=settings,
     )
+    for page in engine_pages():
+        page.check(settings)
     async with contextlib.AsyncExitStack() as stack:
         if replay is not None:
             stack.push_async_callback(replay.close)

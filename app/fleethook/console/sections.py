@@ -14,6 +14,7 @@ from fleethook.cluster.store import Index, ObjectKey, Store
 from fleethook.console.attention import Attention
 from fleethook.engine import installed_engines, load_reference
 from fleethook.model.gvk import GroupKind
+from fleethook.settings import Settings
 
 FindAddress = Callable[[Store, ObjectKey], str]
 """Returns the address of the page that shows an object."""
@@ -72,6 +73,7 @@ class ConsolePage(NamedTuple):
         addresses: The kinds that the search finds, each with the function that returns the page of an object.
         related: Return another object that decides about an object of a kind, such as the overrider of a workload.
         names: The names of parts of objects that the search finds, by their title.
+        check: Raises an error before the console starts if a setting of the engine cannot be used.
     """
 
     section: Section
@@ -85,6 +87,7 @@ class ConsolePage(NamedTuple):
     addresses: Mapping[GroupKind, FindAddress] = MappingProxyType({})
     related: Mapping[GroupKind, FindRelated] = MappingProxyType({})
     names: Mapping[str, ListNames] = MappingProxyType({})
+    check: Callable[[Settings], object] = lambda settings: settings
 
 
 MUTATING: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")

@@ -332,7 +332,7 @@ async def test_bundle_and_namespace_are_those_of_the_settings(tmp_path: Path) ->
     settings = Settings(manifests=tmp_path, bundle=False, karmada_namespace="other")
     async with open_context(settings, ConsoleOptions()) as context:
         interpreters = await make_state(context).interpreters.get(context.worker)
-    assert context.karmada_namespace == "other"
+    assert context.settings is settings
     layers = {find_cell(interpreters, kind, operation).layer for kind in interpreters.kinds for operation in OPERATIONS}
     assert layers == {"native", "annotation", "label", ""}
 
@@ -342,7 +342,7 @@ async def test_the_customizations_of_karmada_config_are_those_of_its_namespace()
     document["metadata"]["namespace"] = "other"
     layers = {}
     for namespace in ("other", "karmada-system"):
-        context = make_context(document, karmada_namespace=namespace)
+        context = make_context(document, settings=Settings(karmada_namespace=namespace))
         found = await make_state(context).interpreters.get(context.worker)
         layers[namespace] = {find_cell(found, kind, one).layer for kind in found.kinds for one in OPERATIONS}
     assert "lua" in layers["other"]

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -24,6 +24,7 @@ from fleethook.console.users.permissions import select_permitted
 from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, list_or_empty, parse_hooks
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
+from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
 from fleethook.engines.interpret.lua.customization_rules import FUNCTIONS, describe_object, read_target
 from fleethook.engines.interpret.lua.lua_layer import Customizations, Refused
@@ -37,7 +38,7 @@ from fleethook.engines.interpret.pages.playground import (
     run_form,
     write_yaml,
 )
-from fleethook.interpret.interpreter import Interpreter, Question
+from fleethook.interpret.interpreter import Interpreter, Question, load
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, list_served_kinds
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import (
@@ -50,6 +51,7 @@ from fleethook.model.karmada import (
     Operation,
 )
 from fleethook.outbound.client import HookClient
+from fleethook.settings import Settings
 from fleethook.work.turns import Worker
 
 LAYERS: Final = ("lua", "webhook", "python", "bundle", "native", "conventions", "annotation", "label")
@@ -319,16 +321,28 @@ class InterpretersState(NamedTuple):
     refused: Watch[tuple[RefusedObject, ...]]
 
 
+def load_interpreters(settings: Settings) -> Sequence[Interpreter]:
+    """Return the interpreters in Python of the settings, which are loaded once; raises LoadError."""
+    return _load(tuple(settings.section(InterpretSettings).interpreters))
+
+
+@cache
+def _load(sources: tuple[str, ...]) -> Sequence[Interpreter]:
+    return [one for source in sources for one in load(source)]
+
+
 def make_state(context: ConsoleContext) -> InterpretersState:
     """Return the values for the objects and interpreters of a console; nothing is computed before it is needed."""
+    settings, interpreters = context.settings.section(InterpretSettings), load_interpreters(context.settings)
+    namespace = settings.karmada_namespace
 
     def compute(copy: Store) -> Interpreters:
         return build_interpreters(
             list_documents(copy),
-            interpreters=context.interpreters,
-            namespace=context.karmada_namespace,
-            bundle=context.bundle,
-            conventions=context.conventions,
+            interpreters=interpreters,
+            namespace=namespace,
+            bundle=settings.bundle,
+            conventions=settings.interpret_conventions,
         )
 
     return InterpretersState(
@@ -336,7 +350,7 @@ def make_state(context: ConsoleContext) -> InterpretersState:
         Worker(_MAX_RUNNING, name="playground"),
         Watch(
             context.store,
-            lambda: partial(find_refused, list(list_documents(context.store)), namespace=context.karmada_namespace),
+            lambda: partial(find_refused, list(list_documents(context.store)), namespace=namespace),
         ),
     )
 
@@ -375,6 +389,7 @@ PAGE: Final = ConsolePage(
     replayed=(*_INTERPRETING, CONFIG_MAP),
     attention=find_attention,
     addresses={CUSTOMIZATION: _find_address},
+    check=load_interpreters,
 )
 
 _OPERATIONS: Final = tuple(one.value for one in OPERATIONS)
@@ -407,7 +422,11 @@ async def show(
 
 
 def _make_command(context: ConsoleContext, operation: str, *files: str) -> str:
-    python = [word for source in context.interpreter_sources for word in ("--interpreters", source)]
+    python = [
+        word
+        for source in context.settings.section(InterpretSettings).interpreters
+        for word in ("--interpreters", source)
+    ]
     options = shlex.join(["--operation", operation, *files, "--desired-file", "object.yaml", *python])
     return f"fleethook interpret run {options} {context.command_source}".strip()
 
