@@ -4,6 +4,7 @@ Filters, order and paging need no rendering. The comparison is side by side, and
 line.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby, islice
@@ -287,14 +288,11 @@ def _rank(state: CellState | None) -> int:
 
 def count_states(states: States, rows: Iterable[SubjectRow] | None = None) -> dict[State, int]:
     """Return the numbers of known cells by state, of the given rows or of all."""
-    totals: dict[State, int] = dict.fromkeys(STATES, 0)
     if rows is None:
-        found = (one for of_subject in states.values() for one in of_subject.values())
+        found = Counter(one.state for of_subject in states.values() for one in of_subject.values())
     else:
-        found = (one for key in _each_cell(rows) if (one := _find(states, key)) is not None)
-    for one in found:
-        totals[one.state] += 1
-    return totals
+        found = Counter(one.state for key in _each_cell(rows) if (one := _find(states, key)) is not None)
+    return {state: found[state] for state in STATES}
 
 
 # The time of a comparison grows with the square of the lines in the worst case: 4,000 lines take less than a second.
@@ -381,47 +379,36 @@ def compare_with_template(of: DiffInput, *, context: int = CONTEXT) -> PoolDiff:
     before, after = list_lines(left), list_lines(right)
     if max(len(before), len(after)) > MAX_LINES:
         return PoolDiff(of.preview, (), is_too_long=True)
-    lines = list(_compare(before, after, _Sources(of.plan, left, right)))
+
+    def name_source(line: Line | None, other: Line | None) -> str:
+        return _find_source(of.plan, right, other) or _find_source(of.plan, left, line)
+
+    lines = list(_compare(before, after, name_source))
     return PoolDiff(of.preview, lines if context < 0 else list(_shorten(lines, context)), is_too_long=False)
 
 
-class _Sources:
-    """Finds the entry behind a line of either side."""
-
-    def __init__(self, plan: Plan, left: JSONObject, right: JSONObject) -> None:
-        self._plan: Final = plan
-        self._documents: Final = {"left": left, "right": right}
-
-    def find(self, side: Literal["left", "right"], path: tuple[str, ...]) -> str:
-        """Return the path of the step that changed a member; for an unnamed path, that of the nearest parent."""
-        tokens = name_tokens(self._documents[side], format_pointer(path))
-        while tokens:
-            if source := self._plan.source_of(tokens):
-                return source
-            tokens = tokens[:-1]
-        return ""
+def _find_source(plan: Plan, document: JSONObject, line: Line | None) -> str:
+    """Return the path of the step that changed the line of a side, or the nearest parent of an unnamed member."""
+    tokens = () if line is None else name_tokens(document, format_pointer(line.path))
+    return next((found for end in range(len(tokens), 0, -1) if (found := plan.source_of(tokens[:end]))), "")
 
 
-def _compare(before: Sequence[Line], after: Sequence[Line], sources: _Sources) -> Iterator[DiffLine]:
+def _compare(
+    before: Sequence[Line], after: Sequence[Line], name_source: Callable[[Line | None, Line | None], str]
+) -> Iterator[DiffLine]:
     matcher = SequenceMatcher(None, [one.text for one in before], [one.text for one in after], autojunk=False)
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
         for offset in range(max(end - start, other_end - other_start)):
             left = before[start + offset] if start + offset < end else None
             right = after[other_start + offset] if other_start + offset < other_end else None
-            source = "" if tag == "equal" else _name_source(left, right, sources)
             yield DiffLine(
                 "same" if tag == "equal" else "changed",
                 None if left is None else left.text,
                 None if right is None else right.text,
                 0 if left is None else start + offset + 1,
                 0 if right is None else other_start + offset + 1,
-                source,
+                "" if tag == "equal" else name_source(left, right),
             )
-
-
-def _name_source(left: Line | None, right: Line | None, sources: _Sources) -> str:
-    source = "" if right is None else sources.find("right", right.path)
-    return source or ("" if left is None else sources.find("left", left.path))
 
 
 def _shorten(lines: Sequence[DiffLine], context: int) -> Iterator[DiffLine]:
@@ -432,14 +419,9 @@ def _shorten(lines: Sequence[DiffLine], context: int) -> Iterator[DiffLine]:
         if line.kind == "changed"
         for position in range(number - context, number + context + 1)
     }
-    skipped = 0
-    for number, line in enumerate(lines):
-        if number in near:
-            if skipped:
-                yield DiffLine("gap", skipped=skipped)
-            skipped = 0
-            yield line
-        else:
-            skipped += 1
-    if skipped and near:
-        yield DiffLine("gap", skipped=skipped)
+    for is_near, run in groupby(enumerate(lines), lambda one: one[0] in near):
+        shown = [line for _, line in run]
+        if is_near:
+            yield from shown
+        elif near:
+            yield DiffLine("gap", skipped=len(shown))
