@@ -6,6 +6,7 @@ from fleethook.admission.declaration import Declaration
 from fleethook.admission.rule import Hook
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
+from fleethook.model.webhook_rules import write_rule
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 POLICY: Final = GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicy")
@@ -52,17 +53,9 @@ def name_resource(declared: Declaration) -> str:
 
 
 def _build_constraints(declared: Declaration) -> JSONObject:
-    constraints: JSONObject = {
-        "resourceRules": [
-            {
-                "apiGroups": [declared.group],
-                "apiVersions": [declared.version],
-                "operations": list(declared.operations),
-                "resources": [name_resource(declared)],
-                "scope": declared.scope,
-            }
-        ]
-    }
+    resources = [name_resource(declared)]
+    rule = write_rule(declared.group, declared.version, resources, declared.operations, declared.scope)
+    constraints: JSONObject = {"resourceRules": [rule]}
     if declared.namespace_selector:
         constraints["namespaceSelector"] = declared.namespace_selector
     if declared.object_selector:

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple
 from fleethook.cluster.registration.match_conditions import BOUND_CONDITION, OWNED, Failing, Selection, write_conditions
 from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.model.json import JSON, JSONObject
+from fleethook.model.webhook_rules import write_rule
 from fleethook.settings import Settings
 
 
@@ -232,15 +233,7 @@ def build_configuration(
 
 
 def _rules(webhook: Webhook) -> list[JSONObject]:
-    return [
-        {
-            "apiGroups": [webhook.group],
-            "apiVersions": [webhook.version],
-            "resources": list(webhook.resources),
-            "operations": list(webhook.operations),
-            "scope": webhook.scope,
-        }
-    ]
+    return [write_rule(webhook.group, webhook.version, webhook.resources, webhook.operations, webhook.scope)]
 
 
 def _select_namespaces(webhook: Webhook, exempt: Sequence[str]) -> JSONObject:

@@ -28,6 +28,7 @@ from fleethook.engines.overrider.policies.mode import (
 )
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import POOL_NAME_LABEL, RENDERED_ANNOTATION, SUBJECT_KINDS
+from fleethook.model.webhook_rules import write_rule
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _RESOURCES: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
@@ -188,13 +189,7 @@ def _constrain(target: Target) -> JSONObject:
     # kube-apiserver parses and validates each selector of each policy anew for each request. So the pools are in an
     # expression, and a selector without a label only spares other workloads the expression.
     pooled = {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]}
-    rule = {
-        "apiGroups": ["apps"],
-        "apiVersions": ["v1"],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": [_RESOURCES[target.kind]],
-        "scope": "Namespaced",
-    }
+    rule = write_rule("apps", "v1", [_RESOURCES[target.kind]], ["CREATE", "UPDATE"], "Namespaced")
     return {
         "matchPolicy": "Equivalent",
         **({} if target.selected else _select_namespace(target)),
