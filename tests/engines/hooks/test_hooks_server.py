@@ -93,10 +93,12 @@ async def test_a_rule_reads_other_objects_and_settings(tmp_path: Path) -> None:
         assert (await ask(app, "/hooks/validate/reads", review("Pod")))["warnings"] == ["hi"]
 
 
-async def test_metrics_and_logs_name_the_rule_and_no_unknown_one(tmp_path: Path) -> None:
+async def test_metrics_traces_and_logs_name_the_rule_and_no_unknown_one(tmp_path: Path) -> None:
     lines: list[Any] = []
+    spans: list[str] = []
     (tmp_path / "rules.py").write_text(RULES)
-    app = create_app(Settings(hooks=[tmp_path / "rules.py"]), log=lines.append)
+    settings = Settings(hooks=[tmp_path / "rules.py"])
+    app = create_app(settings, log=lines.append, trace=lambda name, _: spans.append(name))
     async with app.router.lifespan_context(app):
         await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))
         await call(app, "/hooks/validate/a-1", review("Pod"))
@@ -105,6 +107,8 @@ async def test_metrics_and_logs_name_the_rule_and_no_unknown_one(tmp_path: Path)
     assert 'route="/hooks/validate/needs-owner"' in text
     assert "a-1" not in text
     assert "/hooks/validate/needs-owner" in str(lines[0])
+    assert "/hooks/validate/needs-owner" in spans[0]
+    assert "a-1" not in str(spans)
 
 
 async def test_rules_have_the_limits_of_the_server(tmp_path: Path) -> None:
