@@ -227,7 +227,8 @@ def test_a_missing_webhook_and_other_rules_are_found(
     code, found = examine(kubeconfig)
     assert (code, levels(found)["registration"]) == (1, ["error", "error"])
     assert found["registration"][0]["text"] == f"the webhook {PROBED} is missing"
-    assert "deployments.overrider.fleethook.io has other rules" in found["registration"][1]["text"]
+    expected = "deployments.overrider.fleethook.io lacks this version's rules"
+    assert expected in found["registration"][1]["text"]
 
 
 def test_an_engine_that_is_off_is_found(
