@@ -1,15 +1,17 @@
 """The addresses of the section ``/overriders``: made for links, and read from requests."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 from urllib.parse import urlencode
 
-from fleethook.cluster.store import ObjectKey
+from fleethook.cluster.store import ObjectKey, PartialObject, Store
+from fleethook.console.rendering import Paging
 from fleethook.console.yaml_paths import format_value
 from fleethook.engines.overrider.pages.findings import FindingFilter, describe_key
 from fleethook.engines.overrider.pages.fleet import CellKey, State
 from fleethook.engines.overrider.pages.matrix import LAYOUTS, SORTS, Query
+from fleethook.engines.overrider.subject.binding import binding_of, pool_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, YURT_APP_OVERRIDER
 
@@ -112,6 +114,28 @@ def _join(path: str, parameters: Mapping[str, str]) -> str:
 def subject_url(key: ObjectKey) -> str:
     """Return the address of the list of a subject's workloads."""
     return matrix_url(Query(subject=f"{key.namespace or 'default'}/{key.name}", layout="list"))
+
+
+def workload_url(store: Store, key: ObjectKey) -> str:
+    """Return the address of a workload: its cell in the matrix, or its reviews if no subject owns it."""
+    workload = store.get(*key)
+    binding = binding_of(workload, key.cluster) if isinstance(workload, PartialObject) else None
+    if not isinstance(workload, PartialObject) or binding is None:
+        return f"/reviews?{urlencode({'text': f'{key.namespace}/{key.name}'})}"
+    return cell_url(CellKey(ObjectKey(*binding), pool_of(workload), key.group_kind.kind))
+
+
+def link_pages(paging: Paging, turn: Callable[[int], Query]) -> dict[str, str]:
+    """Return the addresses of the pages beside the present one, ``""`` for missing ones.
+
+    Args:
+        paging: The present page.
+        turn: Returns the query of a page.
+    """
+    return {
+        "previous": matrix_url(turn(paging.page - 1)) if paging.page > 1 else "",
+        "next": matrix_url(turn(paging.page + 1)) if paging.page < paging.pages else "",
+    }
 
 
 LINKS: Final[Mapping[str, Any]] = {

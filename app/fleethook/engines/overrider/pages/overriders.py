@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -21,7 +21,7 @@ from fleethook.console.attention import Attention, AttentionLine, FindingCount
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
 from fleethook.console.pages.reviews import review_url
-from fleethook.console.rendering import SAME, Context, Paging, find_context, render
+from fleethook.console.rendering import SAME, Context, find_context, render
 from fleethook.console.reviews.summary import ReviewSummary
 from fleethook.console.sections import ConsolePage, Hit, Section
 from fleethook.console.shared_value import KeptValue, Watch
@@ -32,12 +32,14 @@ from fleethook.engines.overrider.pages.addresses import (
     cell_url,
     edit_url,
     findings_url,
+    link_pages,
     matrix_url,
     new_url,
     parse_cell,
     parse_overrider_key,
     parse_query,
     subject_url,
+    workload_url,
 )
 from fleethook.engines.overrider.pages.edit_report import (
     EditError,
@@ -58,25 +60,16 @@ from fleethook.engines.overrider.pages.findings import (
     list_named_pools,
     prepare_findings,
 )
-from fleethook.engines.overrider.pages.fleet import LABELS, CellKey, State, SubjectRow, find_overrider
+from fleethook.engines.overrider.pages.fleet import LABELS, State, SubjectRow, find_overrider
 from fleethook.engines.overrider.pages.matrix import SORTS, Column, Query, group_columns
 from fleethook.engines.overrider.pages.overrider_service import CellView, EditView, MatrixView, make_service
 from fleethook.engines.overrider.pages.running_workload import EVENT, find_events, select_last_reviews
 from fleethook.engines.overrider.rules.finding import MEANINGS
-from fleethook.engines.overrider.subject.binding import POOL_INDEXES, WORKLOAD_INDEXES, binding_of, pool_of, subject_of
+from fleethook.engines.overrider.subject.binding import POOL_INDEXES, WORKLOAD_INDEXES, binding_of, subject_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 
 router: Final = APIRouter(prefix="/overriders")
-
-
-def _workload_url(store: Store, key: ObjectKey) -> str:
-    """Return the address of a workload: its cell in the matrix, or its reviews if no subject owns it."""
-    workload = store.get(*key)
-    binding = binding_of(workload, key.cluster) if isinstance(workload, PartialObject) else None
-    if not isinstance(workload, PartialObject) or binding is None:
-        return f"/reviews?{urlencode({'text': f'{key.namespace}/{key.name}'})}"
-    return cell_url(CellKey(ObjectKey(*binding), pool_of(workload), key.group_kind.kind))
 
 
 def _find_overrider_of(store: Store, key: ObjectKey) -> ObjectKey | None:
@@ -157,7 +150,7 @@ def _find_pools(store: Store, rows: Iterable[SubjectRow]) -> Iterator[Hit]:
             for pool in take_new(cluster, map(itemgetter(1), run)):
                 first = store.find(index, cluster, (cluster, pool))[0]
                 workload = ObjectKey(cluster, index.group_kind, first.namespace, first.name)
-                yield Hit(pool, cluster, _workload_url(store, workload))
+                yield Hit(pool, cluster, workload_url(store, workload))
 
 
 PAGE: Final = ConsolePage(
@@ -174,7 +167,7 @@ PAGE: Final = ConsolePage(
         YURT_APP_SET: lambda _store, key: subject_url(key),
         YURT_APP_DAEMON: lambda _store, key: subject_url(key),
         NODE_POOL: lambda _store, key: matrix_url(Query(pool=key.name)),
-        **dict.fromkeys((one.group_kind for one in WORKLOADS), _workload_url),
+        **dict.fromkeys((one.group_kind for one in WORKLOADS), workload_url),
     },
     related=dict.fromkeys((one.group_kind for one in WORKLOADS), _find_overrider_of),
     names={"Node pool without a NodePool": list_pools},
@@ -204,8 +197,8 @@ async def show_matrix(request: Request, context: Context) -> HTMLResponse:
         groups=[(one, matrix_url(shown.toggle(one.name))) for one in group_columns(view.selection.columns)],
         group_url=lambda row, column: matrix_url(_select_group(row, column)),
         state_urls={state: matrix_url(first._replace(state=state)) for state in (None, *LABELS)},
-        page_urls=_link_pages(view.selection.paging, lambda page: shown._replace(page=page)),
-        column_urls=_link_pages(view.selection.column_paging, lambda page: shown._replace(columns=page)),
+        page_urls=link_pages(view.selection.paging, lambda page: shown._replace(page=page)),
+        column_urls=link_pages(view.selection.column_paging, lambda page: shown._replace(columns=page)),
         **LINKS,
     )
 
@@ -365,19 +358,6 @@ def _find_namespace(view: EditView | None) -> str:
 
 
 _KEY_PARAMETERS: Final = frozenset({"cluster", "namespace", "name", "subject"})
-
-
-def _link_pages(paging: Paging, turn: Callable[[int], Query]) -> dict[str, str]:
-    """Return the addresses of the pages beside the present one, ``""`` for missing ones.
-
-    Args:
-        paging: The present page.
-        turn: Returns the query of a page.
-    """
-    return {
-        "previous": matrix_url(turn(paging.page - 1)) if paging.page > 1 else "",
-        "next": matrix_url(turn(paging.page + 1)) if paging.page < paging.pages else "",
-    }
 
 
 def _select_shown(view: MatrixView) -> tuple[str, ...] | None:
