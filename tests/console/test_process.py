@@ -136,6 +136,9 @@ async def test_an_unknown_path_is_a_page_with_the_navigation() -> None:
     answer = await visit(console_of(), "/nothing")
     assert answer.status == 404
     assert b'<a href="/overriders">' in answer.body
+    assert b"The console has no page /nothing." in answer.body
+    assert b'aria-label="Search for the object"' in answer.body
+    assert b'<a href="/">Back to the overview</a>' in answer.body
 
 
 async def test_the_schema_of_the_pages_is_not_served() -> None:

@@ -12,7 +12,15 @@ import fleethook
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import PartState
 from fleethook.console import rendering
-from fleethook.console.rendering import describe_age, make_breakable, paginate, show_time, summarize_parts, take_page
+from fleethook.console.rendering import (
+    count_words,
+    describe_age,
+    make_breakable,
+    paginate,
+    show_time,
+    summarize_parts,
+    take_page,
+)
 from tests.builders import yurt_app_set
 from tests.console.visits import console_of, make_context, visit
 
@@ -40,6 +48,7 @@ def test_ages_have_one_unit(seconds: Any, text: Any) -> None:
     assert describe_age(seconds) == text
 
 
+TEMPLATES = sorted(Path(fleethook.__file__).parent.rglob("templates/**/*.html"))
 NOW = datetime(2026, 11, 27, 2, 50, tzinfo=UTC)
 
 
@@ -56,6 +65,20 @@ def test_times_have_one_format_with_an_age(value: Any, exact: str, shown: str) -
     text = show_time(value, NOW)
     assert f'<time datetime="{exact}" title="{exact}">' in text
     assert text.striptags() == shown
+
+
+def test_one_thing_is_singular() -> None:
+    assert [count_words(number, "binding") for number in (0, 1, 2)] == ["0 bindings", "1 binding", "2 bindings"]
+
+
+PLURALS = re.compile(
+    r"\{\{[^{}]*\}\} (?:more )?(?:clusters|bindings|reviews|findings|fields|files|objects|equal lines|CRDs)\b"
+)
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
+def test_numbers_before_nouns_use_the_helper(template: Path) -> None:
+    assert PLURALS.findall(template.read_text()) == []
 
 
 def test_a_text_that_is_no_time_is_shown_as_text() -> None:
@@ -82,7 +105,6 @@ def test_nothing_read_has_no_age() -> None:
     assert summarize_parts([]).age is None
 
 
-TEMPLATES = sorted(Path(fleethook.__file__).parent.rglob("templates/**/*.html"))
 HOSTILE = "<script>alert(1)</script>\"'onerror=alert(1) javascript:alert(1) \u202eevil"
 
 

@@ -100,6 +100,8 @@ async def _refuse_access(request: Request, error: Exception) -> HTMLResponse:
 async def _show_http_error(request: Request, error: Exception) -> HTMLResponse:
     assert isinstance(error, HTTPException)
     text = str(error.detail)
+    if text == "Not Found":
+        text = f"The console has no page {request.url.path}."
     return await render(request, "error.html", status=error.status_code, text=text, title=str(error.status_code))
 
 

@@ -88,6 +88,11 @@ def describe_age(seconds: float | None) -> str:
     return f"{int(seconds)} s"
 
 
+def count_words(number: int, noun: str) -> str:
+    """Return a number with its noun in singular or plural: ``1 binding``, ``2 bindings``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def parse_time(value: object) -> datetime | None:
     """Return a time in UTC, of a text in ISO 8601 or of seconds since the epoch; None for any other value."""
     try:
@@ -139,7 +144,7 @@ _environment: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_environment.filters.update(age=describe_age, breakable=make_breakable, time=show_time)
+_environment.filters.update(age=describe_age, breakable=make_breakable, time=show_time, counted=count_words)
 
 
 SAME: Final = "The same on the command line"

@@ -90,3 +90,21 @@ def test_words_of_a_difference_stay_whole_on_a_narrow_screen(fleet_console: str,
     page = open_page(fleet_console + PAGES["overriders-pool"], viewport=SIZES[1])
     cell = page.locator(".diff tr.changed td.added").first
     assert cell.locator("code").evaluate(_SPLIT_WORDS) == []
+
+
+def test_equal_indentation_of_a_difference_is_at_the_same_place(
+    fleet_console: str, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(fleet_console + PAGES["overriders-pool"], viewport=SIZES[0])
+    left = """elements => [...new Set(elements.map((one) => {
+      const range = document.createRange();
+      range.setStart(one.firstChild, 0);
+      range.setEnd(one.firstChild, 1);
+      return Math.round(range.getBoundingClientRect().left);
+    }))].length"""
+    for column in (2, 4):
+        lines = page.locator(f".diff tr td:nth-child({column}) code")
+        assert page.locator(f".diff tr.changed td:nth-child({column}) code").count() > 0
+        assert lines.evaluate_all(left) == 1
+    copied = page.locator(".diff td.added code").first.inner_text()
+    assert copied.startswith(" ")

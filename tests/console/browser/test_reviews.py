@@ -79,14 +79,14 @@ def test_a_search_is_asked_again_as_a_table_of_changes(
     page.get_by_text("1 same, 1 changed").wait_for()
     assert not has_sideways_scroll(page)
     page = open_page(f"{recorded}/reviews/replay")
-    page.get_by_text("All 2 reviews were asked.").wait_for()
+    page.get_by_text("All asked: 2 reviews.").wait_for()
     assert find_faults(page) == []
 
 
 def test_a_long_batch_shows_its_progress_and_can_be_stopped(many_recorded: str, open_page: Callable[..., Any]) -> None:
     page = open_list(open_page, many_recorded)
     page.get_by_role("button", name="Ask them again").click()
-    page.get_by_text(f"All {MANY} reviews were asked.").wait_for()
+    page.get_by_text(f"All asked: {MANY} reviews.").wait_for()
     page.get_by_text(f"{MANY - 1} changed").wait_for()
     page.get_by_role("link", name="Next").click()
     page.get_by_text("Page 2 of").wait_for()

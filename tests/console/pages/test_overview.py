@@ -228,6 +228,11 @@ def test_charts_have_durations_in_milliseconds() -> None:
     assert charts[2]["lines"] == [{"name": "allowed", "values": [1.0, 0.5]}]
 
 
+def test_a_chart_without_a_figure_is_empty() -> None:
+    none = Rates((1.0, 2.0), (0.0, 0.0), (None, None), (None, 0.5), {"allowed": (0.0, 0.0)})
+    assert [one["is_empty"] for one in build_charts(none)] == [True, False, True]
+
+
 def test_rows_are_newest_first_with_three_digits() -> None:
     assert list_rows(RATES) == [
         Row("1970-01-01 00:01:00", "12346", "-", "-", ("0.5",)),
@@ -355,13 +360,15 @@ def lease_of(holder: str, *, failure: Exception | None = None) -> LeaseWatch:
 
 async def test_the_leader_is_shown() -> None:
     page = await get(console_of(lease=lease_of("pod-1_ab")), "/")
-    assert re.search(r"State leads Replica pod-1_ab Since \(UTC\) 20.* Renewed 0 s ago Changes 0", page.text)
+    assert re.search(
+        r"State leads Replica pod-1_ab Leads since 20\S+ \S+ UTC \(.* ago\) Renewed 0 s ago Changes 0", page.text
+    )
 
 
 @pytest.mark.parametrize("holder", HOSTILE)
 async def test_the_holder_of_a_lease_is_text(holder: str) -> None:
     page = await get(console_of(lease=lease_of(holder)), "/")
-    assert f"Replica {' '.join(holder.split())} Since" in page.text
+    assert f"Replica {' '.join(holder.split())} Leads since" in page.text
 
 
 async def test_without_a_cluster_there_is_no_leader() -> None:

@@ -281,7 +281,7 @@ class Row(NamedTuple):
 
 
 def build_charts(rates: Rates) -> list[JSONObject]:
-    """Return the charts: ``title``, ``unit``, ``times`` in seconds, and ``lines`` with ``name`` and ``values``."""
+    """Return the charts: ``title``, ``unit``, ``times`` in seconds, ``lines`` (name, values), ``is_empty``."""
     median = [None if one is None else one * 1000 for one in rates.median]
     tail = [None if one is None else one * 1000 for one in rates.tail]
     return [
@@ -293,7 +293,13 @@ def build_charts(rates: Rates) -> list[JSONObject]:
 
 def _build_chart(title: str, unit: str, rates: Rates, lines: Mapping[str, Sequence[float | None]]) -> JSONObject:
     named = [{"name": name, "values": list(values)} for name, values in lines.items()]
-    return {"title": title, "unit": unit, "times": list(rates.times), "lines": named}
+    return {
+        "title": title,
+        "unit": unit,
+        "times": list(rates.times),
+        "lines": named,
+        "is_empty": not any(map(any, lines.values())),
+    }
 
 
 def list_rows(rates: Rates) -> list[Row]:

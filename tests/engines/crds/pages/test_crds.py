@@ -346,7 +346,7 @@ async def test_the_commands_print_the_same(filled: FilledCache) -> None:
             output = run(find_command(page))
             names = [line.split()[1] for line in output.splitlines() if not line.startswith(" ")]
             assert names
-            assert f"{len(names)} CRDs differ." in page.text
+            assert f"Changed: {len(names)} CRD" in page.text
             assert all(name in page.text for name in names)
 
 

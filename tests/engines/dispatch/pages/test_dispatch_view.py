@@ -87,6 +87,11 @@ async def test_the_user_and_the_stored_object_reach_conditions() -> None:
     assert (await explain_widget(hook, **rest)).validating[0].hook.decision == "skip"
 
 
+async def test_a_cluster_scoped_object_is_named_without_a_namespace() -> None:
+    document = format_object({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})
+    assert (await explain_in(store_of(), RequestForm(document, "c"))).subject == "Namespace default"
+
+
 async def test_a_review_can_be_pasted() -> None:
     made = json.dumps(review(widget(size=1)))
     tree = await explain_in(store_of(*provide_webhooks(webhook())), RequestForm(made, "c"))

@@ -1,10 +1,14 @@
 import { register } from "../behaviours.js";
 
 const COLOURS = ["--link", "--warn", "--good", "--bad", "--focus", "--muted"];
-const DASHES = [[], [8, 4], [2, 3]];
+// Each line is drawn over the ones before it: through its gaps, equal lines stay visible.
+const DASHES = [[], [8, 8], [3, 5], [12, 4, 2, 4]];
 const HEIGHT = 140;
 
-const format = (value) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(3))));
+const format = (value) => (value === null || value === undefined ? "not measured" : String(Number(value.toPrecision(3))));
+
+/** Returns the places of values without a neighbour, which no line connects: they are dots. */
+const findDots = (values) => values.flatMap((one, at) => (one != null && values[at - 1] == null && values[at + 1] == null ? [at] : []));
 
 /** Returns a time in UTC as `2026-11-25 21:37:05`, the form of the tables. */
 const formatTime = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ");
@@ -28,10 +32,10 @@ function makeOptions(uPlot, host, chart) {
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
     axes: [{ ...axis, space: 80, values: (_, ticks, _axis, _space, step) => labelTimes(ticks, step) }, { ...axis, size: 60, values: (_, ticks) => ticks.map(format) }],
-    // Lines differ by their dashes, too: colours alone do not suffice.
-    series: [{ label: "Time (UTC)", value: (_, seconds) => (seconds === null ? "–" : formatTime(seconds)) }, ...chart.lines.map((one, index) => ({
+    // Without a pointer, the legend has the last values. Lines differ by their dashes, too: colours alone do not suffice.
+    series: [{ label: "Time (UTC)", value: (_, seconds) => formatTime(seconds ?? chart.times.at(-1)) }, ...chart.lines.map((one, index) => ({
       label: `${one.name} (${chart.unit})`, stroke: colour(COLOURS[index % COLOURS.length]), width: 2,
-      dash: DASHES[Math.floor(index / 2) % DASHES.length], points: { show: chart.times.length < 3 }, value: (_, value) => format(value),
+      dash: DASHES[index % DASHES.length], points: { show: true, size: 7, filter: () => findDots(one.values) }, value: (_, value, _series, at) => format(at === null ? one.values.at(-1) : value),
     }))],
   };
 }

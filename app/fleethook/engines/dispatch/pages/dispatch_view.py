@@ -100,7 +100,9 @@ async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) 
     except (StatusError, msgspec.DecodeError) as error:
         raise FormFieldError("document", str(error)) from None
     request = planned.request
-    name = f"{request.namespace}/{request.name}" if request.namespace else request.name
+    # The request about a Namespace has its name as namespace, too (apiserver, endpoints/request/requestinfo.go).
+    is_namespaced = request.namespace and request.kind.kind != "Namespace"
+    name = f"{request.namespace}/{request.name}" if is_namespaced else request.name
     return VerdictTree(
         subject=f"{request.kind.kind} {name}",
         explanation=found,
