@@ -14,7 +14,7 @@ from fleethook.engines.overrider.admission.overrider_admission import (
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload_in_slices
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.guard import OFF, GuardLimits
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.patch import apply
 from fleethook.work.pausing import do_at_once

@@ -88,7 +88,7 @@ FILES = {
             print("hello")
 
         def list_webhooks():
-            from fleethook.cluster.registration.webhooks import VALIDATING, Webhook
+            from fleethook.cluster.registration.configuration_objects import VALIDATING, Webhook
 
             return [Webhook("pods.greeter.example.org", VALIDATING, "/greet", "", "v1", ("pods",), {}, ())]
 
@@ -227,7 +227,7 @@ def test_the_command_line_has_its_command(distribution: Path) -> None:
 
 def test_its_webhook_is_registered(distribution: Path) -> None:
     code = """
-    from fleethook.cluster.registration.webhooks import service_of, webhook_configurations
+    from fleethook.cluster.registration.configuration_objects import service_of, webhook_configurations
 
     for one in webhook_configurations(service_of("a/b"), engines=["greeter"]):
         print(one["kind"], [webhook["name"] for webhook in one["webhooks"]])
@@ -246,7 +246,7 @@ def test_doctor_runs_its_checks_if_its_webhook_is_registered(distribution: Path)
     code = """
     import asyncio
     from fleethook.cli.doctor.doctor_cluster import Doctor
-    from fleethook.cluster.registration.webhooks import service_of, webhook_configurations
+    from fleethook.cluster.registration.configuration_objects import service_of, webhook_configurations
     from tests.cli.doctor.test_doctor_cluster import Apiserver
 
     async def examine(engine):

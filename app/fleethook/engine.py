@@ -98,7 +98,7 @@ class Engine(NamedTuple):
         indexes: A tuple of the indexes of the store that its reviews need.
         settings: A subclass of `fleethook.server_settings.ServerSettings` with its settings.
         commands: Its commands by name.
-        webhooks: A function that returns the `fleethook.cluster.registration.webhooks.Webhook` that send reviews to it.
+        webhooks: A function that returns each `Webhook` (`configuration_objects`) that sends reviews to it.
         rights: A function that returns each `Right` of the server's service account that it needs.
         probe: A function of the name of an object. It returns a `Probe` that creates the object.
         doctor: Its checks for ``fleethook doctor``, as `fleethook.cli.doctor.doctor_cluster.EngineChecks`.

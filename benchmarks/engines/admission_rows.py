@@ -24,8 +24,8 @@ from benchmarks.harness.processes import serving
 from benchmarks.harness.section import Context
 from benchmarks.harness.server_group import certificate
 from benchmarks.servers import PATH
+from fleethook.cluster.registration.configuration_objects import NOT_DELETING
 from fleethook.cluster.registration.match_conditions import OWNED, Failing, Selection, SubjectName, write_conditions
-from fleethook.cluster.registration.webhooks import NOT_DELETING
 from fleethook.model.openyurt import POOL_NAME_LABEL, REVISION_LABEL
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import OPENYURT, WEBHOOKS, run_registered_server

@@ -22,7 +22,7 @@ from fleethook.app import Fleethook, create_app
 from fleethook.cli.serve.acceptor import bind
 from fleethook.cli.serve.server import GracefulServer
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
-from fleethook.cluster.certificates.tls_context import ReloadingContext
+from fleethook.cluster.certificates.reloading_tls_context import ReloadingContext
 from fleethook.cluster.kubernetes.resources import decode_metadata, decode_object
 from fleethook.cluster.store import Store
 from fleethook.recordings.record.recorder import RecordMetrics, make_recorder, record_reviews

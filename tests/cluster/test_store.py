@@ -7,7 +7,7 @@ import pytest
 
 import fleethook.cluster.store as store_module
 from fleethook.cluster.store import Index, ObjectKey, PartialBuilder, PartialObject, Store, free_in_slices, key_of
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
 from tests.builders import entry, overrider, store_of, workload, yurt_app_set
 

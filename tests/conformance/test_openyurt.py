@@ -11,7 +11,7 @@ import pytest
 from fleethook.engines.overrider.plan.plan import as_stored, compile_plan
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import REVISION_LABEL, YURT_APP_SET
 from fleethook.workload_schema.go_structs import print_workload
 from tests.builders import store_of

@@ -12,7 +12,7 @@ from fleethook.engines.overrider.policies.documents import FailurePolicy
 from fleethook.engines.overrider.policies.mode import Compilation
 from fleethook.engines.overrider.render.render import render_with
 from fleethook.engines.overrider.subject.subject_members import workload_kinds
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON
 from fleethook.model.openyurt import SUBJECT_KINDS

@@ -9,8 +9,8 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.kubernetes.resources import MUTATING_CONFIGURATIONS
+from fleethook.cluster.registration.configuration_objects import URLReference, list_selected, webhook_configurations
 from fleethook.cluster.registration.match_conditions import SubjectName
-from fleethook.cluster.registration.webhooks import URLReference, list_selected, webhook_configurations
 from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.engines.overrider.policies.mode import Mode
 from fleethook.engines.overrider.subject.bound_subjects import bound_subjects, make_selection_writer

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleethook.cli.doctor.doctor_probes import list_rights
-from fleethook.cluster.registration.webhooks import ServiceReference, URLReference, webhook_configurations
+from fleethook.cluster.registration.configuration_objects import ServiceReference, URLReference, webhook_configurations
 from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME
 from fleethook.engines.overrider.policies.mode import COMPILED_LABEL, OVERRIDER_ANNOTATION
 from tests.cli.commands import invoke

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.registration.match_conditions import Announcement, Selection, SubjectName
-from fleethook.cluster.registration.webhooks import (
+from fleethook.cluster.registration.configuration_objects import (
     URLReference,
     list_selected,
     select_workloads,
     webhook_configurations,
 )
+from fleethook.cluster.registration.match_conditions import Announcement, Selection, SubjectName
 from tests.builders import entry, overrider
 from tests.e2e.chart import CHART, Release
 from tests.e2e.cluster import Api, ControlPlane, RefusedError

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 
 from fleethook.app import find_followed, list_indexes
 from fleethook.cluster.certificates.certificate_files import ensure_certificates, renew_certificates
-from fleethook.cluster.certificates.tls_context import ReloadingContext
+from fleethook.cluster.certificates.reloading_tls_context import ReloadingContext
 from fleethook.cluster.followed_cluster import Cluster
 from fleethook.cluster.leader_election import LEASE, NAME, RESOURCE, LeaseName, find_namespace
 from fleethook.cluster.manifests.manifest_source import ManifestSource

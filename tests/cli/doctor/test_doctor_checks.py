@@ -19,14 +19,14 @@ from fleethook.cli.doctor.doctor_checks import (
     check_version,
     find_registered,
 )
-from fleethook.cluster.registration.match_conditions import Selection, SubjectName
-from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
-from fleethook.cluster.registration.webhooks import (
+from fleethook.cluster.registration.configuration_objects import (
     ServiceReference,
     URLReference,
     select_workloads,
     webhook_configurations,
 )
+from fleethook.cluster.registration.match_conditions import Selection, SubjectName
+from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
 from tests.e2e.pki import Authority
 
 SERVICE = ServiceReference("system", "fleethook")

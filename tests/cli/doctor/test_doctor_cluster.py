@@ -9,7 +9,7 @@ from fleethook.cli.doctor.doctor_checks import Diagnosis, find_registered
 from fleethook.cli.doctor.doctor_cluster import Doctor, ServiceName, check_service, find_accounts, find_services
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
-from fleethook.cluster.registration.webhooks import ServiceReference, URLReference, webhook_configurations
+from fleethook.cluster.registration.configuration_objects import ServiceReference, URLReference, webhook_configurations
 from tests.apiserver_rules import check_created, check_review, unserved
 
 NAME = ServiceName("system", "fleethook", 443)

@@ -10,7 +10,7 @@ from fleethook.cli.doctor.doctor_probes import (
     list_probes,
     list_rights,
 )
-from fleethook.cluster.registration.webhooks import list_webhooks
+from fleethook.cluster.registration.configuration_objects import list_webhooks
 from fleethook.engine import Right, installed_engines
 from tests.e2e.fleet import RULES
 

@@ -8,7 +8,7 @@ from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, check_op
 from fleethook.cluster.kubernetes.list_watch import EVERY_SHARD
 from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, DISPATCHING, RESOURCES
 from fleethook.cluster.store import key_of
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from tests.builders import entry, image, overrider, yurt_app_set
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster

@@ -18,7 +18,7 @@ from fleethook.cluster.certificates.certificate_files import (
     inspect_directory,
     write_file,
 )
-from fleethook.cluster.certificates.tls_context import create_server_context
+from fleethook.cluster.certificates.reloading_tls_context import create_server_context
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 NAMES = ["localhost", "127.0.0.1", "::1"]

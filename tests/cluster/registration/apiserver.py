@@ -7,6 +7,12 @@ from typing import Any
 import msgspec
 
 from fleethook.cluster.registration.condition_writer import Announcer, ConditionClient, ConditionWriter
+from fleethook.cluster.registration.configuration_objects import (
+    ServiceReference,
+    list_selected,
+    select_workloads,
+    webhook_configurations,
+)
 from fleethook.cluster.registration.match_conditions import (
     ANNOUNCED_ANNOTATION,
     Announcement,
@@ -15,12 +21,6 @@ from fleethook.cluster.registration.match_conditions import (
     find_conditions,
     read_announcements,
     read_conditions,
-)
-from fleethook.cluster.registration.webhooks import (
-    ServiceReference,
-    list_selected,
-    select_workloads,
-    webhook_configurations,
 )
 from fleethook.patch import apply
 from tests.apiserver_rules import conflict, not_found, parse_path

@@ -9,8 +9,8 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.registration.condition_writer import ConditionClient
+from fleethook.cluster.registration.configuration_objects import list_selected, select_workloads
 from fleethook.cluster.registration.match_conditions import Announcement, Selection, SubjectName
-from fleethook.cluster.registration.webhooks import list_selected, select_workloads
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode
 from fleethook.engines.overrider.subject.bound_subjects import (

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.registration.configuration_objects import MUTATING, ServiceReference, configuration_path
 from fleethook.cluster.registration.registrar import (
     CAInjector,
     ChangingConfigurations,
@@ -16,7 +17,6 @@ from fleethook.cluster.registration.registrar import (
     Registration,
     RegistrationError,
 )
-from fleethook.cluster.registration.webhooks import MUTATING, ServiceReference, configuration_path
 from fleethook.engine import installed_engines
 from fleethook.lifetime import run_in_background
 from tests.apiserver_rules import parse_path

@@ -2,8 +2,8 @@
 
 from fleethook.admission import mutate, validate
 from fleethook.admission.rule import Hook
+from fleethook.cluster.registration.configuration_objects import MUTATING, VALIDATING, ServiceReference
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations, make_webhook
-from fleethook.cluster.registration.webhooks import MUTATING, VALIDATING, ServiceReference
 
 SERVICE = ServiceReference("fleet", "fleethook")
 

@@ -13,7 +13,7 @@ from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.controller import OverriderController
 from fleethook.engines.overrider.controller.workload_client import WriteLimits
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.work.queue import sleep
 from tests.builders import UID, overrider, pool, workload, yurt_app_set
 from tests.engines.overrider.apiserver import Apiserver, path_of

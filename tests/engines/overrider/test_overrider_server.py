@@ -11,7 +11,7 @@ from fleethook.cluster.registration import paths
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.overrider_server import REHEARSALS, OverriderServer, overrider_routes, rehearse
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.admission_endpoint import ReviewRoute

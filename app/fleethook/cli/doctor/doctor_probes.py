@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from fleethook.cli.doctor.doctor_checks import Diagnosis, Level
-from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
+from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME
 from fleethook.engine import Probe, Right, enabled_engines, load_reference
 
 _RIGHTS_CHECK: Final = "rights"

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from fleethook.app import Fleethook
 from fleethook.cluster.leader_election import NAME, LeaderMetrics, LeaderState, find_namespace
-from fleethook.cluster.registration.webhooks import find_exempt_namespaces, find_reference
+from fleethook.cluster.registration.configuration_objects import find_exempt_namespaces, find_reference
 from fleethook.server.engine_server import Leadership
 
 if TYPE_CHECKING:

@@ -37,8 +37,8 @@ from fleethook.cluster.certificates.certificate_files import (
     ensure_certificates,
     renew_certificates,
 )
-from fleethook.cluster.certificates.tls_context import ReloadingContext
-from fleethook.cluster.registration.webhooks import service_of
+from fleethook.cluster.certificates.reloading_tls_context import ReloadingContext
+from fleethook.cluster.registration.configuration_objects import service_of
 from fleethook.engine import EngineStartError, installed_engines
 from fleethook.interpret.interpreter import LoadError
 from fleethook.lifetime import run_in_background

@@ -15,6 +15,12 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
+from fleethook.cluster.registration.configuration_objects import (
+    MUTATING,
+    configuration_path,
+    list_selected,
+    select_workloads,
+)
 from fleethook.cluster.registration.match_conditions import (
     ANNOUNCED_ANNOTATION,
     BOUND_CONDITION,
@@ -27,7 +33,6 @@ from fleethook.cluster.registration.match_conditions import (
     write_announcements,
 )
 from fleethook.cluster.registration.server_side_apply import get_object, owns_fields, patch_object, release_fields
-from fleethook.cluster.registration.webhooks import MUTATING, configuration_path, list_selected, select_workloads
 from fleethook.model.json import JSONObject
 from fleethook.patch import diff
 

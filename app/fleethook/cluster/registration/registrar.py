@@ -12,15 +12,15 @@ import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
-from fleethook.cluster.registration.rule_webhooks import SERVER_ANNOTATION
-from fleethook.cluster.registration.server_side_apply import apply_object, get_object, read_owner, release_fields
-from fleethook.cluster.registration.webhooks import (
+from fleethook.cluster.registration.configuration_objects import (
     LABELS,
     Reference,
     ca_bundles,
     configuration_path,
     webhook_configurations,
 )
+from fleethook.cluster.registration.rule_webhooks import SERVER_ANNOTATION
+from fleethook.cluster.registration.server_side_apply import apply_object, get_object, read_owner, release_fields
 from fleethook.model.json import JSONObject
 
 _log: Final = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""The webhooks of admission rules in Python, as `fleethook.cluster.registration.webhooks` describes all webhooks.
+"""The webhooks of admission rules in Python, in the form of `configuration_objects`.
 
 Rules have configurations of their own, because they change while a server runs. Installers know only those of engines.
 """
@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from fleethook.admission.policy import SUFFIX, name_resource
 from fleethook.admission.rule import Hook
-from fleethook.cluster.registration.paths import build_rule_path
-from fleethook.cluster.registration.webhooks import (
+from fleethook.cluster.registration.configuration_objects import (
     MUTATING,
     VALIDATING,
     Reference,
@@ -21,6 +20,7 @@ from fleethook.cluster.registration.webhooks import (
     Webhook,
     build_configuration,
 )
+from fleethook.cluster.registration.paths import build_rule_path
 from fleethook.model.json import JSONObject, as_object
 
 SERVER_ANNOTATION: Final = "fleethook.io/registered-by"

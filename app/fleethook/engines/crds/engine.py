@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from fleethook.engine import Engine, EngineCommand, Probe
 
 if TYPE_CHECKING:
-    from fleethook.cluster.registration.webhooks import Webhook
+    from fleethook.cluster.registration.configuration_objects import Webhook
 
 _FOLDER: Final = "fleethook.engines.crds"
 
@@ -28,7 +28,7 @@ ENGINE: Final = Engine(
 def list_webhooks() -> "tuple[Webhook, ...]":
     """Return the webhooks for Karmada instances, in their order in a configuration."""
     from fleethook.cluster.registration import paths
-    from fleethook.cluster.registration.webhooks import MUTATING, NOT_DELETING, VALIDATING, Webhook
+    from fleethook.cluster.registration.configuration_objects import MUTATING, NOT_DELETING, VALIDATING, Webhook
     from fleethook.model import operator
 
     return (

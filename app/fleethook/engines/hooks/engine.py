@@ -26,7 +26,7 @@ ENGINE: Final = Engine(
 
 def list_rights() -> list[Right]:
     """Return the rights of a leader that registers the webhooks of rules."""
-    from fleethook.cluster.registration.webhooks import API_VERSION
+    from fleethook.cluster.registration.configuration_objects import API_VERSION
 
     plurals = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
     return [Right("create", API_VERSION.partition("/")[0], plural, leader=True) for plural in plurals]

@@ -19,9 +19,9 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.leader_election import find_namespace
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.registration.configuration_objects import find_exempt_namespaces, find_reference
 from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
-from fleethook.cluster.registration.webhooks import find_exempt_namespaces, find_reference
 from fleethook.cluster.store import StaleError, StoreView, key_of
 from fleethook.engine import EngineStartError
 from fleethook.engines.hooks.hooks_settings import HooksSettings

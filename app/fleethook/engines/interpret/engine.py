@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from fleethook.engine import Engine, EngineCommand, Probe, Right
 
 if TYPE_CHECKING:
-    from fleethook.cluster.registration.webhooks import Webhook
+    from fleethook.cluster.registration.configuration_objects import Webhook
 
 _FOLDER: Final = "fleethook.engines.interpret"
 
@@ -35,7 +35,7 @@ ENGINE: Final = Engine(
 def list_webhooks() -> "tuple[Webhook, ...]":
     """Return the webhooks for the configurations of interpreters, in their order in a configuration."""
     from fleethook.cluster.registration import paths
-    from fleethook.cluster.registration.webhooks import NOT_DELETING, VALIDATING, Webhook
+    from fleethook.cluster.registration.configuration_objects import NOT_DELETING, VALIDATING, Webhook
     from fleethook.model import karmada
 
     # kube-apiserver sends no ConfigMap of another name, so these do not depend on this server.

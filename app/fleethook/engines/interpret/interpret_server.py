@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 
 from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.kubernetes.resources import DEFINITIONS, INTERPRETING, karmada_config
+from fleethook.cluster.registration.configuration_objects import find_reference
 from fleethook.cluster.registration.paths import (
     EXPLORE,
     EXPLORE_BAR,
@@ -19,7 +20,6 @@ from fleethook.cluster.registration.paths import (
     VALIDATE_CUSTOMIZATION,
     VALIDATE_HOOKS,
 )
-from fleethook.cluster.registration.webhooks import find_reference
 from fleethook.cluster.store import ObjectKey, Stored
 from fleethook.engines.interpret.chain import Chain, PythonLayer
 from fleethook.engines.interpret.hooks.hook_configuration import validate_configuration

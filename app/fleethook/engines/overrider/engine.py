@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict
 from fleethook.engine import Engine, EngineCommand, Probe, Right
 
 if TYPE_CHECKING:
-    from fleethook.cluster.registration.webhooks import Webhook
+    from fleethook.cluster.registration.configuration_objects import Webhook
 
 _FOLDER: Final = "fleethook.engines.overrider"
 
@@ -24,7 +24,7 @@ ENGINE: Final = Engine(
     order=10,
     server=f"{_FOLDER}.overrider_server:OverriderServer",
     resources=f"{_FOLDER}.overrider_server:list_resources",
-    indexes=f"{_FOLDER}.subject.binding:INDEXES",
+    indexes=f"{_FOLDER}.subject.owner_index:INDEXES",
     settings=f"{_FOLDER}.overrider_settings:OverriderSettings",
     commands={
         "render": EngineCommand(
@@ -61,8 +61,8 @@ ENGINE: Final = Engine(
 def list_webhooks() -> "tuple[Webhook, ...]":
     """Return the webhooks for overriders, their subjects and workloads, in their order in a configuration."""
     from fleethook.cluster.registration import paths
+    from fleethook.cluster.registration.configuration_objects import MUTATING, NOT_DELETING, VALIDATING, Webhook
     from fleethook.cluster.registration.match_conditions import OWNED
-    from fleethook.cluster.registration.webhooks import MUTATING, NOT_DELETING, VALIDATING, Webhook
     from fleethook.model.json import JSONObject
     from fleethook.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1
 
@@ -127,7 +127,7 @@ def list_webhooks() -> "tuple[Webhook, ...]":
 def list_rights() -> list[Right]:
     """Return the rights of a server that renders workloads; the leader runs the controller."""
     from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
-    from fleethook.cluster.registration.webhooks import API_VERSION, CONFIGURATION_NAME
+    from fleethook.cluster.registration.configuration_objects import API_VERSION, CONFIGURATION_NAME
     from fleethook.model.gvk import DEFINITION
 
     group = API_VERSION.partition("/")[0]

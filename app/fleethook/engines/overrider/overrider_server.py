@@ -57,7 +57,7 @@ from fleethook.engines.overrider.subject.bound_subjects import (
     runs_selection,
 )
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

@@ -6,8 +6,8 @@ from typing import Any
 
 from fleethook.admission.rules_file import load_rules
 from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.registration.configuration_objects import ServiceReference
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
-from fleethook.cluster.registration.webhooks import ServiceReference
 from fleethook.cluster.store import Store, key_of
 from fleethook.console.process import create_console
 from fleethook.console.review_rates import Sample

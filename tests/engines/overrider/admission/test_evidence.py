@@ -13,7 +13,7 @@ from fleethook.engines.overrider.admission.evidence import Doubts, ReviewedWorkl
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import compile_plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.work.pausing import do_at_once

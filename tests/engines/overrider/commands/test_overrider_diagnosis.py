@@ -3,7 +3,12 @@
 import copy
 from typing import Any
 
-from fleethook.cluster.registration.webhooks import MUTATING, VALIDATING, ServiceReference, webhook_configurations
+from fleethook.cluster.registration.configuration_objects import (
+    MUTATING,
+    VALIDATING,
+    ServiceReference,
+    webhook_configurations,
+)
 from fleethook.engines.overrider.commands.overrider_diagnosis import (
     check_conditions,
     check_configurations,

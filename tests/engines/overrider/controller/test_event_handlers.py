@@ -11,7 +11,7 @@ from fleethook.engines.overrider.controller.owner_controller import OwnerWaits
 from fleethook.engines.overrider.controller.workload_client import WriteLimits
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.binding import Binding
+from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.work.queue import WorkQueue
 from fleethook.work.turns import Turns

@@ -19,7 +19,7 @@ from fleethook.engines.overrider.controller.owner_controller import (
 )
 from fleethook.engines.overrider.controller.workload_decision import detect_drift, plan_workload
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.binding import Binding
+from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.model.openyurt import NUDGED_ANNOTATION, YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import (
     container,

@@ -16,7 +16,7 @@ from fleethook.engines.overrider.controller.status import (
     unrendered,
 )
 from fleethook.engines.overrider.controller.workload_decision import Action, Decision
-from fleethook.engines.overrider.subject.binding import Binding
+from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import Gaps
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, image, overrider

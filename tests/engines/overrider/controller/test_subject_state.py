@@ -9,7 +9,7 @@ from fleethook.engines.overrider.controller.workload_client import WriteLimits
 from fleethook.engines.overrider.controller.workload_decision import Decision
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.binding import Binding
+from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.work.pausing import Work

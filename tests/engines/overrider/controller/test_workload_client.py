@@ -7,7 +7,7 @@ import pytest
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.controller.workload_client import RequiredVersions
-from fleethook.engines.overrider.subject.binding import Binding
+from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.apiserver_rules import unserved
 from tests.builders import entry, image

@@ -25,7 +25,7 @@ from fleethook.engines.overrider.controller.workload_decision import (
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.member_differences import ABSENT, Difference
 from fleethook.engines.overrider.render.render import NOTHING_TO_RENDER, RenderTarget
-from fleethook.engines.overrider.subject.binding import Binding, find_owner
+from fleethook.engines.overrider.subject.owner_index import Binding, find_owner
 from fleethook.model.openyurt import RENDERED_ANNOTATION, YURT_APP_SET
 from tests.builders import container, entry, image, overrider, patch, rendered, store_of, workload, yurt_app_set
 

@@ -30,7 +30,7 @@ from fleethook.engines.overrider.pages.edit_report import (
     show_source,
 )
 from fleethook.engines.overrider.rollout.preview import cells
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT, overriders_of
+from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT, overriders_of
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.patch.three_way_merge import LAST_APPLIED

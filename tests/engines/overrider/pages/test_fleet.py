@@ -13,7 +13,7 @@ from fleethook.engines.overrider.pages.fleet import (
     workload_key,
 )
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
 from tests.builders import (
     NEW_IMAGE,

@@ -16,7 +16,7 @@ from fleethook.console.context import ConsoleContext
 from fleethook.console.process import create_console
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.engines.overrider.pages.edit_report import MAX_TEXT_BYTES, format_overrider
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT, WORKLOAD_INDEXES
+from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT, WORKLOAD_INDEXES
 from tests.builders import NEW_IMAGE, entry, image, node_pool, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke
 from tests.console.recorded import record_workloads

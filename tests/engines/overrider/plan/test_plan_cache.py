@@ -14,7 +14,7 @@ from fleethook.engines.overrider.plan.plan import Plan, compile_plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1, tweaks_of
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from fleethook.workload_schema.value_marks import POOL_MARK, REPLICAS_MARK
 from tests.builders import (

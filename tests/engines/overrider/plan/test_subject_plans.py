@@ -4,7 +4,7 @@ import pytest
 
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.subject_plans import NotCompiledError, SubjectPlans
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, image, overrider, pool, yurt_app_set
 

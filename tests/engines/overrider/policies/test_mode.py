@@ -17,7 +17,7 @@ from fleethook.engines.overrider.policies.mode import (
     read_mode,
     serves_policies,
 )
-from fleethook.engines.overrider.subject.binding import Binding
+from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, overrider
 

@@ -10,8 +10,8 @@ import pytest
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.registration.condition_writer import ConditionClient, Registered
+from fleethook.cluster.registration.configuration_objects import list_selected, select_workloads
 from fleethook.cluster.registration.match_conditions import Selection, SubjectName
-from fleethook.cluster.registration.webhooks import list_selected, select_workloads
 from fleethook.engines.overrider.policies.mode import COMPILED_LABEL
 from fleethook.engines.overrider.policies.policy_client import PolicyClient, PolicyWatch, path_of, remove_policies
 from fleethook.lifetime import run_in_background

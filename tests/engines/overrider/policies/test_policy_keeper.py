@@ -8,20 +8,20 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
+from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME
 from fleethook.cluster.registration.match_conditions import (
     ANNOUNCED_ANNOTATION,
     Announcement,
     SubjectName,
     write_announcements,
 )
-from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.subject_state import SubjectState
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
 from fleethook.engines.overrider.policies.mode import COMPILED_LABEL, MODE_ANNOTATION, PLACES_ANNOTATION, Mode
 from fleethook.engines.overrider.policies.policy_client import PolicyClient, PolicyWatch
 from fleethook.engines.overrider.policies.policy_keeper import PolicyKeeper
-from fleethook.engines.overrider.subject.binding import Binding
+from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.lifetime import run_in_background
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import API as API_VERSION

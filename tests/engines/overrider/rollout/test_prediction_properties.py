@@ -12,7 +12,7 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import compile_plan
 from fleethook.engines.overrider.rollout.edit import Edit, predict_edit
 from fleethook.engines.overrider.rollout.prediction import Outcome, predict
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import TRIGGER_ANNOTATION, YURT_APP_SET
 from fleethook.patch import apply
 from fleethook.work.pausing import do_at_once

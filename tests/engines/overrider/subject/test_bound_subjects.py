@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME
 from fleethook.cluster.registration.match_conditions import (
     ANNOUNCED_ANNOTATION,
     Announcement,
@@ -13,7 +14,6 @@ from fleethook.cluster.registration.match_conditions import (
     SubjectName,
     write_announcements,
 )
-from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
 from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode
 from fleethook.engines.overrider.subject.bound_subjects import (

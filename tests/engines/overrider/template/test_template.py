@@ -9,7 +9,7 @@ from fleethook.cluster.store import Store
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.rules.validation import check_overrider
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.engines.overrider.template.template import apply_tweaks
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import (

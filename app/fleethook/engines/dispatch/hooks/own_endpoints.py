@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from yarl import URL
 
+from fleethook.cluster.registration.configuration_objects import service_of
 from fleethook.cluster.registration.paths import (
     CLUSTER_MUTATE,
     CLUSTER_VALIDATE,
@@ -21,7 +22,6 @@ from fleethook.cluster.registration.paths import (
     DISPATCH_VALIDATE,
     split_cluster_path,
 )
-from fleethook.cluster.registration.webhooks import service_of
 from fleethook.engines.dispatch.hooks.hooks import Hook
 
 _VERBS: Final = ("mutate", "validate")

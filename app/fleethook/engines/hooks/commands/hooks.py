@@ -46,8 +46,8 @@ from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_rule_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.registration.configuration_objects import VALIDATING
 from fleethook.cluster.registration.rule_webhooks import make_webhook
-from fleethook.cluster.registration.webhooks import VALIDATING
 from fleethook.engines.hooks.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
 from fleethook.engines.hooks.served_kinds import list_unserved
 from fleethook.model.gvk import GroupVersionKind

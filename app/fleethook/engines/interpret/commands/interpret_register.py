@@ -24,8 +24,8 @@ from fleethook.cluster.kubernetes.resources import (
 )
 from fleethook.cluster.manifests.kubectl_values import yaml_text
 from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.registration.configuration_objects import URLReference, service_of
 from fleethook.cluster.registration.paths import INTERPRET
-from fleethook.cluster.registration.webhooks import URLReference, service_of
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.commands.interpret_chain import build_chain
 from fleethook.engines.interpret.hooks.interpreter_registration import (

@@ -16,9 +16,9 @@ from fleethook.engines.overrider.entries.patch_paths import MAX_SHARED_VALUES, M
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan, SharedPlan
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
-from fleethook.engines.overrider.subject.binding import subject_of
+from fleethook.engines.overrider.subject.owner_index import subject_of
 from fleethook.engines.overrider.subject.subject_members import templates_of, workload_kinds
-from fleethook.engines.overrider.template.pool_placement import CREATE_ONLY, SubjectError
+from fleethook.engines.overrider.template.node_affinity import CREATE_ONLY, SubjectError
 from fleethook.model.admission import StatusCause
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values

@@ -37,9 +37,9 @@ from fleethook.engines.overrider.render.render import (
     select_plan_in_slices,
 )
 from fleethook.engines.overrider.render.undo import Memory
-from fleethook.engines.overrider.subject.binding import Owner, find_owner, overriders_of
+from fleethook.engines.overrider.subject.owner_index import Owner, find_owner, overriders_of
 from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object

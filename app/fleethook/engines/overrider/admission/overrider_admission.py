@@ -21,7 +21,7 @@ from fleethook.engines.overrider.rules.validation import (
     check_rules,
     pools_to_check,
 )
-from fleethook.engines.overrider.subject.binding import overriders_of
+from fleethook.engines.overrider.subject.owner_index import overriders_of
 from fleethook.engines.overrider.subject.subject_members import NodePools
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause

@@ -30,7 +30,7 @@ from fleethook.cluster.store import ObjectKey, StaleError, StoreView
 from fleethook.engines.overrider.admission.evidence import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.admission.workload_admission import changes_overrider
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.binding import (
+from fleethook.engines.overrider.subject.owner_index import (
     Binding,
     overriders_of,
     select_overriders,

@@ -27,8 +27,8 @@ from fleethook.engines.overrider.render.render import (
     select_plan_in_slices,
 )
 from fleethook.engines.overrider.render.undo import RESERVED_PREFIX, Memory, remembered
-from fleethook.engines.overrider.subject.binding import Owner, find_owner
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.subject.owner_index import Owner, find_owner
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.json import JSON, JSONObject, as_object

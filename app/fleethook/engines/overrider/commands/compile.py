@@ -34,7 +34,7 @@ from fleethook.engines.overrider.policies.compiler import Compiled, compile_all
 from fleethook.engines.overrider.policies.documents import FailurePolicy
 from fleethook.engines.overrider.policies.mode import Refusal
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.json import JSONObject
 
 

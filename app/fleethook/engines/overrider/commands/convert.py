@@ -43,7 +43,7 @@ from fleethook.engines.overrider.convert.conversion import (
 )
 from fleethook.engines.overrider.convert.remarks import Remark
 from fleethook.engines.overrider.rollout.manifest_findings import check_kind
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.subject.unreached_workloads import Orphan, find_orphans
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject

@@ -34,7 +34,7 @@ from fleethook.engines.overrider.rollout.effect import EFFECTS
 from fleethook.engines.overrider.rollout.guard import ALLOW_ANNOTATION, make_allowance, read_edit
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rollout.prediction import Outcome, Totals, count, predict, sum_outcomes
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.work.pausing import do_at_once

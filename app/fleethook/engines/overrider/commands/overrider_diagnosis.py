@@ -8,8 +8,8 @@ from fleethook.cli.doctor.doctor_checks import Diagnosis, is_called, name_config
 from fleethook.cli.doctor.doctor_cluster import Doctor, EngineChecks, run_allowed
 from fleethook.cli.doctor.doctor_probes import describe_rights
 from fleethook.cluster.kubernetes.resources import DEFINITIONS, WORKLOADS, YURT_APP_OVERRIDERS
+from fleethook.cluster.registration.configuration_objects import MUTATING, list_webhooks
 from fleethook.cluster.registration.server_side_apply import get_object
-from fleethook.cluster.registration.webhooks import MUTATING, list_webhooks
 from fleethook.engine import Right
 from fleethook.engines.overrider.controller.openyurt_conflicts import (
     DEFINITION_NAME,

@@ -51,8 +51,8 @@ from fleethook.engines.overrider.rollout.preview import (
     pool_key,
     preview,
 )
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.json import JSON, JSONObject
 
 

@@ -29,16 +29,16 @@ from fleethook.cluster.kubernetes.resources import (
     WatchedResource,
     decode_metadata,
 )
-from fleethook.cluster.registration.webhooks import API_VERSION
+from fleethook.cluster.registration.configuration_objects import API_VERSION
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.policies.mode import COMPILED_LABEL, OVERRIDER_ANNOTATION
 from fleethook.engines.overrider.render.render import RenderTarget, render
 from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION, Memory, remembered
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT, find_owner
+from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT, find_owner
 from fleethook.engines.overrider.subject.unreached_workloads import find_orphans
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import NUDGED_ANNOTATION, TRIGGER_ANNOTATION
 from fleethook.patch import apply, diff

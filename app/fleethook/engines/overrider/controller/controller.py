@@ -48,7 +48,7 @@ from fleethook.engines.overrider.controller.workloads import Change, Workloads
 from fleethook.engines.overrider.controller.write_backoff import Backoff
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.policies.policy_keeper import NO_UPKEEP, PolicyKeeper
-from fleethook.engines.overrider.subject.binding import Binding
+from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.engines.overrider.subject.subject_members import same_input
 from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps
 from fleethook.model.gvk import GroupKind

@@ -37,7 +37,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.plan.subject_plans import NotCompiledError
 from fleethook.engines.overrider.render.member_differences import fingerprint
-from fleethook.engines.overrider.subject.binding import Binding, hash_of, pool_of
+from fleethook.engines.overrider.subject.owner_index import Binding, hash_of, pool_of
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import RENDERED_ANNOTATION
 from fleethook.work.pausing import Pauses, Work

@@ -25,7 +25,7 @@ from fleethook.engines.overrider.controller.subject_state import SubjectState, f
 from fleethook.engines.overrider.controller.workload_decision import NO_DRIFT, Patience, plan_workload
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.binding import Binding, binding_of, hash_of
+from fleethook.engines.overrider.subject.owner_index import Binding, binding_of, hash_of
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NUDGED_ANNOTATION, REVISION_LABEL
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from fleethook.cluster.leader_election import ControllerCounts, ControllerMetrics
-from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
+from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME
 from fleethook.engines.overrider.controller.openyurt_conflicts import OpenYurtConflicts
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache

@@ -17,7 +17,7 @@ from fleethook.engines.overrider.render.member_differences import (
 )
 from fleethook.engines.overrider.render.overlay import matches, overlay
 from fleethook.engines.overrider.render.undo import remembered, without_overridden
-from fleethook.engines.overrider.subject.binding import Binding
+from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD

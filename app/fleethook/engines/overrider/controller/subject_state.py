@@ -11,7 +11,14 @@ from fleethook.engines.overrider.controller.owner_controller import (
 )
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
-from fleethook.engines.overrider.subject.binding import Binding, Owner, find_owner_in, hash_of, overriders_of, pool_of
+from fleethook.engines.overrider.subject.owner_index import (
+    Binding,
+    Owner,
+    find_owner_in,
+    hash_of,
+    overriders_of,
+    pool_of,
+)
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject
 from fleethook.engines.overrider.subject.unreached_workloads import (
     Gaps,

@@ -20,7 +20,7 @@ from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.admission.read_your_writes import trigger
 from fleethook.engines.overrider.controller.owner_controller import OWNER_SECONDS
 from fleethook.engines.overrider.controller.write_backoff import RateLimiter
-from fleethook.engines.overrider.subject.binding import Binding
+from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
 from fleethook.work.queue import Scheduler

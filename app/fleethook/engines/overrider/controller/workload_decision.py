@@ -15,8 +15,8 @@ from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.render.member_differences import Difference, find_differences, fingerprint
 from fleethook.engines.overrider.render.render import NOTHING_TO_RENDER, Rendering, RenderTarget, render
 from fleethook.engines.overrider.render.undo import Memory, remembered
-from fleethook.engines.overrider.subject.binding import Binding, Owner, find_owner, pool_of
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.subject.owner_index import Binding, Owner, find_owner, pool_of
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.patch import apply
 

@@ -13,7 +13,7 @@ from fleethook.cluster.store import ObjectKey, PartialObject, Store, Stored, Sto
 from fleethook.engines.overrider.controller.workload_client import WorkloadClient, WriteLimits, WriteResult
 from fleethook.engines.overrider.controller.workload_decision import NO_DRIFT, Drift, Unstored, detect_drift
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.binding import (
+from fleethook.engines.overrider.subject.owner_index import (
     OTHER_VERSION_INDEXES,
     RENDERED_INDEXES,
     WORKLOAD_INDEXES,

@@ -28,7 +28,7 @@ from fleethook.engines.overrider.convert.subject_conversion import (
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.rules.overrider_rules import check_overrider
 from fleethook.engines.overrider.rules.subject_rules import check_subject
-from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
+from fleethook.engines.overrider.subject.owner_index import overriders_of, subject_of
 from fleethook.engines.overrider.subject.subject_members import (
     TEMPLATES,
     SetSelections,
@@ -38,7 +38,7 @@ from fleethook.engines.overrider.subject.subject_members import (
     topology,
     workload_kinds,
 )
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER, YURT_APP_SET

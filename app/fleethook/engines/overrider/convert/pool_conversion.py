@@ -31,7 +31,7 @@ from fleethook.engines.overrider.entries.entry_selection import PoolSelector
 from fleethook.engines.overrider.entries.items import container_names
 from fleethook.engines.overrider.plan.plan import as_stored, compile_plan
 from fleethook.engines.overrider.render.delta import name_tokens, value_at
-from fleethook.engines.overrider.template.pool_placement import PoolSettings
+from fleethook.engines.overrider.template.node_affinity import PoolSettings
 from fleethook.engines.overrider.template.template import apply_tweaks
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import YURT_APP_SET

@@ -11,7 +11,7 @@ from fleethook.engines.overrider.convert.subject_conversion import Trial, find_r
 from fleethook.engines.overrider.convert.workload_diff import MISSING, Loss, find_losses
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, PoolSelector
 from fleethook.engines.overrider.rules.missing_pools import knows_node_pools
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import NODE_LABEL_NODEPOOL, NODE_POOL, NODEPOOL_TOKEN, YURT_APP_DAEMON
 from fleethook.patch import format_pointer

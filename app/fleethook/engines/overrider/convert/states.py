@@ -14,7 +14,7 @@ from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.entries.entry_steps import RenderError, Step, compile_steps
 from fleethook.engines.overrider.plan.plan import patch_pool, place_template
 from fleethook.engines.overrider.render.member_differences import merge_repeated
-from fleethook.engines.overrider.template.pool_placement import REQUIRED, PoolSettings
+from fleethook.engines.overrider.template.node_affinity import REQUIRED, PoolSettings
 from fleethook.engines.overrider.template.template import build_template
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object

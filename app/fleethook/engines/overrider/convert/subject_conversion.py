@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from fleethook.engines.overrider.convert.workload_diff import without_zeros
 from fleethook.engines.overrider.entries.items import CONTAINER_LISTS
 from fleethook.engines.overrider.subject.subject_members import TEMPLATES, templates_of
-from fleethook.engines.overrider.template.pool_placement import REQUIRED, PoolTemplate, SubjectError, members_of, place
+from fleethook.engines.overrider.template.node_affinity import REQUIRED, PoolTemplate, SubjectError, members_of, place
 from fleethook.engines.overrider.template.template import apply_tweaks
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object

@@ -11,7 +11,7 @@ from fleethook.console.yaml_paths import format_value
 from fleethook.engines.overrider.pages.findings import FindingFilter, describe_key
 from fleethook.engines.overrider.pages.fleet import CellKey, State
 from fleethook.engines.overrider.pages.matrix import LAYOUTS, SORTS, Query
-from fleethook.engines.overrider.subject.binding import binding_of, pool_of
+from fleethook.engines.overrider.subject.owner_index import binding_of, pool_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, YURT_APP_OVERRIDER
 

@@ -27,7 +27,7 @@ from fleethook.engines.overrider.rollout.prediction import (
     sum_outcomes,
 )
 from fleethook.engines.overrider.rollout.preview import PoolChange, PoolKey, Preview, compare_previews, preview
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.formats.text import is_inert
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

@@ -16,7 +16,7 @@ from fleethook.engines.overrider.pages.fleet import CellKey, CellState, SubjectR
 from fleethook.engines.overrider.pages.matrix import States
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding, check_documents
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.subject.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 

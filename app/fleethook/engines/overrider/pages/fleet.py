@@ -15,9 +15,9 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.effect import Effect, classify, find_changes, replicas_of
 from fleethook.engines.overrider.rollout.prediction import count
 from fleethook.engines.overrider.rollout.preview import Cell, count_changes
-from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES, overriders_of, pool_of
+from fleethook.engines.overrider.subject.owner_index import WORKLOAD_INDEXES, overriders_of, pool_of
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import SUBJECT_KINDS, YURT_APP_OVERRIDER

@@ -27,7 +27,7 @@ from fleethook.engines.overrider.pages.fleet import (
     workload_key,
 )
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.binding import WORKLOAD_INDEXES, hash_of, pool_of
+from fleethook.engines.overrider.subject.owner_index import WORKLOAD_INDEXES, hash_of, pool_of
 from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools, same_input
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL

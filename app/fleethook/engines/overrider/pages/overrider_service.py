@@ -59,7 +59,7 @@ from fleethook.engines.overrider.pages.matrix import (
     select,
 )
 from fleethook.engines.overrider.pages.running_workload import RunningWorkload, describe_workload
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.work.turns import Turns, Worker
 

@@ -65,7 +65,7 @@ from fleethook.engines.overrider.pages.matrix import SORTS, Column, Query, group
 from fleethook.engines.overrider.pages.overrider_service import CellView, EditView, MatrixView, make_service
 from fleethook.engines.overrider.pages.running_workload import EVENT, find_events, select_last_reviews
 from fleethook.engines.overrider.rules.finding import MEANINGS
-from fleethook.engines.overrider.subject.binding import POOL_INDEXES, WORKLOAD_INDEXES, binding_of, subject_of
+from fleethook.engines.overrider.subject.owner_index import POOL_INDEXES, WORKLOAD_INDEXES, binding_of, subject_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 

@@ -37,7 +37,7 @@ from fleethook.engines.overrider.render.fast_path import CreatedMembers, Precomp
 from fleethook.engines.overrider.render.overlay import overlay
 from fleethook.engines.overrider.render.undo import as_annotation, hash_text, undo_of
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1
-from fleethook.engines.overrider.template.pool_placement import (
+from fleethook.engines.overrider.template.node_affinity import (
     CREATE_ONLY,
     NOT_LOOKED_UP,
     REQUIRED,

@@ -9,7 +9,7 @@ from typing import Final
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.binding import Binding, find_binding, overriders_of
+from fleethook.engines.overrider.subject.owner_index import Binding, find_binding, overriders_of
 from fleethook.engines.overrider.subject.subject_members import (
     pools_of_subject,
     same_input,

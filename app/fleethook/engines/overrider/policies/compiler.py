@@ -23,9 +23,9 @@ from fleethook.engines.overrider.policies.documents import (
 from fleethook.engines.overrider.policies.form import Form, compile_form
 from fleethook.engines.overrider.policies.mode import PROBE_ANNOTATION, Compilation, Refusal
 from fleethook.engines.overrider.render.delta import leaves
-from fleethook.engines.overrider.subject.binding import overriders_of, subject_of
+from fleethook.engines.overrider.subject.owner_index import overriders_of, subject_of
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1, pools_of_subject, workload_kinds
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import (

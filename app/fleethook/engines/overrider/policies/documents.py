@@ -229,7 +229,7 @@ def _match_done(forms: Sequence[Form], rows: Rows) -> str:
 
 
 def _match_owner(subject: JSONObject) -> str:
-    """Return the condition that `fleethook.engines.overrider.subject.binding.find_owner` finds the subject."""
+    """Return the condition that `fleethook.engines.overrider.subject.owner_index.find_owner` finds the subject."""
     metadata, kind = subject["metadata"], subject["kind"]
     kinds = ", ".join(quote(one.kind) for one in sorted(SUBJECT_KINDS))
     group = subject["apiVersion"].partition("/")[0]

@@ -13,7 +13,7 @@ from fleethook.engines.overrider.policies.cel_expressions import (
 )
 from fleethook.engines.overrider.render.delta import MISSING, Assign, Change, ListDelta, ObjectDelta, apply_delta
 from fleethook.engines.overrider.render.member_differences import identify, index_elements
-from fleethook.engines.overrider.template.pool_placement import REQUIRED, PoolTemplate
+from fleethook.engines.overrider.template.node_affinity import REQUIRED, PoolTemplate
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 

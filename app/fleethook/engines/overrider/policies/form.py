@@ -18,7 +18,7 @@ from fleethook.engines.overrider.policies.operations import OperationsWriter
 from fleethook.engines.overrider.render.delta import MISSING, Assign, Change, ListDelta, ObjectDelta, apply_delta
 from fleethook.engines.overrider.render.render import render_with, template_replicas
 from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION
-from fleethook.engines.overrider.template.pool_placement import CREATE_ONLY
+from fleethook.engines.overrider.template.node_affinity import CREATE_ONLY
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import PARTIAL_SUFFIX, RENDERED_ANNOTATION

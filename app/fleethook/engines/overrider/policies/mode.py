@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from fleethook.cluster.conditions import Condition
-from fleethook.engines.overrider.subject.binding import Binding
+from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.model.json import JSON, JSONObject, as_object
 
 COMPILED_LABEL: Final = "fleethook.io/overrider-uid"

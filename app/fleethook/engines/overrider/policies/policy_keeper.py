@@ -28,8 +28,8 @@ from fleethook.engines.overrider.policies.mode import (
     refuse_for_want_of_room,
 )
 from fleethook.engines.overrider.policies.policy_client import POLICIES, PolicyClient, PolicyWatch, Version, path_of
-from fleethook.engines.overrider.subject.binding import Binding
 from fleethook.engines.overrider.subject.bound_subjects import announced_edits
+from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.engines.overrider.subject.subject_members import same_input
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER

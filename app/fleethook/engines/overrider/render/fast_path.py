@@ -16,7 +16,7 @@ from fleethook.engines.overrider.render.undo import (
     annotations_of,
     remembered,
 )
-from fleethook.engines.overrider.template.pool_placement import PoolTemplate, is_placed
+from fleethook.engines.overrider.template.node_affinity import PoolTemplate, is_placed
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import RENDERED_ANNOTATION
 from fleethook.model.partial_objects import find_template

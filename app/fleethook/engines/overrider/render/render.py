@@ -20,8 +20,8 @@ from fleethook.engines.overrider.render.undo import (
     set_memory,
     undo_of,
 )
-from fleethook.engines.overrider.subject.binding import Owner, overriders_of
-from fleethook.engines.overrider.template.pool_placement import CREATE_ONLY, SubjectError, place, shape_problem
+from fleethook.engines.overrider.subject.owner_index import Owner, overriders_of
+from fleethook.engines.overrider.template.node_affinity import CREATE_ONLY, SubjectError, place, shape_problem
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.model.merge_keys import WORKLOAD

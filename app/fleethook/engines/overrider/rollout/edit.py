@@ -16,7 +16,7 @@ from fleethook.engines.overrider.render.member_differences import ABSENT, Differ
 from fleethook.engines.overrider.rollout.effect import Effect, classify, find_changes, reduce_changes
 from fleethook.engines.overrider.rollout.prediction import Totals, sum_effects
 from fleethook.engines.overrider.subject.subject_members import templates_of, workload_kinds
-from fleethook.engines.overrider.template.pool_placement import CREATE_ONLY, SubjectError
+from fleethook.engines.overrider.template.node_affinity import CREATE_ONLY, SubjectError
 from fleethook.model.json import JSON, JSONObject, count_values
 from fleethook.patch import parse_pointer
 from fleethook.work.pausing import Pauses, Work

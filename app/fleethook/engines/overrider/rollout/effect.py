@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.engines.overrider.render.member_differences import ABSENT, Difference, find_differences, fingerprint
 from fleethook.engines.overrider.subject.subject_members import TEMPLATES, is_v1beta1
-from fleethook.engines.overrider.template.pool_placement import tolerate
+from fleethook.engines.overrider.template.node_affinity import tolerate
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import (

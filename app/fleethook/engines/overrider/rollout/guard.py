@@ -14,7 +14,7 @@ from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.admission.dry_run import Subject, find_subject
 from fleethook.engines.overrider.rollout.edit import Edit, EditEffects, predict_edit
 from fleethook.engines.overrider.rules.missing_pools import known_pools
-from fleethook.engines.overrider.subject.binding import effective_overrider, overriders_of, subject_of
+from fleethook.engines.overrider.subject.owner_index import effective_overrider, overriders_of, subject_of
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind

@@ -29,7 +29,7 @@ from fleethook.engines.overrider.rollout.effect import (
     subtract,
     write,
 )
-from fleethook.engines.overrider.subject.binding import Owner, find_owner, overriders_of, subject_of
+from fleethook.engines.overrider.subject.owner_index import Owner, find_owner, overriders_of, subject_of
 from fleethook.engines.overrider.subject.subject_members import (
     depends_on_node_pools,
     is_v1beta1,
@@ -37,7 +37,7 @@ from fleethook.engines.overrider.subject.subject_members import (
     same_input,
     workload_kinds,
 )
-from fleethook.engines.overrider.template.pool_placement import SubjectError
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import (

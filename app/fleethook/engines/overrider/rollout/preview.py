@@ -10,7 +10,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.delta import MISSING, delta_of, leaves
 from fleethook.engines.overrider.render.render import render_with
 from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION
-from fleethook.engines.overrider.subject.binding import overriders_of
+from fleethook.engines.overrider.subject.owner_index import overriders_of
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject

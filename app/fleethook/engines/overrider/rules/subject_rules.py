@@ -26,7 +26,7 @@ from fleethook.engines.overrider.subject.subject_members import (
     tweaks_of,
     workload_kinds,
 )
-from fleethook.engines.overrider.template.pool_placement import PoolSettings, SubjectError, members_of
+from fleethook.engines.overrider.template.node_affinity import PoolSettings, SubjectError, members_of
 from fleethook.engines.overrider.template.template import apply_tweaks
 from fleethook.model.formats.labels import validate_selector
 from fleethook.model.gvk import GroupKind

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME
 from fleethook.cluster.registration.match_conditions import (
     ANNOUNCED_ANNOTATION,
     Announcement,
@@ -15,11 +16,10 @@ from fleethook.cluster.registration.match_conditions import (
     SubjectName,
     read_announcements,
 )
-from fleethook.cluster.registration.webhooks import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode, read_mode
-from fleethook.engines.overrider.subject.binding import subject_of
+from fleethook.engines.overrider.subject.owner_index import subject_of
 from fleethook.engines.overrider.subject.subject_members import same_input
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind

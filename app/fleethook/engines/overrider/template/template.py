@@ -27,7 +27,7 @@ from fleethook.engines.overrider.subject.subject_members import (
     topology,
     tweaks_of,
 )
-from fleethook.engines.overrider.template.pool_placement import (
+from fleethook.engines.overrider.template.node_affinity import (
     NOT_LOOKED_UP,
     REQUIRED,
     PoolSettings,

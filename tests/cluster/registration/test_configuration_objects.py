@@ -6,9 +6,7 @@ import pytest
 import yaml
 
 from fleethook.app import create_app
-from fleethook.cluster.registration.match_conditions import Selection, SubjectName
-from fleethook.cluster.registration.paths import VALIDATE_OVERRIDER
-from fleethook.cluster.registration.webhooks import (
+from fleethook.cluster.registration.configuration_objects import (
     ServiceReference,
     URLReference,
     ca_bundles,
@@ -18,6 +16,8 @@ from fleethook.cluster.registration.webhooks import (
     service_of,
     webhook_configurations,
 )
+from fleethook.cluster.registration.match_conditions import Selection, SubjectName
+from fleethook.cluster.registration.paths import VALIDATE_OVERRIDER
 from fleethook.model.admission import AdmissionReview
 from fleethook.settings import Settings
 from tests.serving import ROOT

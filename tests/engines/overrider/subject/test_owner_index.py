@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.store import PartialBuilder
-from fleethook.engines.overrider.subject.binding import (
+from fleethook.engines.overrider.subject.owner_index import (
     OTHER_VERSION_INDEXES,
     RENDERED_INDEXES,
     WORKLOAD_INDEXES,

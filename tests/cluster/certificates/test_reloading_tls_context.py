@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from fleethook.cluster.certificates import tls_context
+from fleethook.cluster.certificates import reloading_tls_context as tls_context
 from fleethook.cluster.certificates.certificate_authority import issue_serving, new_authority
 from fleethook.cluster.certificates.certificate_files import CertificateError, CertificateFiles, ensure_certificates
-from fleethook.cluster.certificates.tls_context import ReloadingContext, create_server_context
+from fleethook.cluster.certificates.reloading_tls_context import ReloadingContext, create_server_context
 from tests.waiting import NET
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
