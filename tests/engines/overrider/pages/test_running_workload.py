@@ -6,6 +6,7 @@ Its page lists its Events, or says in a sentence why it does not.
 import asyncio
 import html
 import re
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
@@ -264,9 +265,11 @@ async def open_page(server: ObjectServer, *, x_user: str = "", **fields: Any) ->
 
 
 async def test_the_page_of_a_workload_shows_its_events() -> None:
-    page = await open_page(store_events(OF_WORKLOAD, OF_REPLICA_SET))
-    assert f"FailedCreate of ReplicaSet {NAME}-7d4b9c5f6: exceeded quota 2026-01-01 12:05 UTC, 7 times" in page
-    assert "ScalingReplicaSet: Scaled up 2026-01-01 12:00 UTC, 3 times" in page
+    now = datetime(2026, 1, 1, 14, 5, tzinfo=UTC)
+    page = await open_page(store_events(OF_WORKLOAD, OF_REPLICA_SET), clock=lambda: now)
+    failed = "exceeded quota 2026-01-01 12:05 UTC (2 h ago), 7 times"
+    assert f"FailedCreate of ReplicaSet {NAME}-7d4b9c5f6: {failed}" in page
+    assert "ScalingReplicaSet: Scaled up 2026-01-01 12:00 UTC (2 h ago), 3 times" in page
 
 
 async def test_a_workload_that_the_console_may_not_read_is_no_missing_one() -> None:
