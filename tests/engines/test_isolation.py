@@ -41,13 +41,18 @@ COMMANDS = {
 }
 
 
-def list_foreign(code: str, engine: str) -> list[str]:
-    """Return the modules of other engines that a process imported."""
+def list_modules(code: str) -> list[str]:
+    """Return all modules that a process imported."""
     printing = "\nimport sys\nprint(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", code + printing], check=True, capture_output=True, text=True, timeout=NET, cwd=ROOT
     )
-    names = [one.split(".") for one in done.stderr.splitlines()[-1].split() if one.startswith("fleethook.engines.")]
+    return done.stderr.splitlines()[-1].split()
+
+
+def list_foreign(code: str, engine: str) -> list[str]:
+    """Return the modules of other engines that a process imported."""
+    names = [one.split(".") for one in list_modules(code) if one.startswith("fleethook.engines.")]
     assert [engine] in [name[2:] for name in names]
     return [
         ".".join(name)
@@ -59,6 +64,13 @@ def list_foreign(code: str, engine: str) -> list[str]:
 @pytest.mark.parametrize("engine", installed_engines())
 def test_a_server_imports_only_the_enabled_engine(engine: str) -> None:
     assert list_foreign(SERVE.format(name=engine), engine) == []
+
+
+@pytest.mark.parametrize("engine", installed_engines())
+def test_a_server_of_manifests_does_not_import_the_client_of_clusters(engine: str) -> None:
+    # The library takes 63 MiB, and needs a home directory, which a container may lack.
+    found = list_modules(SERVE.format(name=engine))
+    assert {one for one in found if one in ("fleethook.cluster.client_library", "kubernetes_asyncio.config")} == set()
 
 
 @pytest.mark.parametrize("engine", installed_engines())

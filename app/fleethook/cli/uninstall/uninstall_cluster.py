@@ -24,8 +24,7 @@ from fleethook.cluster.kubernetes.resources import (
 )
 from fleethook.cluster.leader_election import NAME as LEASE_NAME
 from fleethook.cluster.leader_election import LeaseName, compute_patience, find_leader, get_holder
-from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME, LABELS
-from fleethook.cluster.registration.registrar import list_definitions
+from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME, LABELS, list_definitions
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.engine import installed_engines, load_reference
 from fleethook.model.json import JSON, JSONObject, as_object

@@ -3,8 +3,12 @@
 ``failurePolicy: Fail`` is safe because the match conditions exclude all other objects: see docs/failure-policy.md.
 """
 
-from collections.abc import Collection, Sequence
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Final, Literal, NamedTuple
+
+import msgspec
 
 from fleethook.cluster.registration.match_conditions import BOUND_CONDITION, OWNED, Failing, Selection, write_conditions
 from fleethook.engine import enabled_engines, installed_engines, load_reference
@@ -288,3 +292,12 @@ def ca_bundles(bundle: str) -> list[JSONObject]:
         }
         for kind in (MUTATING, VALIDATING)
     ]
+
+
+@functools.cache
+def list_definitions() -> Mapping[str, Sequence[JSONObject]]:
+    """Return the CustomResourceDefinitions of each engine that has some. `make schemas` writes ``definitions.json``."""
+    found: Mapping[str, Sequence[JSONObject]] = msgspec.json.decode(
+        Path(__file__).with_name("definitions.json").read_bytes()
+    )
+    return found

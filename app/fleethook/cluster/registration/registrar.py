@@ -2,10 +2,8 @@
 
 import asyncio
 import base64
-import functools
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,6 +15,7 @@ from fleethook.cluster.registration.configuration_objects import (
     Reference,
     ca_bundles,
     configuration_path,
+    list_definitions,
     webhook_configurations,
 )
 from fleethook.cluster.registration.rule_webhooks import SERVER_ANNOTATION
@@ -24,15 +23,6 @@ from fleethook.cluster.registration.server_side_apply import apply_object, get_o
 from fleethook.model.json import JSONObject
 
 _log: Final = logging.getLogger(__name__)
-
-
-@functools.cache
-def list_definitions() -> Mapping[str, Sequence[JSONObject]]:
-    """Return the CustomResourceDefinitions of each engine that has some. `make schemas` writes ``definitions.json``."""
-    found: Mapping[str, Sequence[JSONObject]] = msgspec.json.decode(
-        Path(__file__).with_name("definitions.json").read_bytes()
-    )
-    return found
 
 
 class RegistrationError(Exception):

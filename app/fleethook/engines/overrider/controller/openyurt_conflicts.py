@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from fleethook.cluster.registration.registrar import list_definitions
+from fleethook.cluster.registration.configuration_objects import list_definitions
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
