@@ -26,7 +26,9 @@ def run_actionlint(*files: Path) -> "subprocess.CompletedProcess[str]":
 
 def test_actionlint_finds_nothing() -> None:
     done = run_actionlint(*WORKFLOWS)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    # The first run on a machine reports its downloads.
+    errors = [line for line in done.stderr.splitlines() if not line.startswith("go: downloading ")]
+    assert (done.returncode, done.stdout, errors) == (0, "", [])
     assert [path.stem for path in WORKFLOWS] == ["ci", "release"]
 
 
