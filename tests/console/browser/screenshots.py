@@ -55,6 +55,9 @@ def take_pictures(directory: Path) -> None:
         str(records),
         "--hooks",
         str((EXAMPLES / "policies" / "rules.py").relative_to(ROOT)),
+        # The default is in the home directory.
+        "--crd-cache",
+        "/var/lib/fleethook",
     ]
     found = started(command, directory / "log", r"console: http://127\.0\.0\.1:(\d+)/")
     with found as (_, port), sync_playwright() as playwright:
