@@ -141,7 +141,8 @@ def test_a_value_that_json_does_not_have_is_a_failure() -> None:
     def changes(pod: Any) -> None:
         pod.spec.thing = object()
 
-    assert "TypeError: Encoding objects of type object is unsupported" in changes.review(POD).message
+    problem = "TypeError: /spec/thing: JSON has no object: store a dict, a list, a text, a number, a bool or None"
+    assert problem in changes.review(POD).message
 
 
 def test_an_object_that_does_not_fit_its_type_is_a_failure() -> None:
@@ -152,7 +153,56 @@ def test_an_object_that_does_not_fit_its_type_is_a_failure() -> None:
     def reads(pod: Numbered) -> None:
         pass
 
-    assert "ValidationError: Expected `int`, got `object` - at `$.metadata`" in reads.review(POD).message
+    problem = "TypeError: the object does not fit the type of 'pod': /metadata: Expected `int`, got `object`"
+    assert problem in reads.review(POD).message
+
+
+class Spec(msgspec.Struct):
+    replicas: int = 1
+
+
+class Sized(msgspec.Struct):
+    metadata: dict[str, Any]
+    spec: Spec = msgspec.field(default_factory=Spec)
+
+
+def change_request(pod: Pod, request: Request) -> None:
+    request.object.spec.paused = True
+
+
+def return_part(pod: Sized) -> Any:
+    return pod.spec
+
+
+def return_dict(pod: Sized) -> Any:
+    return {"spec": {}}
+
+
+def return_typed(pod: Any) -> Any:
+    return msgspec.convert(pod, Sized)
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        (change_request, "the rule changed request.object: change 'pod' instead"),
+        (return_part, "the rule returned Spec: return the object, a Sized, or nothing"),
+        (return_dict, "the rule returned dict: return the object, a Sized, or nothing"),
+        (return_typed, "the rule returned Sized: return the object, a dict, or nothing"),
+    ],
+)
+def test_a_result_that_would_lose_members_or_changes_is_a_failure(function: Any, problem: str) -> None:
+    answer = mutate("v1", "Pod", failure_policy="Fail")(function).review(POD)
+    assert (answer.code, answer.message.partition("TypeError: ")[2]) == (500, problem)
+
+
+def test_a_stored_object_may_have_an_optional_type() -> None:
+    @validate("v1", "Pod")
+    def reads(pod: Pod, old: Pod | None) -> None:
+        raise Denied(f"{pod.metadata.name} {old and old.metadata.name}")
+
+    assert reads.review(POD).message == "a None"
+    assert reads.review(POD, operation="UPDATE").message == "a a"
 
 
 def test_two_unknown_parameters_are_an_error() -> None:

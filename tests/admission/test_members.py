@@ -1,19 +1,26 @@
 import json
 import math
+import re
+from collections import ChainMap
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Annotated, Any, Generic, TypedDict, TypeVar
 
 import msgspec
 import pydantic
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from fleethook.admission.members import PLAIN, Members, carry_over, find_codec, to_plain, view, wrap
-from fleethook.patch import diff
+from fleethook.admission.members import PLAIN, Members, carry_over, describe_misfit, find_codec, to_plain, view
+from fleethook.patch import apply, diff
+from tests.hypothesis_profiles import examples
 
 
 def test_members_are_attributes_at_every_depth() -> None:
-    pod = wrap({"spec": {"containers": [{"image": "nginx"}]}})
+    pod: Any = view({"spec": {"containers": [{"image": "nginx"}]}})
     pod.spec.containers[0].image = "nginx:1.29"
     pod.spec.setdefault("securityContext", {}).setdefault("seccompProfile", {"type": "RuntimeDefault"})
     pod.update(status={"phase": "Pending"})
@@ -38,14 +45,15 @@ def test_the_name_of_a_method_needs_brackets() -> None:
 
 
 def test_a_member_can_be_deleted() -> None:
-    pod = wrap({"spec": {}, "status": {}})
+    pod: Any = view({"spec": {}, "status": {}})
     del pod.status
     assert pod == {"spec": {}}
 
 
-def test_wrapping_copies_plain_objects() -> None:
+def test_viewing_copies_plain_objects() -> None:
     plain = {"spec": {"replicas": 1}}
-    wrap(plain).spec.replicas = 2
+    changed: Any = view(plain)
+    changed.spec.replicas = 2
     assert plain == {"spec": {"replicas": 1}}
 
 
@@ -132,16 +140,165 @@ def test_a_name_that_is_no_text_becomes_text() -> None:
     assert to_plain(pod, STORED) == {**STORED, "metadata": {"labels": {"a": "b", "1": "c"}}}
 
 
-def test_a_value_that_json_does_not_have_is_an_error() -> None:
+def make_cycle() -> dict[str, Any]:
+    made: dict[str, Any] = {"b": [{}]}
+    made["b"][0]["c"] = made
+    return made
+
+
+def make_deep() -> Any:
+    made: Any = 1
+    for _ in range(5000):
+        made = {"b": made}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (object(), "/spec/a: JSON has no object: store a dict"),
+        ([1, {"b": range(2)}], "/spec/a/1/b: JSON has no range: store a dict"),
+        ({"b/c": {None: 1}}, "/spec/a/b~1c: None is no name of a member: give a text"),
+        ({True: 1}, "/spec/a: True is no name of a member: give a text"),
+        ("\ud800", "/spec/a: 'utf-8' codec can't encode character"),
+        (make_cycle(), "/spec/a/b/0/c: the value contains itself"),
+        (make_deep(), "/spec/a/b: the value has more than 100 levels"),
+    ],
+)
+def test_a_value_that_json_does_not_have_is_an_error_with_its_pointer(value: Any, problem: str) -> None:
     pod: Any = view(STORED)
-    pod.spec.replicas = object()
-    with pytest.raises(TypeError):
+    pod.spec.a = value
+    with pytest.raises(TypeError, match=f"^{re.escape(problem)}"):
         to_plain(pod, STORED)
+
+
+class Text(str):
+    __slots__ = ()
+
+
+class Number(int):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"c", "a", "d", "b"}, ["a", "b", "c", "d"]),
+        ({Text("a"): Text("b"), "c": Number(3)}, {"a": "b", "c": 3}),
+        (MappingProxyType({"a": [ChainMap({"b": 1})]}), {"a": [{"b": 1}]}),
+        (({"a": True},), [{"a": True}]),
+    ],
+)
+def test_usual_types_of_python_become_json(value: Any, expected: Any) -> None:
+    pod: Any = view(STORED)
+    pod.spec.a = value
+    assert to_plain(pod, STORED) == {**STORED, "spec": {**STORED["spec"], "a": expected}}
+
+
+def test_a_dict_that_a_rule_stores_counts_as_it_is_when_it_is_read() -> None:
+    pod: Any = view(STORED)
+    member, element = {"name": "m"}, {"name": "c"}
+    pod.spec.member = member
+    pod.spec.containers.append(element)
+    member["late"] = element["late"] = "1"
+    made: Any = to_plain(pod, STORED)
+    assert (made["spec"]["member"], made["spec"]["containers"][2]) == (member, element)
+    pod.spec.member.more = pod.spec.containers[2].more = "2"
+    assert "more" not in member | element
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        lambda listed, one: listed.append(one),
+        lambda listed, one: listed.insert(9, one),
+        lambda listed, one: listed.extend([one]),
+        lambda listed, one: listed.__iadd__([one]),
+        lambda listed, one: listed.__setitem__(slice(9, 9), [one]),
+    ],
+)
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda listed: listed[-1],
+        lambda listed: [*listed][-1],
+        lambda listed: next(reversed(listed)),
+        lambda listed: listed.copy()[-1],
+        lambda listed: listed.__add__([])[-1],
+        lambda listed: listed[:][-1],
+        lambda listed: max(listed, key=lambda one: one.name),
+        lambda listed: listed.sort(key=lambda one: one.name) or listed[-1],
+        lambda listed: listed.pop(),
+    ],
+)
+def test_an_added_element_has_attributes(add: Any, read: Any) -> None:
+    pod: Any = view(STORED)
+    add(pod.spec.containers, {"name": "z"})
+    assert read(pod.spec.containers).name == "z"
+
+
+VALUES = st.recursive(
+    st.integers(0, 3) | st.sampled_from(["a", "b/c~d"]) | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=3),
+    max_leaves=8,
+)
+CHANGES: dict[type, list[Any]] = {
+    dict: [
+        lambda one, value: one.update(a=value),
+        lambda one, value: one.setdefault("b", value),
+        lambda one, value: one.__setitem__("c", value),
+        lambda one, value: one.__ior__({"d": value}),
+        lambda one, value: one.pop(next(iter(one), ""), value),
+        lambda one, value: one.__setitem__("a", one.get("b", value)),
+        lambda one, value: one.__setitem__("b", one | {"d": value}),
+        lambda one, value: one.clear() if value is None else None,
+    ],
+    list: [
+        lambda one, value: one.append(value),
+        lambda one, value: one.insert(0, value),
+        lambda one, value: one.extend([value, one[0]]) if one else one.extend([value]),
+        lambda one, value: one.reverse() or one.append(value),
+        lambda one, value: one.pop() if one else one.append(value),
+        lambda one, value: one.__setitem__(slice(0, 1), [value]),
+        lambda one, value: one.remove(one[-1]) if one else one.append(value),
+        lambda one, value: one.append([*one, value]) if len(one) < 4 else one.clear(),
+    ],
+}
+
+
+def change_inner(document: Any, way: list[int], number: int, value: Any) -> None:
+    """Change the object or list to which a way through a document leads."""
+    for step in way:
+        inner = [*(document.values() if isinstance(document, dict) else document)]
+        inner = [one for one in inner if isinstance(one, dict | list)]
+        if not inner:
+            break
+        document = inner[step % len(inner)]
+    changes = CHANGES[dict if isinstance(document, dict) else list]
+    changes[number % len(changes)](document, value)
+
+
+@settings(max_examples=examples(400))
+@given(
+    st.dictionaries(st.sampled_from("abcd"), VALUES),
+    st.lists(st.tuples(st.lists(st.integers(0, 3), max_size=4), st.integers(0, 7), VALUES), max_size=6),
+)
+def test_a_rule_changes_a_view_as_it_would_change_plain_json(
+    origin: dict[str, Any], changes: list[tuple[list[int], int, Any]]
+) -> None:
+    before, plain = deepcopy(origin), deepcopy(origin)
+    viewed = view(before)
+    for way, number, value in changes:
+        change_inner(viewed, way, number, value)
+        change_inner(plain, way, number, deepcopy(value))
+    assert to_plain(viewed, before) == plain
+    assert before == origin
+    assert apply(origin, diff(before, to_plain(viewed, before))) == plain
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, [math.nan], {"a": (1, {"b": math.nan})}])
 def test_a_number_that_json_does_not_have_is_an_error(value: Any) -> None:
-    with pytest.raises(ValueError, match="JSON has no number"):
+    with pytest.raises(TypeError, match=r"/a.*: JSON has no number"):
         to_plain({"a": value}, {"a": None})
     assert to_plain({"a": [None, 1.5]}, {}) == {"a": [None, 1.5]}
 
@@ -218,7 +375,96 @@ def test_a_default_of_the_type_is_no_change() -> None:
     assert carry_over(before, codec.encode(value), {"spec": {}}) == {"spec": {"paused": True}}
 
 
-@pytest.mark.parametrize("annotation", [int, str, list[int], "Pod"])
+class Typed(TypedDict):
+    spec: dict[str, Any]
+
+
+T = TypeVar("T")
+
+
+class Boxed(msgspec.Struct, Generic[T]):
+    spec: T
+
+
+@pytest.mark.parametrize("annotation", [dict, dict[str, Any], Mapping, Mapping[str, Any], Members, object, Typed])
+def test_the_types_of_plain_objects(annotation: Any) -> None:
+    assert find_codec(annotation) is find_codec(annotation | None) is find_codec(Annotated[annotation, ""]) is PLAIN
+
+
+@pytest.mark.parametrize(
+    "annotation", [Deployment | None, Annotated[Deployment, ""], Boxed[Spec], ModelDeployment | None]
+)
+def test_a_type_may_be_optional_annotated_or_generic(annotation: Any) -> None:
+    codec = find_codec(annotation)
+    assert codec is not None
+    assert codec.is_partial
+    assert codec.decode(b'{"spec":{"replicas":3}}').spec.replicas == 3
+
+
+class ReadModel(pydantic.BaseModel):
+    pull: str = pydantic.Field("", validation_alias="imagePullPolicy")
+
+
+class ComputedModel(pydantic.BaseModel):
+    replicas: int = 1
+
+    @pydantic.computed_field  # type: ignore[prop-decorator]
+    @property
+    def double(self) -> int:
+        return 2 * self.replicas
+
+
+class Nesting(pydantic.BaseModel):
+    spec: ReadModel
+
+
+@pytest.mark.parametrize(("model", "name"), [(ReadModel, "pull"), (ComputedModel, "double"), (Nesting, "pull")])
+def test_a_model_that_writes_other_members_than_it_reads_is_an_error(model: Any, name: str) -> None:
+    with pytest.raises(ValueError, match=f"the model {model.__name__} writes '{name}', and does not read it"):
+        find_codec(model)
+
+
+class Element(msgspec.Struct):
+    name: str
+    ports: list[int] = []
+
+
+class Elements(msgspec.Struct):
+    containers: dict[str, list[Element]]
+
+
+class ModelElements(pydantic.BaseModel):
+    containers: dict[str, list[ModelSpec]]
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "problem"),
+    [
+        (
+            Elements,
+            b'{"containers":{"a.b":[{"name":"a"},{"name":1}]}}',
+            "/containers/*/1/name: Expected `str`, got `int`",
+        ),
+        (Elements, b"{}", "Object missing required field `containers`"),
+        (
+            ModelElements,
+            b'{"containers":{"a/b":[{"replicas":"x"}],"c":1}}',
+            (
+                "/containers/a~1b/0/replicas: Input should be a valid integer, unable to parse string as an integer; "
+                "/containers/c: Input should be a valid array"
+            ),
+        ),
+    ],
+)
+def test_a_misfit_has_the_pointers_of_the_members(type_: Any, text: bytes, problem: str) -> None:
+    codec = find_codec(type_)
+    assert codec is not None
+    with pytest.raises(ValueError, match=" ") as caught:
+        codec.decode(text)
+    assert describe_misfit(caught.value) == problem
+
+
+@pytest.mark.parametrize("annotation", [int, str, list[int], "Pod", Deployment | Spec])
 def test_other_types_have_no_codec(annotation: Any) -> None:
     assert find_codec(annotation) is None
 
@@ -237,7 +483,29 @@ def test_other_types_have_no_codec(annotation: Any) -> None:
             [{"name": "b", "y": 2}],
         ),
         ([1], [1, 2], None, [1, 2]),
+        ([1], [1, 2], [1], [1, 2]),
+        (["a", "b"], ["b", "c"], ["b", "a", "b"], ["b", "b", "c"]),
     ],
 )
 def test_changes_are_carried_over(before: Any, after: Any, onto: Any, expected: Any) -> None:
     assert carry_over(before, after, onto) == expected
+
+
+@pytest.mark.parametrize("onto", [[{"name": "b"}, {"name": "a"}], [{"name": "a"}]])
+def test_a_type_that_sorts_or_removes_elements_is_an_error(onto: Any) -> None:
+    with pytest.raises(TypeError, match="adds, removes or sorts elements of a list"):
+        carry_over([{"name": "a"}, {"name": "b"}], [{"name": "a", "x": 1}, {"name": "b"}], onto)
+
+
+class Finalized(msgspec.Struct):
+    finalizers: set[str]
+
+
+def test_a_set_keeps_the_order_of_the_object() -> None:
+    codec, stored = find_codec(Finalized), {"finalizers": ["d", "a", "c", "b"]}
+    assert codec is not None
+    value = codec.decode(msgspec.json.encode(stored))
+    before = codec.encode(value)
+    value.finalizers.add("0")
+    value.finalizers.remove("c")
+    assert carry_over(before, codec.encode(value), stored) == {"finalizers": ["d", "a", "b", "0"]}

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from fleethook.admission.declaration import RuleError
-from fleethook.admission.members import PLAIN, Codec, carry_over, find_codec, to_plain, view
+from fleethook.admission.members import PLAIN, Codec, carry_over, describe_misfit, find_codec, to_plain, view
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched
 from fleethook.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
@@ -227,7 +227,10 @@ def read_signature(function: Callable[..., Any]) -> Signature:
 
 def _find_codec(parameter: inspect.Parameter) -> Codec:
     annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
-    codec = find_codec(annotation)
+    try:
+        codec = find_codec(annotation)
+    except (TypeError, ValueError) as error:
+        raise RuleError(f"the parameter {parameter.name!r} has a type that cannot be used: {error}") from error
     if codec is None:
         raise RuleError(
             f"the parameter {parameter.name!r} cannot be a {annotation!r}: annotate it with a msgspec Struct, "
@@ -270,7 +273,7 @@ class Invocation:
         self._before: JSON = None
         if "old" in signature.names:
             text = bytes(review.old_object_raw)
-            self.arguments["old"] = None if text == _NULL else signature.old_codec.decode(text)
+            self.arguments["old"] = None if text == _NULL else _decode_typed("old", signature.old_codec, text)
         if signature.object_name:
             self.arguments[signature.object_name] = self._decode()
 
@@ -281,7 +284,7 @@ class Invocation:
         text = select_object(self._review)
         if text == _NULL:
             return None
-        value = codec.decode(text)
+        value = _decode_typed(self._signature.object_name, codec, text)
         self._before = codec.encode(value)
         return value
 
@@ -305,8 +308,6 @@ class Invocation:
         """
         before = self._review.object
         after = self._find_changed(result, before)
-        if not isinstance(after, dict):
-            raise TypeError(f"the rule returned {type(result).__name__}: return the object or nothing")
         operations = diff(before, after)
         if operations:
             _check_identity(as_object(before), after)
@@ -317,11 +318,28 @@ class Invocation:
     def _find_changed(self, result: Any, before: JSON) -> JSON:
         codec = self._signature.codec
         if codec.is_partial:
-            changed = self.arguments[self._signature.object_name] if result is None else result
+            given = self.arguments[self._signature.object_name]
+            changed = given if result is None else result
+            _require_type(changed, type(given))
+            if self._request.was_read and to_plain(self._request.object, before) is not before:
+                raise TypeError(f"the rule changed request.object: change {self._signature.object_name!r} instead")
             return before if changed is None else carry_over(self._before, codec.encode(changed), before)
         if result is not None:
+            _require_type(result, dict)
             return to_plain(result, before)
         return to_plain(self._request.object, before) if self._request.was_read else before
+
+
+def _decode_typed(name: str, codec: Codec, text: bytes) -> Any:
+    try:
+        return codec.decode(text)
+    except ValueError as error:
+        raise TypeError(f"the object does not fit the type of {name!r}: {describe_misfit(error)}") from error
+
+
+def _require_type(result: Any, type_: type) -> None:
+    if not isinstance(result, type_):
+        raise TypeError(f"the rule returned {type(result).__name__}: return the object, a {type_.__name__}, or nothing")
 
 
 def _check_identity(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> None:

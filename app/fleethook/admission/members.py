@@ -1,16 +1,23 @@
 """Objects with attribute access or of an author's type, and the changes that a rule made to them."""
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin, is_typeddict
 
 import msgspec
 
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch.diff import align, identical
+from fleethook.patch.pointer import format_tokens as format_pointer
 
 _MISSING: Final[Any] = object()
+_MAX_LEVELS: Final = 100
+"""Levels of a value whose fault is searched."""
 _METHODS: Final = frozenset(name for name in dir(dict) if not name.startswith("_"))
 _read: Final = dict.__getitem__
 _get: Final = dict.get
@@ -21,7 +28,8 @@ class Members(dict[str, Any]):
     """A JSON object whose members are attributes, too: ``pod.spec.replicas`` is ``pod["spec"]["replicas"]``.
 
     The names of methods of ``dict``, for example ``items``, need brackets. Objects and lists become `Members` and
-    `Elements` when they are read first. These are copies, so changes never reach the JSON value below.
+    `Elements` when they are read first. These are copies, so changes never reach the JSON value below, and no constant
+    that a rule stores. A ``dict`` that a rule stores counts as it is when it is read first.
     """
 
     __slots__ = ()
@@ -38,7 +46,7 @@ class Members(dict[str, Any]):
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _METHODS:
             raise AttributeError(f"{name} is a method of dict; write [{name!r}] = … to set the member")
-        self[name] = value
+        _write(self, name, value)
 
     def __delattr__(self, name: str) -> None:
         if name not in self:
@@ -53,9 +61,6 @@ class Members(dict[str, Any]):
         viewed = view(value)
         _write(self, name, viewed)
         return viewed
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        _write(self, name, wrap(value))
 
     # With an own method, ``dict(…)``, ``{**…}`` and ``|`` read members by ``__getitem__``.
     def __iter__(self) -> Iterator[str]:
@@ -104,16 +109,52 @@ class Members(dict[str, Any]):
             self[name] = default
         return self[name]
 
-    def update(self, *arguments: Any, **members: Any) -> None:
-        """Set several members."""
-        for name, value in dict(*arguments, **members).items():
-            self[name] = value
+
+def _change(method: Callable[..., Any]) -> Any:
+    """Return a method of `list` that adds elements."""
+
+    def change(self: "Elements", *arguments: Any) -> Any:
+        self.__class__ = _AddedElements
+        return method(self, *arguments)
+
+    return change
+
+
+def _read_viewed(method: Callable[..., Any]) -> Any:
+    """Return a method of `list` that reads elements."""
+
+    def read(self: "Elements", *arguments: Any, **named: Any) -> Any:
+        for position, element in enumerate(list.__iter__(self)):
+            list.__setitem__(self, position, view(element))
+        self.__class__ = Elements
+        return method(self, *arguments, **named)
+
+    return read
 
 
 class Elements(list[Any]):
     """A JSON array of `Members`: its objects are `Members`, too."""
 
     __slots__ = ()
+    append, extend, insert = _change(list.append), _change(list.extend), _change(list.insert)
+    __setitem__, __iadd__ = _change(list.__setitem__), _change(list.__iadd__)
+
+
+class _AddedElements(Elements):
+    """`Elements` to which a rule has added elements: they become `Members` when they are read first."""
+
+    __slots__ = ()
+    __getitem__, __iter__, __reversed__ = (
+        _read_viewed(list.__getitem__),
+        _read_viewed(list.__iter__),
+        _read_viewed(list.__reversed__),
+    )
+    pop, sort, copy, __add__ = (
+        _read_viewed(list.pop),
+        _read_viewed(list.sort),
+        _read_viewed(list.copy),
+        _read_viewed(list.__add__),
+    )
 
 
 _PLAIN_TYPES: Final = (dict, list)
@@ -128,18 +169,6 @@ def view(value: JSON) -> JSON:
     return value
 
 
-def wrap(value: JSON) -> JSON:
-    """Return a copy of a JSON value whose objects are `Members`; a value that is one stays itself."""
-    if isinstance(value, Members):
-        return value
-    if isinstance(value, dict):
-        made = Members()
-        for name, member in value.items():
-            made[name] = member
-        return made
-    return Elements(map(wrap, value)) if isinstance(value, list) else value
-
-
 def to_plain(value: Any, origin: JSON) -> JSON:
     """Return plain JSON of a value; its unchanged objects and lists are those of ``origin``, so that `diff` skips them.
 
@@ -148,14 +177,21 @@ def to_plain(value: Any, origin: JSON) -> JSON:
         origin: The JSON value that is or was at the same place.
 
     Raises:
-        TypeError: JSON has no such value.
+        TypeError: JSON has no such value; the text has its JSON pointer.
     """
+    try:
+        return _to_plain(value, origin)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(_describe_fault(value, error)) from error
+
+
+def _to_plain(value: Any, origin: JSON) -> JSON:
     if value is origin:
         return origin
     if isinstance(value, dict) and isinstance(origin, dict):
         return _to_plain_object(value, origin)
     if isinstance(value, list) and isinstance(origin, list) and len(value) == len(origin):
-        elements = [to_plain(one, former) for one, former in zip(value, origin, strict=True)]
+        elements = [_to_plain(one, former) for one, former in zip(value, origin, strict=True)]
         is_same = all(one is former for one, former in zip(elements, origin, strict=True))
         return origin if is_same else elements
     return _encode(value)
@@ -169,7 +205,7 @@ def _to_plain_object(value: JSONObject, origin: JSONObject) -> JSONObject:
             encoded: JSONObject = _encode(value)
             return encoded
         former = origin.get(name, _MISSING)
-        if member is not former and (plain := to_plain(member, former)) is not former:
+        if member is not former and (plain := _to_plain(member, former)) is not former:
             changes[name] = plain
     if not changes and len(value) == len(origin):
         return origin
@@ -194,12 +230,59 @@ def _decode_members(text: bytes) -> Any:
     return view(msgspec.json.decode(text))
 
 
+def _convert_unknown(value: Any) -> Any:
+    """Return a value that msgspec knows; raises TypeError."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, bool | None):
+        raise TypeError(f"{value} is no name of a member: give a text")
+    for type_ in (str, int, float):
+        if isinstance(value, type_):
+            return type_(value)
+    raise TypeError(f"JSON has no {type(value).__name__}: store a dict, a list, a text, a number, a bool or None")
+
+
+# A set has another order in each process. With an order, msgspec refuses names that are numbers.
+_encode_ordered: Final = msgspec.json.Encoder(enc_hook=_convert_unknown, order="deterministic").encode
+_encode_unordered: Final = msgspec.json.Encoder(enc_hook=_convert_unknown).encode
+
+
 def _encode(value: Any) -> JSON:
     """Return plain JSON; raises TypeError or ValueError for a value that JSON does not have."""
-    text = msgspec.json.encode(value)
+    try:
+        text = _encode_ordered(value)
+    except TypeError:
+        text = _encode_unordered(value)
     if b"null" in text:  # msgspec writes NaN so, too.
-        _require_finite(msgspec.to_builtins(value, str_keys=True))
+        _require_finite(msgspec.to_builtins(value, str_keys=True, enc_hook=_convert_unknown))
     return msgspec.json.decode(text)
+
+
+def _describe_fault(value: Any, error: Exception) -> str:
+    """Return the problem of a value that `_encode` refuses, with the JSON pointer of its innermost part at fault."""
+    problem, path, around = str(error), list[str](), list[int]()
+    parts: Iterable[tuple[Any, Any]] = [("", value)]
+    while (fault := next(filter(None, (_find_fault(name, one) for name, one in parts)), None)) is not None:
+        name, one, found = fault
+        path.append(name)
+        problem = f"{format_pointer(path[1:]) or 'the object'}: {found}"
+        around.append(id(one))
+        if around.count(id(one)) > 1:
+            return f"{format_pointer(path[1:])}: the value contains itself"
+        if len(path) > _MAX_LEVELS:
+            return f"{format_pointer(path[1:4])}: the value has more than {_MAX_LEVELS} levels"
+        # Reading a member of `Members` would make another object.
+        parts = dict.items(one) if isinstance(one, dict) else enumerate(one) if isinstance(one, list | tuple) else ()
+    return problem
+
+
+def _find_fault(name: Any, value: Any) -> tuple[str, Any, str] | None:
+    """Return the name and the value with its problem if `_encode` refuses it."""
+    try:
+        _encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        return str(name), value, str(error)
+    return None
 
 
 def _require_finite(value: Any) -> None:
@@ -231,31 +314,83 @@ PLAIN: Final = Codec(_decode_members, _encode)
 
 def find_codec(annotation: Any) -> Codec | None:
     """Return the codec of a parameter's annotation, None for a type that no object can have."""
-    if annotation in (None, Any, dict, Members) or getattr(annotation, "__origin__", None) is dict:
+    origin = get_origin(annotation)
+    if origin in (Union, UnionType):
+        # An object may be missing: the stored one of a CREATE, for example.
+        given = [one for one in get_args(annotation) if one is not NoneType]
+        return find_codec(given[0]) if len(given) == 1 else None
+    if origin is Annotated:
+        return find_codec(get_args(annotation)[0])
+    type_ = origin or annotation
+    if type_ in (None, Any) or is_typeddict(type_) or (isinstance(type_, type) and issubclass(Members, type_)):
         return PLAIN
     # Checked by method, so that rules without models do not import pydantic.
-    if hasattr(annotation, "model_validate_json") and hasattr(annotation, "model_dump"):
+    if hasattr(type_, "model_validate_json") and hasattr(type_, "model_dump"):
+        _require_same_names(type_)
         return Codec(annotation.model_validate_json, _encode_model, is_partial=True)
-    if isinstance(annotation, type) and (
-        issubclass(annotation, msgspec.Struct) or dataclasses.is_dataclass(annotation)
-    ):
+    if isinstance(type_, type) and (issubclass(type_, msgspec.Struct) or dataclasses.is_dataclass(type_)):
         return Codec(msgspec.json.Decoder(annotation).decode, _encode_typed, is_partial=True)
     return None
 
 
+def _require_same_names(model: Any) -> None:
+    """Raise ValueError for a pydantic model that writes members by other names than it reads."""
+    names = list[set[str]]()
+    with warnings.catch_warnings(action="ignore"), contextlib.suppress(RuntimeError):  # Not all types have a schema.
+        for mode in ("validation", "serialization"):
+            schema = model.model_json_schema(mode=mode)
+            names.append(
+                {name for one in (schema, *schema.get("$defs", {}).values()) for name in one.get("properties", ())}
+            )
+        if added := sorted(names[1] - names[0]):
+            raise ValueError(
+                f"the model {model.__name__} writes {added[0]!r}, and does not read it: name the member by alias=, "
+                "which counts for both, and exclude computed fields"
+            )
+
+
+def describe_misfit(error: Exception) -> str:
+    """Return the problem of an object that a type does not fit, with the JSON pointers of the members."""
+    if hasattr(error, "errors"):
+        return "; ".join(f"{format_pointer([*map(str, one['loc'])])}: {one['msg']}" for one in error.errors())
+    text, _, path = str(error).partition(" - at `$")
+    # msgspec writes ``.spec.containers[0].name``, and ``[...]`` for any name.
+    pointer = re.sub(r"[.[]", "/", path.rstrip("`").replace("[...]", "/*").replace("]", ""))
+    return f"{pointer}: {text}" if pointer else text
+
+
 def carry_over(before: JSON, after: JSON, onto: JSON) -> JSON:
-    """Return ``onto`` with the changes from ``before`` to ``after``, which may lack members of ``onto``."""
+    """Return ``onto`` with the changes from ``before`` to ``after``, which may lack members of ``onto``.
+
+    Raises:
+        TypeError: ``before`` has other elements than ``onto``, so that nothing tells their members.
+    """
     if identical(before, after):
         return onto
     if isinstance(before, dict) and isinstance(after, dict):
         return _carry_members(before, after, as_object(onto))
-    if isinstance(before, list) and isinstance(after, list) and isinstance(onto, list) and len(before) == len(onto):
-        former = {new: old for old, new in align(before, after)}
-        return [
-            carry_over(before[former[position]], element, onto[former[position]]) if position in former else element
-            for position, element in enumerate(after)
-        ]
+    if isinstance(before, list) and isinstance(after, list) and isinstance(onto, list):
+        return _carry_elements(before, after, onto)
     return after
+
+
+def _carry_elements(before: list[JSON], after: list[JSON], onto: list[JSON]) -> list[JSON]:
+    if not any(isinstance(one, dict | list) for one in [*before, *onto]):
+        if identical(before, onto):
+            return after
+        # The type is a set, for example, so the order is that of the object.
+        kept = [one for one in onto if one in after]
+        return [*kept, *(one for one in after if one not in kept)]
+    names = [[as_object(one).get("name") for one in each] for each in (before, onto)]
+    if names[0] != names[1]:
+        raise TypeError(
+            "the type of the object adds, removes or sorts elements of a list: change the object in the rule"
+        )
+    former = {new: old for old, new in align(before, after)}
+    return [
+        carry_over(before[former[position]], element, onto[former[position]]) if position in former else element
+        for position, element in enumerate(after)
+    ]
 
 
 def _carry_members(before: JSONObject, after: JSONObject, onto: Any) -> JSONObject:
