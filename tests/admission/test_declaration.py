@@ -62,8 +62,11 @@ def test_a_mutating_rule_ignores_failures_by_default() -> None:
         ({"match_conditions": {str(one): "true" for one in range(64)}}, "65 conditions are more than 64"),
         ({"name": "Checks_Pods"}, "the name 'Checks_Pods' is no DNS label"),
         ({"follows": ("v1",)}, "follows: .* is no pair of apiVersion and kind"),
+        ({"follows": "ConfigMap"}, "follows: 'ConfigMap' is no pair of apiVersion and kind"),
+        ({"follows": ("v1", "configmaps")}, "follows: .* is no pair of apiVersion and kind"),
         ({"follows": 5}, "follows: 5 is no pair of apiVersion and kind, or list of pairs"),
-        ({"follows": ("ConfigMap", "v1")}, "'ConfigMap' is no apiVersion"),
+        ({"follows": ("ConfigMap", "v1")}, "follows: .* is no pair of apiVersion and kind"),
+        ({"follows": ("a/b/c", "ConfigMap")}, "'a/b/c' is no apiVersion"),
         ({"timeout": True}, "timeout: True is no whole number of seconds"),
         ({"match_conditions": {5: "true"}}, "match_conditions: 5 is no name"),
         ({"subresource": "a/b"}, "subresource: 'a/b' is no name of Kubernetes"),
@@ -85,6 +88,10 @@ def test_a_bad_kind_is_an_error() -> None:
         rule("Pod", "v1")
     with pytest.raises(RuleError, match="kind: 'po d' is no name of Kubernetes"):
         rule("v1", "Po d")
+
+
+def test_a_star_stands_for_all_operations() -> None:
+    assert rule(on="*").declaration.operations == ("CREATE", "UPDATE", "DELETE", "CONNECT")
 
 
 def test_a_mutating_rule_takes_no_deletions() -> None:

@@ -94,6 +94,35 @@ def test_no_error_of_a_rule_escapes(error: BaseException, kind: str) -> None:
     assert type(error).__name__ in answers[0].message
 
 
+async def find_refusals(*errors: Exception) -> None:
+    async def find(error: Exception) -> None:
+        raise error
+
+    async with asyncio.TaskGroup() as group:
+        for error in errors:
+            group.create_task(find(error))
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+def test_a_refusal_in_a_task_group_is_a_refusal(policy: str) -> None:
+    @validate("v1", "Pod", failure_policy=policy)
+    async def refuses() -> None:
+        await find_refusals(Denied("first", code=422), Denied("second"))
+
+    answer = refuses.review(POD)
+    assert (answer.allowed, answer.code, answer.message) == (False, 422, "first")
+
+
+def test_a_failure_in_a_task_group_is_a_failure_with_its_reason() -> None:
+    @validate("v1", "Pod")
+    async def fails() -> None:
+        await find_refusals(Denied("no"), ValueError("a reason"))
+
+    answer = fails.review(POD)
+    assert answer.code == 500
+    assert answer.message.endswith(": ValueError: a reason")
+
+
 def test_ctrl_c_ends_a_test_of_a_rule() -> None:
     @validate("v1", "Pod")
     def interrupted() -> None:
@@ -133,6 +162,19 @@ def test_a_failing_rule_with_policy_ignore_admits_with_a_warning() -> None:
         "the rule fails failed, and failurePolicy Ignore admits the object: test_rule.py:"
     )
     assert answer.warnings[0].endswith(": SystemExit: 3")
+
+
+def test_a_warning_has_one_line() -> None:
+    @mutate("v1", "Pod")
+    def fails(warnings: list[str]) -> None:
+        raise ValueError("1 error\n  for\tspec\x00")
+
+    @mutate("v1", "Pod")
+    def warns(warnings: list[str]) -> None:
+        warnings.append("a\r\nb\x85c")
+
+    assert fails.review(POD).warnings[0].endswith(": ValueError: 1 error for spec ")
+    assert warns.review(POD).warnings == ("a b c",)
 
 
 def test_an_expression_decides_with_its_message() -> None:
@@ -190,8 +232,8 @@ def test_a_bad_rule_is_an_error_with_its_place(function: Any, options: dict[str,
         validate("v1", "Pod", **options)(function)
 
 
-def test_only_functions_are_rules() -> None:
-    with pytest.raises(RuleError, match="is no function"):
+def test_a_function_is_one_rule() -> None:
+    with pytest.raises(RuleError, match=r"'default-seccomp' is a rule already: .* for several kinds, call validate"):
         validate("v1", "Pod")(default_seccomp)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import RuleError, rules_file
-from fleethook.admission.rules_file import load_rules
+from fleethook.admission.rules_file import find_modules, load_rules
 from tests.waiting import NET, wait_for
 
 HEAD = "from fleethook.admission import mutate, validate\n"
@@ -126,6 +126,21 @@ def test_a_file_imports_a_module_beside_it_in_its_newest_version(tmp_path: Path)
     assert "common" not in sys.modules
 
 
+def test_a_file_imports_a_package_beside_it_in_its_newest_version(tmp_path: Path) -> None:
+    (tmp_path / "library" / "deep").mkdir(parents=True)
+    for package in ("library", "library/deep"):
+        write(tmp_path, "", f"{package}/__init__.py")
+    file = write(tmp_path, IMPORTING.replace("common", "library.deep.names"))
+    for names in (("a",), ("b",)):
+        module = write(tmp_path, f"NAMES = {names}\n", "library/deep/names.py")
+        (loaded,) = load_rules([file])
+        assert loaded.function.__globals__["NAMES"] == names
+    assert {file, module} < {*find_modules(file)}
+    write(tmp_path, "\n1 / 0\n", "library/deep/names.py")
+    with pytest.raises(RuleError, match=r"names\.py:2: ZeroDivisionError"):
+        load_rules([file])
+
+
 def test_modules_of_one_name_in_two_folders_stay_apart(tmp_path: Path) -> None:
     files = []
     for name in ("one", "two"):
@@ -172,6 +187,9 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     [
         ("@validate\ndef f(pod): ...\n", "rules.py:2: the decorator has no arguments: give apiVersion and kind"),
         ("@validate('v1', 'Pod')\nclass F: ...\n", "is no function: decorate one"),
+        ("@validate('v1', 'Pod')\n@classmethod\ndef f(pod): ...\n", "is no function: decorate one"),
+        ("@validate('v1', 'Pod')\n@validate('v1', 'Node')\ndef f(pod): ...\n", "'f' is a rule already: "),
+        ("from .common import f\n", "write `from module import …`"),
         (
             "@validate('v1', 'Pod', order='first')\ndef f(pod): ...\n",
             "rules.py:2: f: order: 'first' is no whole number",

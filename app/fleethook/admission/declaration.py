@@ -201,10 +201,12 @@ def _read_operations(on: str | Iterable[str], *, mutates: bool) -> tuple[str, ..
     operations = (on,) if isinstance(on, str) else tuple(on)
     if not operations:
         raise RuleError(f"on: the rule has no operation: give some of {', '.join(known)}")
+    if operations == ("*",):
+        operations = known
     for operation in operations:
         _choose("on", operation, known)
     if mutates and "DELETE" in operations:
-        raise RuleError("on: a DELETE has no object to change: use @validate, or remove DELETE")
+        raise RuleError("on: a DELETE has no object to change: use @validate, or name other operations")
     return tuple(dict.fromkeys(operations))
 
 
@@ -249,12 +251,13 @@ def _check_timeout(timeout: int) -> int:
 
 
 def _read_followed(follows: Sequence[Any]) -> tuple[tuple[str, str], ...]:
-    pairs = (tuple(follows),) if follows and isinstance(follows[0], str) else tuple(tuple(one) for one in follows)
+    pairs = (follows,) if follows and isinstance(follows[0], str) else tuple(follows)
     for pair in pairs:
-        if len(pair) != 2 or not all(isinstance(one, str) and one for one in pair):
+        is_pair = isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(one, str) for one in pair)
+        if not is_pair or not pair[1][:1].isupper():
             raise RuleError(f"follows: {pair!r} is no pair of apiVersion and kind, such as ('v1', 'ConfigMap')")
         _check_version(pair[0], *parse_api_version(pair[0]))
-    return pairs
+    return tuple((api_version, kind) for api_version, kind in pairs)
 
 
 def bind_variables(request: AdmissionRequest) -> Activation:

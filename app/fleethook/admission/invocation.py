@@ -1,6 +1,7 @@
 """One call of a rule: its arguments by name, with other objects as ``store``, and the response to its result."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -30,6 +31,7 @@ _IMMUTABLE: Final = (
 )
 _MAX_TEXT: Final = 10_000
 """Characters of a message or a warning."""
+_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f][\x00-\x20\x7f-\x9f]*")
 _NULL: Final = b"null"
 
 
@@ -80,6 +82,14 @@ def shorten_text(value: object) -> str:
         text = f"its text cannot be read ({type(error).__name__})"
     kept = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
     return kept if kept.isascii() else kept.encode(errors="replace").decode()
+
+
+def write_warning(value: object) -> str:
+    """Return the text of a warning on one line.
+
+    k8s.io/apimachinery/pkg/util/net, NewWarningHeader: kube-apiserver drops a warning with a control character.
+    """
+    return _CONTROLS.sub(" ", shorten_text(value))
 
 
 class Denied(Exception):  # noqa: N818 - the name is the decision that a rule raises
@@ -291,7 +301,7 @@ class Invocation:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings for the user."""
-        return tuple(map(shorten_text, self._warnings))
+        return tuple(map(write_warning, self._warnings))
 
     def respond_to_validation(self, result: Any) -> Response:
         """Return the response to a validating rule that refused nothing; raises TypeError."""

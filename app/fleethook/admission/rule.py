@@ -32,6 +32,7 @@ from fleethook.admission.invocation import (
     read_signature,
     respond_to_denial,
     shorten_text,
+    write_warning,
 )
 from fleethook.admission.members import PLAIN
 from fleethook.admission.step_budget import BUDGET, Budget, NotShortError
@@ -197,10 +198,8 @@ class Hook(Rule):
                 return self._evaluate(request, self.expression)
             invocation = self._invoke(request, lookup, settings)
             return self._respond(invocation, self.function(**invocation.arguments))
-        except Denied as denial:
-            return respond_to_denial(denial, warnings=invocation.warnings if invocation else ())
         except BaseException as error:  # noqa: BLE001 - a rule may fail in any way
-            return self._fail_by(error)
+            return self._respond_to_error(error, invocation)
 
     async def answer_async(
         self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = _NO_SETTINGS
@@ -212,13 +211,15 @@ class Hook(Rule):
         try:
             invocation = self._invoke(request, lookup, settings)
             return self._respond(invocation, await self.function(**invocation.arguments))
-        except Denied as denial:
-            return respond_to_denial(denial, warnings=invocation.warnings if invocation else ())
         except BaseException as error:  # noqa: BLE001 - a rule may fail in any way
-            return self._fail_by(error)
+            return self._respond_to_error(error, invocation)
 
-    def _fail_by(self, error: BaseException) -> Response:
-        """Return the answer of a rule that raised an error; raises KeyboardInterrupt for Ctrl+C."""
+    def _respond_to_error(self, error: BaseException, invocation: Invocation | None) -> Response:
+        """Return the answer of a rule that raised an error or a refusal; raises KeyboardInterrupt for Ctrl+C."""
+        while isinstance(error, BaseExceptionGroup):  # Of a TaskGroup. Its refusals count if nothing else failed.
+            error = (error.split(Denied)[1] or error).exceptions[0]
+        if isinstance(error, Denied):
+            return respond_to_denial(error, warnings=invocation.warnings if invocation else ())
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise error
         return self.fail(self._describe(error))
@@ -282,7 +283,7 @@ class Hook(Rule):
     def fail(self, problem: str) -> Response:
         """Return the answer of a rule that has no result, under its failure policy."""
         if self.declaration.failure_policy == "Ignore":
-            return allowed(warnings=(f"{self.failure} admits the object: {problem}",))
+            return allowed(warnings=(write_warning(f"{self.failure} admits the object: {problem}"),))
         message = f"{self.failure} refuses the object: {problem}"
         return Response(allowed=False, code=500, reason="InternalError", message=message)
 
@@ -415,7 +416,7 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
     Args:
         api_version: The apiVersion of the objects, such as ``apps/v1``; ``*/*`` for all.
         kind: The kind, such as ``Deployment``, or the resource, such as ``deployments``.
-        on: The operations.
+        on: The operations; ``*`` for all.
         subresource: The subresource, such as ``scale``.
         scope: ``Namespaced``, ``Cluster`` or ``*``.
         namespace_selector: A label selector for the namespaces of the objects.
@@ -478,10 +479,13 @@ def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
 
 
 def _make_rule(function: Function, options: Options, *, mutates: bool, expression: str | None, message: str) -> Hook:
-    if not inspect.isfunction(inspect.unwrap(function)):
+    if isinstance(function, Rule):
         raise RuleError(
-            f"{_find_caller()}: {function!r} is no function: decorate one, below all other decorators of rules"
+            f"{_find_caller()}: {function.name!r} is a rule already: decorate another function, or for several "
+            "kinds, call validate(…, name=…)(function) once for each"
         )
+    if not callable(function) or not inspect.isfunction(inspect.unwrap(function)):
+        raise RuleError(f"{_find_caller()}: {function!r} is no function: decorate one that `def` makes")
     code = inspect.unwrap(function).__code__
     try:
         program = _compile_expression(expression, message)

@@ -1,6 +1,7 @@
 """Loads files of rules; each error names file and line.
 
-A file may import modules beside it. They are loaded again with the file, so a change of one counts at the next load.
+A file may import modules and packages beside it. They are loaded again with the file, so a change of one counts at the
+next load.
 """
 
 import contextlib
@@ -97,7 +98,18 @@ def _importing_beside(path: Path) -> Iterator[None]:
 
 
 def _is_beside(file: str, path: Path) -> bool:
-    return file != "" and Path(file).parent == path.absolute().parent
+    """Return whether a module is beside a file, alone or in a package."""
+    folder = Path(file).parent
+    while (folder / "__init__.py").is_file() and folder != path.absolute().parent:
+        folder = folder.parent
+    return file != "" and folder == path.absolute().parent
+
+
+def find_modules(path: Path) -> Iterator[Path]:
+    """Yield the modules that a file of rules may import: those beside it, and those of packages beside it."""
+    yield from path.parent.glob("*.py")
+    for package in path.parent.glob("*/__init__.py"):
+        yield from package.parent.rglob("*.py")
 
 
 def _settle(path: Path, loaded: Future[list[Hook]]) -> None:
@@ -112,7 +124,7 @@ def _run(path: Path) -> list[Hook]:
     COLLECTED.set(collected)
     # A cache of bytecode compares times, and a reload may follow a change within the same second.
     module = ModuleType(f"{_MODULE}{path.stem}")
-    module.__file__ = str(path)
+    module.__file__, module.__package__ = str(path), ""
     # Dataclasses find the types of their annotations through this table.
     sys.modules[module.__name__] = module
     text = path.read_bytes()
@@ -142,7 +154,9 @@ def _explain(error: BaseException, path: Path) -> RuleError:
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return RuleError(f"{path}:{error.lineno}: {type(error).__name__}: {error.msg}")
     place = _find_place(traceback.extract_tb(error.__traceback__), path)
-    return RuleError(f"{place}: {type(error).__name__}: {error}")
+    remedy = ": write `from module import …`, because a file of rules is in no package"
+    is_relative = isinstance(error, ImportError) and "no known parent package" in str(error)
+    return RuleError(f"{place}: {type(error).__name__}: {error}{remedy if is_relative else ''}")
 
 
 def _find_place(frames: Iterable[traceback.FrameSummary], path: Path) -> str:

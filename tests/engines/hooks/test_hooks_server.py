@@ -234,11 +234,16 @@ async def test_a_file_that_never_ends_keeps_the_former_rules_while_the_server_an
         assert server.problem == ""
 
 
-async def test_a_changed_module_beside_the_file_is_loaded(tmp_path: Path) -> None:
-    (tmp_path / "names.py").write_text("NAME = 'before'\n")
-    rules = RULES + "\nimport names\n@validate('v1', 'Pod', name=names.NAME)\ndef named(pod): pass\n"
+@pytest.mark.parametrize("module", ["names", "library.names"])
+async def test_a_changed_module_beside_the_file_is_loaded(tmp_path: Path, module: str) -> None:
+    file = tmp_path / f"{module.replace('.', '/')}.py"
+    if file.parent != tmp_path:
+        file.parent.mkdir()
+        (file.parent / "__init__.py").touch()
+    file.write_text("NAME = 'before'\n")
+    rules = RULES + f"\nfrom {module} import NAME\n@validate('v1', 'Pod', name=NAME)\ndef named(pod): pass\n"
     async with serving(tmp_path, rules) as (app, server):
-        (tmp_path / "names.py").write_text("NAME = 'after'\n")
+        file.write_text("NAME = 'after'\n")
         await server.reload()
         assert "/hooks/validate/after" in app.reviews
 

@@ -14,7 +14,7 @@ from watchfiles import awatch
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.invocation import Lookup
 from fleethook.admission.rule import Hook
-from fleethook.admission.rules_file import load_rules
+from fleethook.admission.rules_file import find_modules, load_rules
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.leader_election import find_namespace
 from fleethook.cluster.manifests.manifest_source import ManifestSource
@@ -294,13 +294,14 @@ def find_path(rule: Hook) -> str:
 
 def _list_directories(paths: Iterable[Path]) -> set[Path]:
     """Return the directories to watch: editors replace files, and the kubelet replaces links beside them."""
-    return {one for path in paths for one in (path.absolute().parent, path.resolve().parent) if one.is_dir()}
+    files = [one for path in paths for one in (path.absolute(), path.resolve(), *find_modules(path.absolute()))]
+    return {one.parent for one in files if one.parent.is_dir()}
 
 
 def _read_texts(paths: Sequence[Path]) -> Mapping[Path, bytes]:
     """Return the texts of the files that can be read, and of the modules beside them, which they may import."""
     found = {}
-    for one in {*paths, *(beside for path in paths for beside in path.parent.glob("*.py"))}:
+    for one in {*paths, *(beside for path in paths for beside in find_modules(path))}:
         with contextlib.suppress(OSError):
             found[one] = one.read_bytes()
     return found

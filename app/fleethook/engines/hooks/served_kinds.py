@@ -47,9 +47,8 @@ def list_resources(settings: Settings) -> Followed:
 def check_followed(rules: Iterable[Hook], followed: "Mapping[GroupKind, WatchedResource]") -> None:
     """Raise RuleError for a rule that follows a kind which the server does not follow completely."""
     for rule in rules:
-        for _, kind in rule.declaration.follows:
-            group_kind = next(one for one in rule.declaration.followed if one.kind == kind)
-            present = followed.get(group_kind)
+        for api_version, kind in rule.declaration.follows:
+            present = followed.get(GroupKind(parse_api_version(api_version)[0], kind))
             if present is None:
                 raise RuleError(
                     f"{rule.place}: the rule {rule.name} follows {kind}, and no rule did so when the server started: "
