@@ -478,7 +478,7 @@ def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
     return lambda function: _make_rule(function, options, mutates=True, expression=None, message="")
 
 
-def _make_rule(function: Function, options: Options, *, mutates: bool, expression: str | None, message: str) -> Hook:
+def _make_rule(function: Any, options: Options, *, mutates: bool, expression: str | None, message: str) -> Hook:
     if isinstance(function, Rule):
         raise RuleError(
             f"{_find_caller()}: {function.name!r} is a rule already: decorate another function, or for several "
