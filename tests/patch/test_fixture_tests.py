@@ -35,6 +35,7 @@ def test_a_test_runs_once_for_each_of_its_objects() -> None:
         ({"tests": 7}, 0, "tests must be a list"),
         ({"tests": [], "objects": [1]}, 0, "objects must be an object"),
         ({"tests": [1, {"each": "a"}]}, 1, "each must be a list of names"),
+        ({"tests": [1, {"each": []}]}, 1, "each must be a list of names of objects, at least one"),
         ({"tests": [1, {"each": ["a"]}]}, 1, "unknown object 'a': objects has none"),
     ],
 )

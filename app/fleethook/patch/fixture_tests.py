@@ -70,8 +70,8 @@ def _repeat_test(test: JSON, objects: JSONObject) -> Iterator[tuple[JSON, JSONOb
         yield test, objects
         return
     names = test["each"]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise FixtureError("each must be a list of names of objects")
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise FixtureError("each must be a list of names of objects, at least one")
     for name in names:
         rest = {member: value for member, value in test.items() if member != "each"}
         yield rest | {"name": f"{test.get('name')}: {name}"}, objects | {"each": resolve_object(name, objects)}

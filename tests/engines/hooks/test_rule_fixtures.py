@@ -29,7 +29,7 @@ def run(rules: tuple[Hook, ...], **test: Any) -> RuleFixtureResult:
 def test_the_answer_of_one_rule(rules: tuple[Hook, ...]) -> None:
     refused = {"allowed": False, "code": 403, "message": "metadata.labels: label `owner` is missing"}
     bare = {"from": "shop", "with": {"metadata": {"labels": None}}}
-    assert run(rules, rule="needs-owner", object=bare, output=refused) == ("needs-owner", "", [])
+    assert run(rules, rule="needs-owner", object=bare, output=refused) == ("needs-owner", "", "", [])
     assert run(rules, rule="needs-owner", object="shop", output={"allowed": False}).differences == [
         Difference("allowed", False, True)
     ]
@@ -39,6 +39,63 @@ def test_a_patch_and_the_changed_object(rules: tuple[Hook, ...]) -> None:
     patch = [{"op": "add", "path": "/spec/securityContext", "value": SECCOMP["securityContext"]}]
     output = {"patch": patch, "object": {"from": "pod", "with": {"spec": SECCOMP}}}
     assert run(rules, rule="default-seccomp", object="pod", output=output).differences == []
+
+
+TWO = """
+from fleethook.admission import mutate
+
+@mutate("v1", "Pod")
+def changes(pod):
+    pod.metadata.labels = {"a": "b"}
+    pod.spec = {**pod.spec, "nodeName": "n"}
+    pod.spec.update(pod.metadata.get("annotations") or {})
+"""
+
+
+@pytest.fixture
+def changes(tmp_path: Path) -> tuple[Hook, ...]:
+    (tmp_path / "two.py").write_text(TWO)
+    return load_rules([tmp_path / "two.py"])
+
+
+def test_the_operations_of_an_expected_patch_have_any_order(changes: tuple[Hook, ...]) -> None:
+    labels = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}
+    name = {"op": "add", "path": "/spec/nodeName", "value": "n"}
+    assert run(changes, object="pod", output={"patch": [name, labels]}).differences == []
+    other = {**name, "value": "m"}
+    assert run(changes, object="pod", output={"patch": [other, labels]}).differences
+    assert run(changes, object="pod", output={"patch": [labels]}).differences
+    assert run(changes, object="pod", output={"patch": [labels, labels]}).differences
+    assert run(changes, object="pod", output={"patch": [name, 5]}).differences
+
+
+def test_a_result_that_kubernetes_refuses_is_a_failure(changes: tuple[Hook, ...]) -> None:
+    invalid = {"from": "pod", "with": {"metadata": {"annotations": {"nodeNam": "x"}}}}
+    assert "two.py:4: its changes are invalid: /spec/nodeNam" in run(changes, object=invalid, output={"code": 0}).error
+    output = {"allowed": True, "patch": [], "object": invalid, "warnings": ["{{EXCLUDE}}"]}
+    assert run(changes, object=invalid, output=output).differences == []
+    update = run(changes, object="pod", oldObject="pod", operation="UPDATE", output={"allowed": True})
+    assert "/spec/nodeName: may not change in an UPDATE" in update.error
+    of_subresource = {"subresource": "status", "rule": "changes", "output": {"allowed": True, "matched": False}}
+    assert run(changes, object=invalid, **of_subresource).error == ""
+
+
+def test_a_request_about_which_no_rule_is_asked_has_the_reason(rules: tuple[Hook, ...]) -> None:
+    unknown = {"apiVersion": "v1", "kind": "Podd", "metadata": {"name": "p"}}
+    test = {"rule": "default-seccomp", "object": unknown}
+    assert run(rules, **test, output={"allowed": True}).unasked == "the kind is Podd, not Pod"
+    assert run(rules, **test, output={"matched": False}).unasked == ""
+    assert run(rules, rule="default-seccomp", object="pod", output={"allowed": True}).unasked == ""
+
+
+def test_the_deleted_object_is_the_old_one(tmp_path: Path) -> None:
+    (tmp_path / "deletes.py").write_text(
+        "from fleethook.admission import Denied, validate\n"
+        "@validate('v1', 'Pod', on='DELETE')\ndef keeps(pod): raise Denied(pod.metadata.name)\n"
+    )
+    for member in ("object", "oldObject"):
+        test = {"operation": "DELETE", member: "pod", "output": {"message": "p"}}
+        assert run(load_rules([tmp_path / "deletes.py"]), **test).differences == []
 
 
 def test_without_a_rule_all_are_asked_up_to_the_first_refusal(rules: tuple[Hook, ...]) -> None:
@@ -75,7 +132,7 @@ def test_the_other_objects_and_settings_of_a_test(rules: tuple[Hook, ...]) -> No
         ({"object": "pod", "outptu": {}, "output": {"allowed": True}}, "'outptu' is unknown: use name, "),
         ({"object": "nobody", "output": {"allowed": True}}, "unknown object 'nobody': objects has pod, shop"),
         ({"object": {"kind": "Pod"}, "output": {"allowed": True}}, "object is no object with apiVersion and kind"),
-        ({"output": {"allowed": True}}, "object is no object with apiVersion and kind"),
+        ({"output": {"allowed": True}}, "object is missing: give an object, or the name of one"),
         ({"object": "pod", "operation": "create", "output": {"allowed": True}}, "operation 'create' is unknown"),
         ({"object": "pod", "dryRun": "yes", "output": {"allowed": True}}, "dryRun is not true or false"),
         ({"object": "pod", "store": {}, "output": {"allowed": True}}, "store is not a list"),
@@ -88,6 +145,22 @@ def test_an_invalid_test_names_the_problem(rules: tuple[Hook, ...], test: dict[s
     assert problem in str(raised.value)
 
 
-def test_a_document_needs_tests() -> None:
-    with pytest.raises(FixtureError, match="tests is missing"):
-        read_rule_fixtures({"operation": "CREATE"})
+@pytest.mark.parametrize("name", ["settings", "objetcs"])
+def test_a_misplaced_or_misspelt_member_of_a_document_is_an_error(name: str) -> None:
+    with pytest.raises(FixtureError, match=f"'{name}' is unknown beside tests: use rules, objects, tests"):
+        list(read_rule_fixtures({"tests": [{"object": POD, "output": {"allowed": True}}], name: {}}))
+
+
+def test_a_document_may_have_members_for_anchors() -> None:
+    assert list(read_rule_fixtures({"tests": [{"object": POD, "output": {"allowed": True}}], "base": POD}))
+
+
+def test_a_test_is_an_object() -> None:
+    with pytest.raises(FixtureError, match="the test 7 is no object: give name, object and output"):
+        list(read_rule_fixtures({"tests": [7]}))
+
+
+@pytest.mark.parametrize("document", [{"operation": "CREATE"}, {"tests": []}])
+def test_a_document_needs_tests(document: Any) -> None:
+    with pytest.raises(FixtureError, match="tests is missing or empty: give a list of tests"):
+        read_rule_fixtures(document)

@@ -7,10 +7,14 @@ The answer must equal the members of ``output``.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, get_args
 
-from fleethook.admission.rule import Hook, Review
-from fleethook.model.admission import Operation
+from fleethook.admission.rule import Hook, Review, build_request
+from fleethook.engines.hooks.result_check import find_faults
+from fleethook.engines.hooks.rule_runner import report_faults
+from fleethook.model.admission import Operation, Response
+from fleethook.model.formats.text import nearest
+from fleethook.model.gvk import gvk_of
 from fleethook.model.json import JSON, JSONObject
-from fleethook.patch import diff
+from fleethook.patch import PatchError, apply, diff
 from fleethook.patch.fixture_tests import Difference, FixtureError, compare_member, read_tests, resolve_object
 
 _REQUEST: Final[Mapping[str, tuple[str, type, str]]] = {
@@ -23,6 +27,7 @@ _REQUEST: Final[Mapping[str, tuple[str, type, str]]] = {
 }
 """Members of a test that are arguments of `Rule.review`, with their types."""
 _MEMBERS: Final = ("name", "operation", "object", "oldObject", "store", "rule", *_REQUEST, "output")
+_DOCUMENT: Final = ("rules", "objects", "tests")
 _OUTPUT: Final = ("allowed", "matched", "message", "code", "warnings", "patch", "object")
 
 
@@ -48,14 +53,18 @@ class RuleFixture(NamedTuple):
 
 def read_rule_fixtures(document: JSON) -> Iterator[tuple[int, RuleFixture]]:
     """Yield the fixtures of a document with their indexes; raises FixtureError."""
-    if not isinstance(document, dict) or "tests" not in document:
-        raise FixtureError("tests is missing: give a list of tests")
+    if not isinstance(document, dict) or not document.get("tests"):
+        raise FixtureError("tests is missing or empty: give a list of tests")
+    for name in document.keys() - set(_DOCUMENT):
+        # Other members may have the anchors of YAML.
+        if name in _MEMBERS or nearest(name, _DOCUMENT):
+            raise FixtureError(f"{name!r} is unknown beside tests: use {', '.join(_DOCUMENT)}, or give it in each test")
     return read_tests(document, _read_fixture)
 
 
 def _read_fixture(test: JSON, objects: JSONObject) -> RuleFixture:
     if not isinstance(test, dict):
-        raise FixtureError("is not an object")
+        raise FixtureError(f"the test {test!r} is no object: give name, object and output")
     name = str(test.get("name") or "(no name)")
     try:
         return _read_members(name, test, objects)
@@ -79,12 +88,16 @@ def _read_members(name: str, test: JSONObject, objects: JSONObject) -> RuleFixtu
     if not isinstance(store, list):
         raise FixtureError("store is not a list of objects")
     arguments["store"] = [_read_object({"store": one}, "store", objects) for one in store]
-    document = _read_object(test, "object", objects)
+    # A review of a DELETE has only the old object.
+    member = "oldObject" if operation == "DELETE" and "object" not in test else "object"
+    document = _read_object(test, member, objects)
     return RuleFixture(name, str(test.get("rule") or ""), operation, document, arguments, _read_output(test, objects))
 
 
 def _read_object(test: JSONObject, member: str, objects: JSONObject) -> JSONObject:
-    found = resolve_object(test.get(member), objects)
+    if member not in test:
+        raise FixtureError(f"{member} is missing: give an object, or the name of one")
+    found = resolve_object(test[member], objects)
     if not isinstance(found, dict) or not all(isinstance(found.get(name), str) for name in ("apiVersion", "kind")):
         raise FixtureError(f"{member} is no object with apiVersion and kind")
     return found
@@ -105,11 +118,13 @@ class RuleFixtureResult(NamedTuple):
     Attributes:
         rule: The rule that answered; ``""`` for several.
         error: Why a rule failed, unless the fixture expects its message or warning; otherwise ``""``.
+        unasked: Why no rule is asked about the request, unless the fixture expects that; otherwise ``""``.
         differences: The members of the answer that differ.
     """
 
     rule: str
     error: str
+    unasked: str
     differences: list[Difference]
 
 
@@ -123,14 +138,41 @@ def run_rule_fixture(rules: Sequence[Hook], fixture: RuleFixture) -> RuleFixture
         # The failure policy decides, so the expected verdict would hide a mistake in the rule.
         for text in (answer.message, *answer.warnings):
             if any(text.startswith(rule.failure) for rule in asked):
-                return RuleFixtureResult(name, text, [])
+                return RuleFixtureResult(name, text, "", [])
     found: JSONObject = {
         "allowed": answer.allowed, "matched": answer.matched, "message": answer.message, "code": answer.code,
         "warnings": list(answer.warnings), "patch": list(answer.patch), "object": answer.object,
     }  # fmt: skip
-    expected = fixture.output.items()
-    differences = [one for member, value in expected for one in compare_member(member, value, found[member])]
-    return RuleFixtureResult(name, "", differences)
+    expected = fixture.output
+    if _is_same_patch(expected.get("patch"), answer, fixture.document):
+        expected = expected | {"patch": found["patch"]}
+    differences = [one for member, value in expected.items() for one in compare_member(member, value, found[member])]
+    return RuleFixtureResult(name, "", "" if answer.matched or "matched" in expected else answer.reason, differences)
+
+
+def _is_same_patch(expected: JSON, answer: Review, document: JSONObject) -> bool:
+    """Return whether the expected patch has the operations of the answer in another order, with the same result."""
+    if not isinstance(expected, list) or len(expected) != len(answer.patch):
+        return False
+    try:
+        return all(one in expected for one in answer.patch) and apply(document, expected) == answer.object
+    except PatchError:
+        return False
+
+
+def _check_result(rule: Hook, fixture: RuleFixture, document: JSONObject, answer: Review) -> Review:
+    """Return the answer, or that of a failed rule if kube-apiserver would refuse its changes, as a server does."""
+    old = fixture.arguments["old"] or (document if fixture.operation == "UPDATE" else None)
+    if not answer.patch or fixture.arguments.get("subresource"):
+        return answer
+    request = build_request(document, old, operation=fixture.operation)
+    given = Response(allowed=True, patch=answer.patch, warnings=answer.warnings)
+    kind = gvk_of(document).group_kind
+    checked = report_faults(rule, request, given, lambda one: find_faults(kind, one, old))
+    if checked is given:
+        return answer
+    failed = answer._replace(allowed=checked.allowed, message=checked.message, code=checked.code)
+    return failed._replace(warnings=checked.warnings, patch=(), object=document)
 
 
 def _ask(rules: Sequence[Hook], fixture: RuleFixture) -> tuple[str, Review]:
@@ -141,7 +183,8 @@ def _ask(rules: Sequence[Hook], fixture: RuleFixture) -> tuple[str, Review]:
     document, warnings, matched = fixture.document, list[str](), list[str]()
     answer = None
     for rule in rules:
-        answer = rule.review(document, operation=fixture.operation, **fixture.arguments)
+        review = rule.review(document, operation=fixture.operation, **fixture.arguments)
+        answer = _check_result(rule, fixture, document, review)
         if answer.matched:
             matched.append(rule.name)
             warnings += answer.warnings

@@ -95,6 +95,28 @@ def test_invalid_input_exits_2(tests: Path, change: tuple[str, str], problem: st
     assert problem in err
 
 
+def test_each_invalid_file_is_an_error_and_the_others_run(tests: Path) -> None:
+    tests.with_name("empty.yaml").touch()
+    tests.with_name("broken_test.yaml").write_text(TESTS.replace("[rules.py]", "[none.py]"))
+    code, out, err = run(tests, tests.with_name("empty.yaml"), tests.with_name("broken_test.yaml"), "-o", "junit")
+    assert code == 2
+    suite = ET.fromstring(out)
+    assert (suite.get("tests"), suite.get("failures")) == ("4", "2")
+    assert f"{tests.with_name('empty.yaml')}: no tests: give a document with the list tests" in err
+    assert "broken_test.yaml:2: " in err
+    assert "none.py: cannot be read" in err
+
+
+def test_a_test_about_which_no_rule_is_asked_is_a_note(tests: Path) -> None:
+    tests.write_text(TESTS.replace("object: good", "object: good\n    operation: DELETE"))
+    code, _, err = run(tests)
+    assert code == 0
+    assert err == (
+        f"note: {tests}:10: names of the web are admitted: no rule is asked: the operation is DELETE, not CREATE or "
+        "UPDATE: expect `matched: false`, or change the request\n"
+    )
+
+
 def test_a_file_that_does_not_import_exits_2_with_its_line(tests: Path) -> None:
     tests.with_name("rules.py").write_text("import nothing_of_this_name\n")
     code, _, err = run(tests)

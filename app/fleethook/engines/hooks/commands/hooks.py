@@ -41,7 +41,7 @@ from fleethook.cli.output.findings_output import (
     print_junit,
     write_annotations,
 )
-from fleethook.cli.output.text_output import write, write_json
+from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_rule_error
@@ -85,15 +85,25 @@ def _run_files(
     """Run all tests and print the results. An unreadable document is a result without operation."""
     read = read_manifests(paths, reading, testdata=True, select=is_fixture)
     errors, found = [*read.errors], list[FixtureResult]()
+    rules = _load_rules(hooks) if hooks else None
     for document in read.selected:
         cases, invalid = read_cases([document], read_rule_fixtures)
         errors += invalid
-        rules = _load_rules(hooks or list(_list_files(document)))
+        if not cases:
+            continue
+        try:
+            own = rules or load_rules(list(_list_files(document)))
+        except ValueError as error:
+            errors.append(ManifestError(document.source, document.line, str(error)))
+            continue
         for case in cases:
             try:
-                found.append(_run_case(rules, case))
+                found.append(_run_case(own, case))
             except FixtureError as error:
                 errors.append(ManifestError(str(case.path), case.line, f"{case.fixture.name}: {error}"))
+    sources = {one.source for one in read.selected} | {one.source for one in errors}
+    empty = [one for one in paths if one.is_file() and str(one) not in sources]
+    errors += [ManifestError(str(one), 0, "no tests: give a document with the list tests") for one in empty]
     if not found and not errors:
         fail(f"no tests in {', '.join(map(str, paths))}")
     write_input_errors(errors)
@@ -104,10 +114,10 @@ def _run_files(
 
 
 def _list_files(document: Document) -> Iterator[Path]:
-    """Yield the files of rules that a document names. Exits with a message if it names none."""
+    """Yield the files of rules that a document names; raises ValueError if it names none."""
     named = document.object.get("rules")
     if not isinstance(named, list) or not named or not all(isinstance(one, str) for one in named):
-        fail(f"{document.source}:{document.line}: rules is no list of files: give [rules.py], for example, or --hooks")
+        raise ValueError("rules is no list of files: give [rules.py], for example, or --hooks")
     folder = Path() if document.source == "<stdin>" else Path(document.source).parent
     return (folder / one for one in named)
 
@@ -124,6 +134,9 @@ def _run_case(rules: Sequence[Hook], case: FixtureCase[RuleFixture]) -> FixtureR
     started, fixture = time.perf_counter(), case.fixture
     found = run_rule_fixture(rules, fixture)
     seconds = time.perf_counter() - started
+    if found.unasked:
+        place = f"{case.path}:{case.line}: {fixture.name}"
+        write_error(f"note: {place}: no rule is asked: {found.unasked}: expect `matched: false`, or change the request")
     return FixtureResult(
         str(case.path), case.line, fixture.name, fixture.operation, found.rule, seconds, found.error, found.differences
     )
