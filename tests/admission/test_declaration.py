@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission import Rule, RuleError, mutate, validate
+from fleethook.admission import Denied, Rule, RuleError, mutate, validate
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "n", "labels": {"app": "web"}}}
 
@@ -130,6 +130,13 @@ def test_a_mutating_rule_takes_no_deletions() -> None:
 def test_a_rule_that_is_not_asked_says_why(arguments: Any, options: dict[str, Any], reason: str) -> None:
     answer = rule(*arguments, **options).review(POD)
     assert (answer.matched, answer.allowed, answer.reason) == (False, True, reason)
+
+
+def test_the_case_of_a_kind_is_no_difference() -> None:
+    def refuses() -> None:
+        raise Denied("no")
+
+    assert not validate("v1", "POD")(refuses).review(POD).allowed
 
 
 def test_a_subresource_has_a_kind_of_its_own() -> None:

@@ -62,7 +62,7 @@ class Declaration(NamedTuple):
         side_effects: Whether the rule changes something outside of the object.
         timeout: The time limit in seconds.
         order: The position among the rules of a server; rules of the same order are sorted by name.
-        follows: The kinds that the rule reads from the store, as pairs of apiVersion and kind.
+        follows: The kinds that the rule reads from the store, as apiVersion, kind and plural.
     """
 
     name: str
@@ -81,12 +81,12 @@ class Declaration(NamedTuple):
     side_effects: SideEffects
     timeout: int
     order: int
-    follows: tuple[tuple[str, str], ...]
+    follows: tuple[tuple[str, str, str], ...]
 
     @property
     def followed(self) -> frozenset[GroupKind]:
         """The kinds of ``follows``."""
-        return frozenset(GroupKind(parse_api_version(api_version)[0], kind) for api_version, kind in self.follows)
+        return frozenset(GroupKind(parse_api_version(api_version)[0], kind) for api_version, kind, _ in self.follows)
 
 
 class Options(NamedTuple):
@@ -250,14 +250,18 @@ def _check_timeout(timeout: int) -> int:
     return timeout
 
 
-def _read_followed(follows: Sequence[Any]) -> tuple[tuple[str, str], ...]:
-    pairs = (follows,) if follows and isinstance(follows[0], str) else tuple(follows)
-    for pair in pairs:
-        is_pair = isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(one, str) for one in pair)
-        if not is_pair or not pair[1][:1].isupper():
-            raise RuleError(f"follows: {pair!r} is no pair of apiVersion and kind, such as ('v1', 'ConfigMap')")
-        _check_version(pair[0], *parse_api_version(pair[0]))
-    return tuple((api_version, kind) for api_version, kind in pairs)
+def _read_followed(follows: Sequence[Any]) -> tuple[tuple[str, str, str], ...]:
+    """Return the followed kinds; the plural is guessed if it is missing."""
+    given = (follows,) if follows and isinstance(follows[0], str) else tuple(follows)
+    found: list[tuple[str, str, str]] = []
+    for one in given:
+        is_kind = isinstance(one, tuple | list) and len(one) in (2, 3) and all(isinstance(part, str) for part in one)
+        if not is_kind or not one[1][:1].isupper():
+            raise RuleError(f"follows: {one!r} is no pair of apiVersion and kind, such as ('v1', 'ConfigMap')")
+        api_version, kind, *plural = one
+        _check_version(api_version, *parse_api_version(api_version))
+        found.append((api_version, kind, *(plural or [guess_plural(kind.lower())])))
+    return tuple(found)
 
 
 def bind_variables(request: AdmissionRequest) -> Activation:
@@ -323,7 +327,8 @@ def _list_mismatches(one: Declaration, request: AdmissionRequest) -> Iterator[st
         yield f"the operation is {request.operation}, not {' or '.join(one.operations)}"
     if not (matches_group(rule, attributes) and matches_version(rule, attributes)):
         yield f"the object is of {group or 'core'}/{version}, not of {one.group or 'core'}/{one.version}"
-    if by_kind and by_kind != request.kind.kind:
+    # kube-apiserver knows only the resource, which is the same for a kind in another case.
+    if by_kind and by_kind.lower() != request.kind.kind.lower():
         yield f"the kind is {request.kind.kind}, not {by_kind}"
     if not matches_resource(rule, attributes):
         if one.subresource not in ("*", request.sub_resource):

@@ -427,7 +427,7 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
         side_effects: ``NoneOnDryRun`` for a rule that changes something outside of the object.
         timeout: The time limit in seconds.
         order: The position among the rules of a server.
-        follows: The kinds that the rule reads from ``store``: a pair of apiVersion and kind, or a list of pairs.
+        follows: The kinds that the rule reads from ``store``: apiVersion, kind, irregular plural; or a list of these.
         resource: The plural of the kind, if it is irregular.
         name: The name of the rule; that of the function if missing.
         expression: The rule in CEL; the function is not called then.

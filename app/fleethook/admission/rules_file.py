@@ -99,10 +99,9 @@ def _importing_beside(path: Path) -> Iterator[None]:
 
 def _is_beside(file: str, path: Path) -> bool:
     """Return whether a module is beside a file, alone or in a package."""
-    folder = Path(file).parent
-    while (folder / "__init__.py").is_file() and folder != path.absolute().parent:
-        folder = folder.parent
-    return file != "" and folder == path.absolute().parent
+    wanted = path.absolute().parent
+    outside = (one for one in Path(file).parents if one == wanted or not (one / "__init__.py").is_file())
+    return next(outside, None) == wanted
 
 
 def find_modules(path: Path) -> Iterator[Path]:

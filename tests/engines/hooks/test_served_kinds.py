@@ -24,6 +24,8 @@ class Discovery:
     """An apiserver that serves three resources of one version; takes the place of a `Connection`."""
 
     async def json(self, _method: str, path: str) -> Any:
+        if path == "/apis/apps":
+            return {"kind": "APIGroup", "versions": [{"groupVersion": "apps/v1"}]}
         if path != "/apis/apps/v1":
             raise unserved(path)
         kinds = [("deployments", "Deployment"), ("deployments/scale", "Scale"), ("fishes", "Fish")]
@@ -49,6 +51,7 @@ def rule(*kind: str, **options: Any) -> Any:
         rule("apps/v1", "Deployment", subresource="scale"),
         rule("apps/v1", "Deployment", subresource="*"),
         rule("apps/v1", "Fish", resource="fishes"),
+        rule("apps/v1", "Fish", resource="fishes", follows=("apps/v1", "Fish", "fishes")),
         rule("*/*", "*"),
         rule("apps/*", "nothing"),
     ],
@@ -63,10 +66,13 @@ async def test_served_kinds_are_accepted(served: Any) -> None:
         (rule("apps/v1", "Pod"), "the cluster does not serve Pod of apps/v1"),
         (rule("apps/v1", "pods"), "the cluster does not serve pods of apps/v1"),
         (rule("v1", "Pod"), "the cluster does not serve Pod of v1"),
+        (rule("apps/v1", "Deploymnet"), r"does not serve Deploymnet of apps/v1; did you mean Deployment\?"),
+        (rule("apps/v1", "deployment"), r"does not serve deployment of apps/v1; did you mean Deployment\?"),
+        (rule("apps/v1beta1", "Deployment"), "does not serve Deployment of apps/v1beta1; it serves apps/v1"),
         (rule("apps/v1", "Deployment", subresource="exec"), "does not serve deployments/exec of apps/v1"),
         (
             rule("apps/v1", "Fish"),
-            "the cluster has the plural 'fishes', not 'fishs': give resource='fishes' for Fish of apps/v1",
+            r"the cluster has the plural 'fishes', not 'fishs': give resource='fishes' for Fish of apps/v1, or .* 'fishes'\)",
         ),
         (rule("apps/v1", "Deployment", follows=("v1", "Pod")), "the cluster does not serve Pod of v1"),
     ],

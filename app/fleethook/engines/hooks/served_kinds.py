@@ -12,7 +12,8 @@ from fleethook.cluster.followed_cluster import Followed
 from fleethook.engine import EngineStartError
 from fleethook.engines.hooks.hooks_settings import HooksSettings
 from fleethook.engines.hooks.result_check import Schema, read_schemas
-from fleethook.model.gvk import GroupKind, guess_plural, parse_api_version
+from fleethook.model.formats.text import suggestion
+from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSONObject, as_object
 from fleethook.settings import Settings
 
@@ -37,9 +38,8 @@ def list_resources(settings: Settings) -> Followed:
     except RuleError as error:
         raise EngineStartError(str(error)) from error
     found = {}
-    for api_version, kind in sorted({pair for rule in rules for pair in rule.declaration.follows}):
+    for api_version, kind, plural in sorted({one for rule in rules for one in rule.declaration.follows}):
         group, version = parse_api_version(api_version)
-        plural = guess_plural(kind.lower())
         found[group, kind] = WatchedResource(group, version, plural, kind, decode_object)
     return Followed(list(found.values()))
 
@@ -47,7 +47,7 @@ def list_resources(settings: Settings) -> Followed:
 def check_followed(rules: Iterable[Hook], followed: "Mapping[GroupKind, WatchedResource]") -> None:
     """Raise RuleError for a rule that follows a kind which the server does not follow completely."""
     for rule in rules:
-        for api_version, kind in rule.declaration.follows:
+        for api_version, kind, _ in rule.declaration.follows:
             present = followed.get(GroupKind(parse_api_version(api_version)[0], kind))
             if present is None:
                 raise RuleError(
@@ -80,10 +80,11 @@ async def list_unserved(rules: Iterable[Hook], connection: "Connection") -> Asyn
         for group, version, kind, resource in _list_kinds(one):
             if (group, version) not in versions:
                 versions[group, version] = await _discover(connection, group, version)
-            problem = _find_problem(versions[group, version], kind, resource)
+            api_version = f"{group}/{version}" if group else version
+            problem = _find_problem(versions[group, version], api_version, kind, resource)
             if problem:
-                api_version = f"{group}/{version}" if group else version
-                yield rule, f"the cluster {problem} of {api_version}"
+                hint = "" if versions[group, version] else await _list_versions(connection, group)
+                yield rule, f"the cluster {problem}{hint}"
 
 
 def check_defined(rules: Iterable[Hook], definitions: Collection[JSONObject]) -> None:
@@ -95,10 +96,8 @@ def check_defined(rules: Iterable[Hook], definitions: Collection[JSONObject]) ->
         for group, version, kind, resource in _list_kinds(rule.declaration):
             of_group = [spec for one in definitions if (spec := as_object(one.get("spec"))).get("group") == group]
             served = [found for spec in of_group for found in _list_served(spec, version)]
-            if of_group and (problem := _find_problem(served, kind, resource)):
-                raise RuleError(
-                    f"{rule.place}: the rule {rule.name}: a cluster with these manifests {problem} of {group}/{version}"
-                )
+            if of_group and (problem := _find_problem(served, f"{group}/{version}", kind, resource)):
+                raise RuleError(f"{rule.place}: the rule {rule.name}: a cluster with these manifests {problem}")
 
 
 def _list_served(spec: Mapping[str, Any], version: str) -> Iterator[JSONObject]:
@@ -119,8 +118,8 @@ def _list_kinds(one: Declaration) -> Iterable[tuple[str, str, str, str]]:
         path = f"{one.resource}/{one.subresource}" if one.subresource not in ("", "*") else one.resource
         # A subresource has a kind of its own, such as Scale.
         yield one.group, one.version, "" if one.subresource else one.kind, path
-    for api_version, kind in one.follows:
-        yield *parse_api_version(api_version), kind, guess_plural(kind.lower())
+    for api_version, kind, plural in one.follows:
+        yield *parse_api_version(api_version), kind, plural
 
 
 def find_definition_name(one: Declaration) -> str | None:
@@ -153,11 +152,25 @@ async def _discover(connection: "Connection", group: str, version: str) -> Colle
     return [dict(as_object(one)) for one in (found or {}).get("resources") or ()]
 
 
-def _find_problem(resources: Collection[JSONObject], kind: str, resource: str) -> str:
+async def _list_versions(connection: "Connection", group: str) -> str:
+    """Return the end of a message with the versions of a group that a cluster serves, ``""`` for none."""
+    from fleethook.cluster.registration.server_side_apply import get_object  # noqa: PLC0415 - as above
+
+    found = await get_object(connection, f"/apis/{group}") if group else None
+    versions = [str(as_object(one).get("groupVersion")) for one in (found or {}).get("versions") or ()]
+    return f"; it serves {', '.join(versions)}" if versions else ""
+
+
+def _find_problem(resources: Collection[JSONObject], api_version: str, kind: str, resource: str) -> str:
     names = {str(one.get("name")): str(one.get("kind")) for one in resources}
     if resource in names and kind in ("", names[resource]):
         return ""
     plural = next((name for name, one in names.items() if kind and one == kind and "/" not in name), "")
     if plural:
-        return f"has the plural {plural!r}, not {resource!r}: give resource={plural!r} for {kind}"
-    return f"does not serve {kind or resource}"
+        remedy = (
+            f"give resource={plural!r} for {kind} of {api_version}, or follows=({api_version!r}, {kind!r}, {plural!r})"
+        )
+        return f"has the plural {plural!r}, not {resource!r}: {remedy}"
+    return (
+        f"does not serve {kind or resource} of {api_version}{suggestion(kind or resource, [*names, *names.values()])}"
+    )

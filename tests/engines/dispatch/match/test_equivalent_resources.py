@@ -16,11 +16,31 @@ from fleethook.engines.dispatch.match.equivalent_resources import (
     find_definition,
     find_equivalents,
     is_namespaced,
+    suggest_builtin,
 )
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 
 V1 = {"name": "v1", "served": True}
 V2 = {"name": "v2", "served": True}
+
+
+@pytest.mark.parametrize(
+    ("group", "resource", "suggested"),
+    [
+        ("apps", "deploymnets", "deployments of apps/v1"),
+        ("", "deployments", "deployments of apps/v1"),
+        ("networking", "ingresses", "ingresses of networking.k8s.io/v1"),
+        ("", "pod", "pods of v1"),
+        ("events.k8s.io", "event", "events of events.k8s.io/v1"),
+        ("policy", "podses", "pods of v1"),
+    ],
+)
+def test_a_similar_built_in_resource_is_suggested(group: str, resource: str, suggested: str) -> None:
+    assert suggest_builtin(group, resource) == f"; did you mean {suggested}?"
+
+
+def test_no_built_in_resource_is_similar() -> None:
+    assert suggest_builtin("example.org", "widgets") == ""
 
 
 def definition(*versions: Any, cluster: str = "", scope: str = "Namespaced", **spec: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from fleethook.engines.dispatch.match.equivalent_resources import (
     find_equivalents,
     is_namespaced,
     list_versions,
+    suggest_builtin,
 )
 from fleethook.engines.dispatch.match.rest_mapping import Destination, list_operations
 from fleethook.engines.dispatch.schema_owner import find_owner
@@ -184,7 +185,8 @@ def _lint_resources(hook: Hook, rule: Rule, place: str, store: StoreView) -> Ite
         yield Issue(
             "unserved-resource",
             f"{place}: no definition, export or built-in type has {path} of {groups} in {versions}: "
-            "correct the spelling or the version, or add its definition",
+            "correct the spelling or the version, or add its definition"
+            + suggest_builtin(min(rule.groups), resource[0]),
         )
 
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import Index, Stored, StoreView
+from fleethook.model.formats.text import nearest
 from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind, GroupVersionResource, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import API_RESOURCE_SCHEMA
@@ -187,6 +188,21 @@ def list_versions(group: str, resource: str) -> list[tuple[str, str]]:
     storage = _load_builtins().get((group, resource))
     found = storage.equivalents.get("", ()) if storage is not None else ()
     return [(one.resource.version, one.kind.kind) for one in found if one.kind and one.resource.group == group]
+
+
+def suggest_builtin(group: str, resource: str) -> str:
+    """Return the end of a message that suggests a built-in resource for an unknown one, ``""`` if none is similar."""
+    known = _load_builtins()
+    all_names = [name for _, name in known]
+    of_group = [name for one, name in known if one == group]
+    name = resource if resource in all_names else nearest(resource, of_group) or nearest(resource, all_names)
+    groups = sorted((one != group, one) for one, found in known if found == name)
+    versions = [(one, *found) for _, one in groups for found in list_versions(one, name or "")]
+    # Stable versions are shorter than those such as v1beta1.
+    if not versions:
+        return ""
+    best, version, _ = min(versions, key=lambda one: (one[0] != groups[0][1], len(one[1])))
+    return f"; did you mean {name} of {GroupVersionKind(best, version, '').api_version}?"
 
 
 def is_builtin(group: str, resource: str) -> bool:
