@@ -71,7 +71,7 @@ def test_a_mutating_rule_ignores_failures_by_default() -> None:
         ({"match_conditions": {5: "true"}}, "match_conditions: 5 is no name"),
         ({"subresource": "a/b"}, "subresource: 'a/b' is no name of Kubernetes"),
         ({"resource": "Pods"}, "resource: 'Pods' is no name of Kubernetes"),
-        ({"resource": "pods/exec"}, "has a slash: give the part behind it as subresource="),
+        ({"resource": "pods/exec"}, "'pods/exec' has a slash: give 'pods', and subresource='exec'"),
     ],
 )
 def test_a_bad_argument_is_an_error_with_file_and_line(options: dict[str, Any], problem: str) -> None:

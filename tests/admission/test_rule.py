@@ -1,4 +1,5 @@
 import asyncio
+import functools
 import threading
 from typing import Any
 
@@ -50,6 +51,44 @@ def test_a_coroutine_is_awaited() -> None:
 
     assert refuses.is_async
     assert refuses.review(POD).message == "a is refused"
+
+
+def test_a_plain_decorator_may_pass_on_a_coroutine() -> None:
+    def measured(function: Any) -> Any:
+        @functools.wraps(function)
+        def measure(*arguments: Any, **named: Any) -> Any:
+            return function(*arguments, **named)
+
+        return measure
+
+    @validate("v1", "Pod")
+    @measured
+    async def refuses(pod: Any) -> None:
+        await asyncio.sleep(0)
+        raise Denied(f"{pod.metadata.name} is refused")
+
+    assert refuses.review(POD).message == "a is refused"
+
+
+async def test_a_test_in_an_event_loop_can_review_a_coroutine() -> None:
+    @validate("v1", "Pod")
+    async def refuses(pod: Any) -> None:
+        raise Denied(f"{pod.metadata.name} is refused")
+
+    assert refuses.review(POD).message == "a is refused"
+
+
+@pytest.mark.parametrize(
+    ("document", "operation", "problem"),
+    [
+        (None, "CREATE", "the object is None: give a dict with apiVersion and kind"),
+        ({"kind": "Pod"}, "CREATE", r"the object is \{'kind': 'Pod'\}: give a dict with apiVersion and kind"),
+        (POD, "create", "operation: 'create' is unknown: give one of CREATE, UPDATE, DELETE, CONNECT"),
+    ],
+)
+def test_a_review_needs_an_object_and_an_operation(document: Any, operation: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        default_seccomp.review(document, operation=operation)
 
 
 async def test_a_plain_function_can_be_awaited_too() -> None:
@@ -130,6 +169,29 @@ def test_ctrl_c_ends_a_test_of_a_rule() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         interrupted.review(POD)
+
+
+def test_an_error_with_an_empty_text_has_its_class_alone() -> None:
+    @validate("v1", "Pod")
+    def fails(pod: Any) -> None:
+        raise TimeoutError
+
+    assert fails.review(POD).message.endswith(": TimeoutError")
+
+
+def test_a_refusal_without_its_attributes_is_a_failure() -> None:
+    class OwnError(Denied):
+        def __init__(self) -> None:
+            pass
+
+    @validate("v1", "Pod")
+    def refuses(pod: Any) -> None:
+        raise OwnError
+
+    answer = refuses.review(POD)
+    line = refuses.function.__code__.co_firstlineno + 2
+    assert answer.code == 500
+    assert answer.message.endswith(f"test_rule.py:{line}: AttributeError: 'OwnError' object has no attribute 'message'")
 
 
 def test_an_error_without_a_text_is_a_failure() -> None:

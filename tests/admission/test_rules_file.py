@@ -158,6 +158,19 @@ def test_the_rules_that_a_file_imports_by_name_count_once(tmp_path: Path) -> Non
     assert [one.name for one in load_rules([by_name])] == ["common"]
 
 
+def test_a_rule_of_a_file_that_another_one_imports_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write(tmp_path, HEAD + rule("a")).parent)
+    write(tmp_path, HEAD + "from rules import a\n" + rule("b"), "more.py")
+    files = [Path("rules.py"), Path("more.py"), tmp_path / "rules.py"]
+    assert [rule.name for rule in load_rules(files)] == ["a", "b"]
+
+
+def test_rules_of_one_function_and_name_are_an_error(tmp_path: Path) -> None:
+    text = HEAD + "def a(pod):\n    pass\nfor kind in ('Pod', 'Node'):\n    validate('v1', kind)(a)\n"
+    with pytest.raises(RuleError, match="two rules have the name 'a'"):
+        load_rules([write(tmp_path, text)])
+
+
 def test_an_error_in_a_module_beside_the_file_names_its_line(tmp_path: Path) -> None:
     write(tmp_path, "\n1 / 0\n", "common.py")
     with pytest.raises(RuleError, match=r"common\.py:2: ZeroDivisionError"):

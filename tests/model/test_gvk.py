@@ -1,4 +1,6 @@
-from fleethook.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_version
+import pytest
+
+from fleethook.model.gvk import GroupKind, GroupVersionKind, guess_resource, gvk_of, parse_api_version
 
 
 def test_api_versions_split_into_group_and_version() -> None:
@@ -14,3 +16,14 @@ def test_gvk_of_reads_api_version_and_kind() -> None:
     )  # fmt: skip
     assert gvk_of({"apiVersion": "v1", "kind": "Pod"}).api_version == "v1"
     assert str(GroupKind("", "Pod")) == "Pod"
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [
+        ("Gateway", "gateways"), ("Key", "keys"), ("NetworkPolicy", "networkpolicies"), ("Mesh", "meshes"),
+        ("Index", "indexes"), ("Ingress", "ingresses"), ("Endpoints", "endpoints"), ("Pod", "pods"),
+    ],
+)  # fmt: skip
+def test_the_plural_of_a_kind(kind: str, plural: str) -> None:
+    assert guess_resource(kind) == plural

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from fleethook.cel import Activation, ExpressionError, Program, compile_condition
 from fleethook.model.admission import AdmissionRequest, Operation
 from fleethook.model.formats.labels import compile_selector, validate_selector
-from fleethook.model.gvk import GroupKind, GroupVersionResource, guess_plural, parse_api_version
+from fleethook.model.gvk import GroupKind, GroupVersionResource, guess_resource, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.webhook_rules import (
     Rule,
@@ -181,13 +181,13 @@ def _read_kind(options: Options) -> tuple[str, str, str, str]:
         kind, resource = "", kind
     if not kind and not resource:
         raise RuleError("the rule names neither a kind nor a resource: give one such as 'Deployment' or 'deployments'")
-    if "/" in kind or "/" in resource:
-        raise RuleError(f"{kind or resource!r} has a slash: give the part behind it as subresource=")
+    for name, _, part in (one.partition("/") for one in (kind, resource) if "/" in one):
+        raise RuleError(f"'{name}/{part}' has a slash: give {name!r}, and subresource={part!r}")
     named = {"kind": kind.lower(), "resource": resource, "subresource": options.subresource}
     for argument, name in named.items():
         if name not in ("", "*") and not _NAME.fullmatch(name):
             raise RuleError(f"{argument}: {name!r} is no name of Kubernetes: use letters, digits and hyphens")
-    return group, version, kind, resource or guess_plural(kind.lower())
+    return group, version, kind, resource or guess_resource(kind)
 
 
 def _check_version(api_version: str, group: str, version: str) -> None:
@@ -260,7 +260,7 @@ def _read_followed(follows: Sequence[Any]) -> tuple[tuple[str, str, str], ...]:
             raise RuleError(f"follows: {one!r} is no pair of apiVersion and kind, such as ('v1', 'ConfigMap')")
         api_version, kind, *plural = one
         _check_version(api_version, *parse_api_version(api_version))
-        found.append((api_version, kind, *(plural or [guess_plural(kind.lower())])))
+        found.append((api_version, kind, *(plural or [guess_resource(kind)])))
     return tuple(found)
 
 

@@ -6,10 +6,12 @@ import re
 import threading
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from reprlib import repr as shortened_repr
+from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
@@ -39,7 +41,7 @@ from fleethook.admission.step_budget import BUDGET, Budget, NotShortError
 from fleethook.cel import EvaluationError, PendingChecksError, Program
 from fleethook.cel.program import INLINE_LIMITS, LIMITS, EvaluationLimits
 from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resource, Response, StatusCause, allowed
-from fleethook.model.gvk import guess_plural, gvk_of
+from fleethook.model.gvk import guess_resource, gvk_of
 from fleethook.model.json import JSONObject, as_object
 from fleethook.patch import apply
 
@@ -150,7 +152,8 @@ class Hook(Rule):
         self.name = declaration.name
         self.expression: Final = expression
         self.message: Final = message
-        self.is_async: Final = inspect.iscoroutinefunction(function)
+        # A decorator may return a plain function that passes on the coroutine.
+        self.is_async: Final = any(map(inspect.iscoroutinefunction, (function, inspect.unwrap(function))))
         self.__doc__ = function.__doc__
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise RuleError("the function has a yield, so a call does not run it: remove the yield")
@@ -210,7 +213,8 @@ class Hook(Rule):
         invocation = None
         try:
             invocation = self._invoke(request, lookup, settings)
-            return self._respond(invocation, await self.function(**invocation.arguments))
+            result = self.function(**invocation.arguments)
+            return self._respond(invocation, await result if inspect.isawaitable(result) else result)
         except BaseException as error:  # noqa: BLE001 - a rule may fail in any way
             return self._respond_to_error(error, invocation)
 
@@ -219,7 +223,10 @@ class Hook(Rule):
         while isinstance(error, BaseExceptionGroup):  # Of a TaskGroup. Its refusals count if nothing else failed.
             error = (error.split(Denied)[1] or error).exceptions[0]
         if isinstance(error, Denied):
-            return respond_to_denial(error, warnings=invocation.warnings if invocation else ())
+            try:
+                return respond_to_denial(error, warnings=invocation.warnings if invocation else ())
+            except (AttributeError, TypeError) as unusable:  # A class of the author may lack the attributes.
+                return self.fail(self._describe(unusable.with_traceback(error.__traceback__)))
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise error
         return self.fail(self._describe(error))
@@ -290,7 +297,8 @@ class Hook(Rule):
     def _describe(self, error: BaseException) -> str:
         if isinstance(error, PendingChecksError):
             return f"{self.place}: the expression needs an authorizer, which only kube-apiserver has"
-        return f"{_find_place(self.function, error)}: {type(error).__name__}: {shorten_text(error)}"
+        text = shorten_text(error)
+        return f"{_find_place(self.function, error)}: {type(error).__name__}{': ' if text else ''}{text}"
 
     def review(  # noqa: PLR0913 - one parameter for each part of a request that rules read
         self,
@@ -328,9 +336,20 @@ class Hook(Rule):
         if mismatch:
             return _make_review(request, allowed(), reason=mismatch)
         lookup = find_among(store)
-        if self.is_async:
-            return _make_review(request, asyncio.run(self.answer_async(request, lookup=lookup, settings=settings)))
-        return _make_review(request, self.answer(request, lookup=lookup, settings=settings))
+        if not self.is_async:
+            return _make_review(request, self.answer(request, lookup=lookup, settings=settings))
+        work = self.answer_async(request, lookup=lookup, settings=settings)
+        return _make_review(request, _run_to_end(work))
+
+
+def _run_to_end(work: Coroutine[Any, Any, Response]) -> Response:
+    """Return the result of a coroutine; in an event loop, another thread runs it."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(copy_context().run, asyncio.run, work).result()
 
 
 def read_failure(text: str) -> str:
@@ -349,15 +368,20 @@ def build_request(
     user: Mapping[str, Any] | None = None,
     dry_run: bool = False,
 ) -> AdmissionRequest:
-    """Return the request of a review, as kube-apiserver sends it; raises KeyError without apiVersion or kind."""
-    shown = dict(document if document is not None else old or {})
+    """Return the request of a review, as kube-apiserver sends it; raises ValueError for one that it never sends."""
+    if operation not in get_args(Operation):
+        raise ValueError(f"operation: {operation!r} is unknown: give one of {', '.join(get_args(Operation))}")
+    given: Any = document if document is not None else old
+    if not isinstance(given, Mapping) or not all(isinstance(given.get(one), str) for one in ("apiVersion", "kind")):
+        raise ValueError(f"the object is {shortened_repr(given)}: give a dict with apiVersion and kind")
+    shown = dict(given)
     group, version, kind = gvk_of(shown)
     metadata = as_object(shown.get("metadata"))
     return AdmissionRequest(
         uid="test",
         operation=operation,
         kind=Kind(group, version, kind),
-        resource=Resource(group, version, resource or guess_plural(kind.lower())),
+        resource=Resource(group, version, resource or guess_resource(kind)),
         sub_resource=subresource,
         name=metadata.get("name", ""),
         namespace=metadata.get("namespace", ""),

@@ -30,20 +30,26 @@ def load_rules(paths: Sequence[Path]) -> tuple[Hook, ...]:
     Raises:
         RuleError: A file cannot be read or run, does not end, has no rule, or two rules have the same name.
     """
-    found = list(dict.fromkeys(rule for path in paths for rule in _load_file(path)))
-    check_names(found)
+    found = unite_rules(rule for path in paths for rule in _load_file(path))
     return tuple(sorted(found, key=lambda one: (not one.declaration.mutates, one.declaration.order, one.name)))
 
 
-def check_names(rules: Iterable[Hook]) -> None:
-    """Raise RuleError if two rules have the same name."""
+def unite_rules(rules: Iterable[Hook]) -> list[Hook]:
+    """Return all rules, one that several files import once; raises RuleError if two rules have the same name."""
     known: dict[str, Hook] = {}
     for rule in rules:
-        if (other := known.setdefault(rule.name, rule)) is not rule:
+        other = known.setdefault(rule.name, rule)
+        if _identify(other) != _identify(rule):
             raise RuleError(
                 f"{rule.file}:{rule.line}: two rules have the name {rule.name!r}, and the other one is at "
                 f"{other.file}:{other.line}: rename a function, or give name="
             )
+    return [*known.values()]
+
+
+def _identify(rule: Hook) -> object:
+    """Return a value that rules of different places have not in common; several kinds may share one function."""
+    return Path(rule.file).resolve(), rule.line, rule.declaration[:5]
 
 
 def _load_file(path: Path) -> list[Hook]:

@@ -77,3 +77,11 @@ def guess_plural(singular: str) -> str:
     if singular.endswith("s"):
         return f"{singular}es"
     return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"
+
+
+def guess_resource(kind: str) -> str:
+    """Return the plural of a kind as authors of custom resources form it: a gateway has gateways, a mesh meshes."""
+    singular = kind.lower()
+    if singular.endswith(("ay", "ey", "oy", "uy")):
+        return f"{singular}s"
+    return f"{singular}es" if singular.endswith(("ch", "sh", "x", "z")) else guess_plural(singular)

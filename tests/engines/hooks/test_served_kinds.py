@@ -28,7 +28,7 @@ class Discovery:
             return {"kind": "APIGroup", "versions": [{"groupVersion": "apps/v1"}]}
         if path != "/apis/apps/v1":
             raise unserved(path)
-        kinds = [("deployments", "Deployment"), ("deployments/scale", "Scale"), ("fishes", "Fish")]
+        kinds = [("deployments", "Deployment"), ("deployments/scale", "Scale"), ("teeth", "Tooth")]
         return {"kind": "APIResourceList", "resources": [{"name": name, "kind": kind} for name, kind in kinds]}
 
 
@@ -50,8 +50,8 @@ def rule(*kind: str, **options: Any) -> Any:
         rule("apps/v1", "deployments"),
         rule("apps/v1", "Deployment", subresource="scale"),
         rule("apps/v1", "Deployment", subresource="*"),
-        rule("apps/v1", "Fish", resource="fishes"),
-        rule("apps/v1", "Fish", resource="fishes", follows=("apps/v1", "Fish", "fishes")),
+        rule("apps/v1", "Tooth", resource="teeth"),
+        rule("apps/v1", "Tooth", resource="teeth", follows=("apps/v1", "Tooth", "teeth")),
         rule("*/*", "*"),
         rule("apps/*", "nothing"),
     ],
@@ -71,8 +71,8 @@ async def test_served_kinds_are_accepted(served: Any) -> None:
         (rule("apps/v1beta1", "Deployment"), "does not serve Deployment of apps/v1beta1; it serves apps/v1"),
         (rule("apps/v1", "Deployment", subresource="exec"), "does not serve deployments/exec of apps/v1"),
         (
-            rule("apps/v1", "Fish"),
-            r"the cluster has the plural 'fishes', not 'fishs': give resource='fishes' for Fish of apps/v1, or .* 'fishes'\)",
+            rule("apps/v1", "Tooth"),
+            r"the cluster has the plural 'teeth', not 'tooths': give resource='teeth' for Tooth of apps/v1, or .* 'teeth'\)",
         ),
         (rule("apps/v1", "Deployment", follows=("v1", "Pod")), "the cluster does not serve Pod of v1"),
     ],

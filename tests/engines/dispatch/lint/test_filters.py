@@ -10,7 +10,7 @@ from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.lint.filters import error_findings, find_contradictions
 from fleethook.model.formats.labels import compile_selector
 from tests.engines.dispatch.builders import WIDGETS, configuration, webhook
-from tests.engines.dispatch.lint.builders import WIDGET, list_codes, selecting, validating
+from tests.engines.dispatch.lint.builders import NODES, WIDGET, list_codes, selecting, validating
 
 
 def find_operations(
@@ -53,6 +53,21 @@ def find_operations(
 )
 def test_nulls_are_followed_through_the_expression(expression: str, operations: str) -> None:
     assert find_operations(expression) == operations
+
+
+@pytest.mark.parametrize(
+    ("selector", "codes"),
+    [
+        ({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["a"]}]}, []),
+        (
+            {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a"]}]},
+            ["suspicious"],
+        ),
+        ({"matchLabels": {"a": "b"}}, ["suspicious"]),
+    ],
+)
+def test_a_selector_of_nodes_that_exempts_namespaces_is_no_finding(selector: Any, codes: list[str]) -> None:
+    assert list_codes(validating(webhook(rules=[NODES], namespaceSelector=selector))) == codes
 
 
 def test_another_condition_that_is_false_skips_the_webhook() -> None:

@@ -16,7 +16,7 @@ from fleethook.engines.dispatch.lint.codes import Issue
 from fleethook.engines.dispatch.lint.rule_checks import list_scopes, read_text
 from fleethook.engines.dispatch.match.equivalent_resources import find_equivalents
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.json import JSON, as_object
+from fleethook.model.json import JSON, as_object, list_objects
 from fleethook.model.webhook_rules import EVERY
 
 _MAX_EXPRESSION: Final = 20_000
@@ -290,9 +290,15 @@ def _namespace_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreVie
     for key in find_contradictions(webhook.get("namespaceSelector")) if False not in scopes else ():
         text = f"namespaceSelector: its requirements for label {key} contradict each other, so it matches no namespace"
         yield Issue("selector-contradiction", text)
-    if scopes == {False}:
+    if scopes == {False} and not _is_exemption(as_object(webhook.get("namespaceSelector"))):
         text = "namespaceSelector: it has no effect, because the rules match cluster-scoped resources only: remove it"
         yield Issue("suspicious", text)
+
+
+def _is_exemption(selector: Mapping[str, JSON]) -> bool:
+    """Return whether a selector only leaves out namespaces by name, as each webhook of rules does for its server."""
+    names = [(one.get("key"), one.get("operator")) for one in list_objects(selector.get("matchExpressions"))]
+    return not selector.get("matchLabels") and {*names} == {("kubernetes.io/metadata.name", "NotIn")}
 
 
 def _find_operation(expression: str) -> str:

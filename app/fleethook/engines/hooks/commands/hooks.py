@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.policy import API_VERSION, POLICY, POLICY_REMEDY, SUFFIX, name_resource
 from fleethook.admission.rule import Hook
-from fleethook.admission.rules_file import check_names, load_rules
+from fleethook.admission.rules_file import load_rules, unite_rules
 from fleethook.cli.command_line import Group
 from fleethook.cli.doctor.doctor_checks import Diagnosis
 from fleethook.cli.doctor.doctor_cluster import Doctor, EngineChecks, run_allowed
@@ -188,12 +188,11 @@ def _load_each(files: Sequence[Path]) -> tuple[list[Hook], list[ManifestError]]:
     rules, errors = list[Hook](), list[ManifestError]()
     for file in files:
         try:
-            loaded = load_rules([file])
-            check_names([*rules, *loaded])
+            united = unite_rules([*rules, *load_rules([file])])
         except RuleError as error:
             errors.append(make_rule_error(error))
         else:
-            rules += loaded
+            rules = united
     return rules, errors
 
 
