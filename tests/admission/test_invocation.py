@@ -272,6 +272,7 @@ def test_changes_do_not_reach_the_store() -> None:
     ("options", "problem"),
     [
         ({"code": 200}, "code: 200 is no HTTP status code of a refusal: give one from 400 to 599"),
+        ({"code": 403.0}, "code: 403.0 is no HTTP status code of a refusal"),
         ({"code": "403"}, "code: '403' is no HTTP status code of a refusal"),
         ({"field": 5}, "field: 5 is no text"),
     ],

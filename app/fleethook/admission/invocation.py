@@ -106,7 +106,8 @@ class Denied(Exception):  # noqa: N818 - the name is the decision that a rule ra
         super().__init__(message)
         if not isinstance(field, str):
             raise TypeError(f"field: {field!r} is no text")
-        if code not in range(400, 600):
+        given: object = code
+        if not isinstance(given, int) or given not in range(400, 600):
             raise ValueError(f"code: {code!r} is no HTTP status code of a refusal: give one from 400 to 599")
         self.message: Final = message
         self.field: Final = field

@@ -148,6 +148,16 @@ def test_immutable_fields_of_workloads(kind: str, member: str, *, fixed: bool) -
     assert find_faults(GroupKind("apps", kind), changed, document) == expected
 
 
+@pytest.mark.parametrize("kind", [GroupKind("", "Service"), GroupKind("example.com", "Widget")])
+def test_the_metadata_of_all_kinds_is_checked(kind: GroupKind) -> None:
+    before: dict[str, Any] = {"metadata": {"name": "a", "labels": {}}, "spec": {}}
+    after: dict[str, Any] = {**before, "metadata": {"name": "a", "labels": {"n": 3}}}
+    assert find_faults(kind, before, None) == []
+    assert find_faults(kind, after, None) == ["/metadata/labels/n: must be a string, not the number 3: quote it"]
+    assert not adds_no_fault(kind, before, after, None)
+    assert adds_no_fault(kind, before, {**before, "spec": {"a": 1}}, None)
+
+
 def test_nothing_is_known_about_other_kinds() -> None:
     assert find_faults(GroupKind("", "ConfigMap"), {"dat": 1}, {"dat": 2}) == []
 

@@ -94,6 +94,18 @@ def test_the_parts_that_differ(before: bytes, after: bytes, expected: list[str])
     assert aspects(before, after) == expected
 
 
+def fail_at(place: str, error: str = "KeyError: 'a'") -> str:
+    return f"the rule r failed, and failurePolicy Fail refuses the object: {place}: {error}"
+
+
+def test_the_place_at_which_a_rule_failed_is_no_difference() -> None:
+    before = refused(fail_at("rules.py:6"), 500)
+    assert aspects(before, refused(fail_at("edited.py:17"), 500)) == []
+    assert aspects(before, refused(fail_at("edited.py:17", "TypeError: a"), 500)) == ["message"]
+    warnings = [admission(allowed=True, warnings=[fail_at(place)]) for place in ("a.py:1", "b.py:2")]
+    assert aspects(*warnings) == []
+
+
 def test_a_context_keeps_the_status_of_the_call_apart_from_results() -> None:
     one = explored("ResourceInterpreterContext", status={"code": 200}, rawStatus={"a": 1})
     assert aspects(one, explored("ResourceInterpreterContext", status={"code": 200}, rawStatus={"a": 2})) == ["result"]

@@ -1,7 +1,7 @@
 """The faults of an object that a rule has changed: the parts that kube-apiserver refuses or drops.
 
 Built-in kinds: Deployments, StatefulSets and Pods. Custom resources: the structural schema of their
-CustomResourceDefinition. Nothing is known about other kinds, so they have no faults.
+CustomResourceDefinition. All kinds: ``metadata``. Nothing else is known about other kinds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ def find_faults(kind: GroupKind, document: JSONObject, old: JSONObject | None) -
     """Return the faults of an object of a built-in kind, with their JSON pointers.
 
     Args:
-        kind: The kind; others than those of this module have no faults.
+        kind: The kind; others than those of this module have faults of ``metadata`` alone.
         document: The object.
         old: The stored object, for an UPDATE.
     """
@@ -75,6 +75,9 @@ def _check_built_in(kind: GroupKind, document: JSONObject) -> Iterator[Any]:
     elif kind.group == "apps" and kind.kind in get_args(Kind):
         name: Any = kind.kind
         yield from check_workload(document, name)
+    else:
+        found = check_workload({**_DEPLOYMENT, "metadata": document.get("metadata")}, "Deployment")
+        yield from (one for one in found if one.pointer.startswith("/metadata"))
 
 
 def adds_no_fault(kind: GroupKind, before: JSONObject, after: JSONObject, old: JSONObject | None) -> bool:
@@ -91,7 +94,9 @@ def adds_no_fault(kind: GroupKind, before: JSONObject, after: JSONObject, old: J
     if kind == POD:
         return adds_no_finding(_wrap_pod(before), _wrap_pod(after), "Deployment")
     name: Any = kind.kind
-    return kind.group != "apps" or name not in get_args(Kind) or adds_no_finding(before, after, name)
+    if kind.group == "apps" and name in get_args(Kind):
+        return adds_no_finding(before, after, name)
+    return before.get("metadata") is after.get("metadata")
 
 
 def _check_pod(pod: JSONObject) -> Iterator[Any]:
