@@ -333,5 +333,28 @@ def test_the_status_of_a_built_in_kind_changes_only_by_its_subresource(
 
     thing = {"apiVersion": api_version, "kind": "Thing", "metadata": {"name": "a"}}
     answer = changes.review(thing, subresource=subresource)
-    assert any("/status, which only requests for it can" in one for one in answer.warnings) is is_failure
+    problem = "/status, which kube-apiserver ignores in this request: declare subresource='status'"
+    assert any(problem in one for one in answer.warnings) is is_failure
     assert bool(answer.patch) is not is_failure
+
+
+def test_a_request_for_the_status_changes_nothing_else() -> None:
+    @mutate("v1", "Pod", subresource="status", failure_policy="Fail")
+    def changes(pod: Any) -> None:
+        pod.spec.hostNetwork = True
+
+    answer = changes.review(POD, operation="UPDATE", subresource="status")
+    assert "/spec, which kube-apiserver ignores in this request: declare no subresource" in answer.message
+
+
+def test_a_missing_namespace_is_an_error_and_not_a_missing_object() -> None:
+    @validate("v1", "Pod", follows=[("v1", "ConfigMap"), ("v1", "Node")])
+    def reads(store: Any) -> None:
+        assert store.get("v1", "Node", "limits").metadata.name == "limits"
+        assert store.get("v1", "ConfigMap", "limits", namespace="other") is None
+        store.get("v1", "ConfigMap", "limits")
+
+    limits = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "limits", "namespace": "shop"}}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "limits"}}
+    answer = reads.review(POD, store=[limits, node])
+    assert answer.message.endswith("LookupError: the objects of ConfigMap have namespaces: give namespace=")

@@ -83,6 +83,8 @@ async def test_a_test_in_an_event_loop_can_review_a_coroutine() -> None:
     [
         (None, "CREATE", "the object is None: give a dict with apiVersion and kind"),
         ({"kind": "Pod"}, "CREATE", r"the object is \{'kind': 'Pod'\}: give a dict with apiVersion and kind"),
+        ({**POD, "metadata": {"name": 5}}, "CREATE", "/metadata/name is 5: give a text, in YAML with quotes"),
+        ({**POD, "metadata": {"labels": {"a": 1}}}, "CREATE", "/metadata/labels/a is 1: give a text"),
         (POD, "create", "operation: 'create' is unknown: give one of CREATE, UPDATE, DELETE, CONNECT"),
     ],
 )

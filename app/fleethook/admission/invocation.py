@@ -53,9 +53,18 @@ class Objects:
             yield view(dict(document))
 
     def get(self, api_version: str, kind: str, name: str, *, namespace: str = "") -> Any:
-        """Return a copy of an object, None if it does not exist; raises LookupError."""
-        found = self._list(api_version, kind, namespace)
-        return next((view(dict(one)) for one in found if one["metadata"]["name"] == name), None)
+        """Return a copy of an object, None if it does not exist.
+
+        Raises:
+            LookupError: The rule does not follow the kind, or gives no namespace for a kind with namespaces.
+        """
+        for one in self._list(api_version, kind, None):
+            found = one["metadata"].get("namespace", "")
+            if found and not namespace:
+                raise LookupError(f"the objects of {kind} have namespaces: give namespace=")
+            if (one["metadata"]["name"], found) == (name, namespace):
+                return view(dict(one))
+        return None
 
     def _list(self, api_version: str, kind: str, namespace: str | None) -> Iterator[Mapping[str, Any]]:
         group_kind = GroupKind(parse_api_version(api_version)[0], kind)
@@ -322,8 +331,10 @@ class Invocation:
         operations = diff(before, after)
         if operations:
             _check_identity(as_object(before), after)
-            if not self._review.sub_resource and _is_built_in(self._review.kind.group):
-                _check_status(as_object(before), after)
+            if self._review.sub_resource == "status":
+                _check_unchanged("spec", as_object(before), after, "declare no subresource")
+            elif not self._review.sub_resource and _is_built_in(self._review.kind.group):
+                _check_unchanged("status", as_object(before), after, "declare subresource='status'")
         return patched(operations, warnings=self.warnings) if operations else allowed(warnings=self.warnings)
 
     def _find_changed(self, result: Any, before: JSON) -> JSON:
@@ -367,7 +378,7 @@ def _is_built_in(group: str) -> bool:
     return "." not in group or group.endswith(".k8s.io")
 
 
-def _check_status(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> None:
-    """Raise ValueError if the status differs: kube-apiserver ignores such changes of built-in kinds."""
-    if before.get("status") != after.get("status"):
-        raise ValueError("the rule changed /status, which only requests for it can: declare subresource='status'")
+def _check_unchanged(member: str, before: Mapping[str, JSON], after: Mapping[str, JSON], remedy: str) -> None:
+    """Raise ValueError if a member differs whose changes kube-apiserver ignores in this request."""
+    if before.get(member) != after.get(member):
+        raise ValueError(f"the rule changed /{member}, which kube-apiserver ignores in this request: {remedy}")

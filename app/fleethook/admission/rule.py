@@ -376,7 +376,7 @@ def build_request(
         raise ValueError(f"the object is {shortened_repr(given)}: give a dict with apiVersion and kind")
     shown = dict(given)
     group, version, kind = gvk_of(shown)
-    metadata = as_object(shown.get("metadata"))
+    metadata = _check_metadata(shown.get("metadata"))
     return AdmissionRequest(
         uid="test",
         operation=operation,
@@ -390,6 +390,18 @@ def build_request(
         old_object_raw=msgspec.Raw(msgspec.json.encode(old)),
         dry_run=dry_run,
     )
+
+
+def _check_metadata(metadata: Any) -> Mapping[str, Any]:
+    """Return the metadata; raises ValueError for those that kube-apiserver never sends."""
+    given = as_object(metadata)
+    members = {name: given.get(name, "") for name in ("name", "generateName", "namespace")}
+    for each in ("labels", "annotations"):
+        members.update({f"{each}/{name}": text for name, text in as_object(given.get(each)).items()})
+    wrong = next((name for name, text in members.items() if not isinstance(text, str)), None)
+    if wrong is not None:
+        raise ValueError(f"/metadata/{wrong} is {members[wrong]!r}: give a text, in YAML with quotes")
+    return given
 
 
 def _make_review(request: AdmissionRequest, response: Response, *, reason: str = "") -> Review:

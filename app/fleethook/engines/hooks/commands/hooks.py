@@ -52,7 +52,7 @@ from fleethook.engines.hooks.rule_fixtures import RuleFixture, read_rule_fixture
 from fleethook.engines.hooks.served_kinds import list_unserved
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import as_object
-from fleethook.patch.fixture_tests import FixtureError, is_fixture
+from fleethook.patch.fixture_tests import is_fixture
 
 _UNSERVED: Final = "unserved-resource"
 """The code of `fleethook lint` for a rule with a kind that nothing serves."""
@@ -99,7 +99,7 @@ def _run_files(
         for case in cases:
             try:
                 found.append(_run_case(own, case))
-            except FixtureError as error:
+            except ValueError as error:
                 errors.append(ManifestError(str(case.path), case.line, f"{case.fixture.name}: {error}"))
     sources = {one.source for one in read.selected} | {one.source for one in errors}
     empty = [one for one in paths if one.is_file() and str(one) not in sources]
