@@ -185,6 +185,14 @@ def test_two_rules_of_one_name_in_two_files_are_an_error_with_both_places(tmp_pa
     assert str(caught.value).startswith(f"{two}:3: two rules have the name 'a', and the other one is at {one}:2: ")
 
 
+def test_a_loop_that_makes_rules_gives_each_a_name(tmp_path: Path) -> None:
+    made = f"{HEAD}for kind in ('Pod', 'Pod'):\n @validate('v1', kind)\n def a(pod): pass\n"
+    with pytest.raises(
+        RuleError, match=r"rules\.py:3: two rules have the name 'a', .*: rename a function, or give name="
+    ):
+        load_rules([write(tmp_path, made)])
+
+
 def test_a_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuleError, match="cannot be read: Is a directory; give the files in it"):
         load_rules([tmp_path])

@@ -9,7 +9,7 @@ import importlib
 import sys
 import threading
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
@@ -34,22 +34,22 @@ def load_rules(paths: Sequence[Path]) -> tuple[Hook, ...]:
     return tuple(sorted(found, key=lambda one: (not one.declaration.mutates, one.declaration.order, one.name)))
 
 
-def unite_rules(rules: Iterable[Hook]) -> list[Hook]:
+def _identify(rule: Hook) -> object:
+    """Return a value that rules of different places have not in common; several kinds may share one function."""
+    return Path(rule.file).resolve(), rule.line, rule.declaration[:5]
+
+
+def unite_rules(rules: Iterable[Hook], identify: Callable[[Hook], object] = _identify) -> list[Hook]:
     """Return all rules, one that several files import once; raises RuleError if two rules have the same name."""
     known: dict[str, Hook] = {}
     for rule in rules:
         other = known.setdefault(rule.name, rule)
-        if _identify(other) != _identify(rule):
+        if identify(other) != identify(rule):
             raise RuleError(
                 f"{rule.file}:{rule.line}: two rules have the name {rule.name!r}, and the other one is at "
                 f"{other.file}:{other.line}: rename a function, or give name="
             )
     return [*known.values()]
-
-
-def _identify(rule: Hook) -> object:
-    """Return a value that rules of different places have not in common; several kinds may share one function."""
-    return Path(rule.file).resolve(), rule.line, rule.declaration[:5]
 
 
 def _load_file(path: Path) -> list[Hook]:
@@ -139,7 +139,8 @@ def _run(path: Path) -> list[Hook]:
     own = [rule for rule in collected if rule.file == str(path)]
     for rule in own:
         rule.shorten(functions.get(rule.line), budget)
-    found = list(dict.fromkeys([*own, *(one for one in vars(module).values() if isinstance(one, Hook))]))
+    imported = (one for one in vars(module).values() if isinstance(one, Hook))
+    found = unite_rules([*own, *imported], id)  # A function that makes rules has one place for all of them.
     if not found:
         raise RuleError(f"{path}: the file has no rule: decorate a function with @validate or @mutate")
     return found
