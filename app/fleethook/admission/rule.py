@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import itertools
 import re
 import threading
 import traceback
@@ -50,6 +51,7 @@ Decorator = Callable[[Function], "Rule"]
 
 _SKIPPED_AFTER_MISS: Final = 32
 """Calls of a rule that do not try its short form after a call that had no result by it."""
+_VERSIONS: Final = itertools.count()
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 _FIND_NOTHING: Final = find_among(())
 _FAILURE: Final = re.compile(
@@ -139,6 +141,7 @@ class Hook(Rule):
         is_async: Whether the function is a coroutine function.
         expression: The rule in CEL; None for a rule in Python.
         followed: The kinds that the rule reads from ``store``.
+        lane: Names this version of the rule. A version that hangs must not delay the one that a reload brings.
     """
 
     def __init__(
@@ -150,6 +153,7 @@ class Hook(Rule):
         self._fitting: tuple[Any, ...] = ()
         self.function = function
         self.name = declaration.name
+        self.lane: Final = f"{declaration.name}/{next(_VERSIONS)}"
         self.expression: Final = expression
         self.message: Final = message
         # A decorator may return a plain function that passes on the coroutine.

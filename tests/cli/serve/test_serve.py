@@ -393,3 +393,17 @@ def test_a_bad_file_of_rules_exits_2_with_its_line(tmp_path: Path, text: str, pr
     (tmp_path / "rules.py").write_text(text)
     result = invoke(["serve", "--hooks", str(tmp_path / "rules.py"), "--cert-dir", str(tmp_path), "--port", "0"])
     assert (result.exit_code, problem in result.stderr) == (2, True), result.stderr
+
+
+def test_a_rule_that_hangs_does_not_keep_the_server(tmp_path: Path) -> None:
+    hangs = '@validate("v1", "Pod", timeout=1)\ndef hangs(settings): threading.Event().wait()\n'
+    (tmp_path / "rules.py").write_text(f"import threading\n{HEAD}{hangs}")
+    review = json.loads(REVIEW.read_bytes())
+    review["request"] |= {
+        "operation": "CREATE", "oldObject": None, "subResource": "", "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+    }  # fmt: skip
+    with serving(tmp_path, "--hooks", str(tmp_path / "rules.py"), manifests=None) as server:
+        _, answer = server.request("POST", "/hooks/validate/hangs", json.dumps(review).encode())
+        assert b"no answer after 1 s" in answer
+        assert server.stop() == 0

@@ -179,6 +179,49 @@ async def test_a_hanging_rule_times_out_and_delays_no_other(runner: RuleRunner, 
         release.set()
 
 
+@pytest.mark.parametrize("kind", ["plain", "async"])
+async def test_another_version_of_a_hanging_rule_answers(kind: str) -> None:
+    release = threading.Event()
+
+    def decides(settings: Any) -> None:
+        if not release.is_set():
+            release.wait()
+        raise Denied("no")
+
+    async def decides_too(settings: Any) -> None:
+        decides(settings)
+
+    def make(function: Any) -> Any:
+        return validate("v1", "Pod", name="decides", timeout=30)(function)
+
+    def repaired(settings: Any) -> None:
+        raise Denied("repaired")
+
+    async def repaired_too(settings: Any) -> None:
+        repaired(settings)
+
+    with running() as runner:
+        former = make(decides if kind == "plain" else decides_too)
+        hanging = ask(runner, former)
+        await until(lambda: runner._worker.count(former.lane) or former.lane in runner._loops)
+        runner.forget(former)
+        assert (await ask(runner, make(repaired if kind == "plain" else repaired_too))).message == "repaired"
+        release.set()
+        assert (await hanging).message == "no"
+
+
+async def test_the_loop_of_a_replaced_rule_ends() -> None:
+    @validate("v1", "Pod", timeout=1)
+    async def names_its_loop() -> None:
+        raise Denied(threading.current_thread().name)
+
+    with running() as runner:
+        name = (await ask(runner, names_its_loop)).message
+        runner.forget(names_its_loop)  # type: ignore[arg-type]
+        await until(lambda: name not in [one.name for one in threading.enumerate()])
+        assert (await ask(runner, names_its_loop)).code == 403
+
+
 async def test_calls_of_a_hanging_rule_are_limited(runner: RuleRunner) -> None:
     release, started = threading.Event(), threading.Event()
 

@@ -271,6 +271,8 @@ class HooksServer(EngineServer):
             _log.error("admission rules not reloaded: %s", self.problem)
             return True
         self._removed.update((path, rule) for path, rule in self.rules.items() if path not in rules)
+        for former in self.rules.values():
+            self._runner.forget(former)
         self.rules = rules
         self.problem = ""
         self._has_refused = False

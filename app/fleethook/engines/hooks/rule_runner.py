@@ -71,16 +71,16 @@ class RuleRunner:
         is_large = request.size > MAX_ON_LOOP
         if not is_large and (answer := self._answer_inline(rule, request)) is not None:
             return answer
-        if max(self._running.get(rule.name, 0), self._worker.count(rule.name)) >= MAX_WAITING:
+        if max(self._running.get(rule.lane, 0), self._worker.count(rule.lane)) >= MAX_WAITING:
             return rule.fail(f"{rule.place}: {MAX_WAITING} calls of the rule run or wait already")
         if not rule.is_async:
             patience = 0 if is_large else self._find_patience(rule)
-            call = self._worker.start(rule.name, self._call, rule, request, lookup, patience=patience)
+            call = self._worker.start(rule.lane, self._call, rule, request, lookup, patience=patience)
             if call is not None and call.done():
                 return call.result()
             if call is not None:
                 if patience:
-                    self._impatient[rule.name] = CALLS_WITHOUT_PATIENCE
+                    self._impatient[rule.lane] = CALLS_WITHOUT_PATIENCE
                 return _wait(call, rule)
         return self._wait_for_turn(rule, request, lookup)
 
@@ -96,14 +96,14 @@ class RuleRunner:
 
     def _find_patience(self, rule: Hook) -> float:
         """Return the seconds for which the event loop waits for a call of a rule."""
-        left = self._impatient.get(rule.name, 0)
+        left = self._impatient.get(rule.lane, 0)
         if left:
-            self._impatient[rule.name] = left - 1
+            self._impatient[rule.lane] = left - 1
         return 0 if left else self._patience
 
     async def _wait_for_turn(self, rule: Hook, request: AdmissionRequest, lookup: Lookup) -> Response:
         """Return the answer of a coroutine, or of a function whose rule uses all its threads."""
-        self._running[rule.name] = self._running.get(rule.name, 0) + 1
+        self._running[rule.lane] = self._running.get(rule.lane, 0) + 1
         task = asyncio.create_task(self._run(rule, request, lookup))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -118,15 +118,15 @@ class RuleRunner:
         try:
             if rule.is_async:
                 work = rule.answer_async(request, lookup=lookup, settings=self._settings)
-                answer = await self._run_in_loop(rule.name, work)
+                answer = await self._run_in_loop(rule.lane, work)
                 return (
                     answer
                     if not answer.patch
-                    else await self._worker.run(rule.name, self._check, rule, request, answer)
+                    else await self._worker.run(rule.lane, self._check, rule, request, answer)
                 )
-            return await self._worker.run(rule.name, self._call, rule, request, lookup)
+            return await self._worker.run(rule.lane, self._call, rule, request, lookup)
         finally:
-            self._running[rule.name] -= 1
+            self._running[rule.lane] -= 1
 
     def _call(self, rule: Hook, request: AdmissionRequest, lookup: Lookup) -> Response:
         return self._check(rule, request, rule.answer(request, lookup=lookup, settings=self._settings))
@@ -141,13 +141,20 @@ class RuleRunner:
             return answer
         return report_faults(rule, request, answer, lambda document: find_faults(kind, document, old))
 
-    async def _run_in_loop(self, name: str, work: Coroutine[Any, Any, Response]) -> Response:
+    async def _run_in_loop(self, lane: str, work: Coroutine[Any, Any, Response]) -> Response:
         """Run a coroutine in the event loop of its rule: one that blocks it delays only itself."""
-        loop = self._loops.get(name)
+        loop = self._loops.get(lane)
         if loop is None or loop.is_closed():  # The rule may have stopped its loop.
-            loop = self._loops[name] = asyncio.new_event_loop()
-            threading.Thread(target=_run_forever, args=(loop,), name=f"rule-{name}", daemon=True).start()
+            loop = self._loops[lane] = asyncio.new_event_loop()
+            threading.Thread(target=_run_forever, args=(loop,), name=f"rule-{lane}", daemon=True).start()
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+    def forget(self, rule: Hook) -> None:
+        """End the event loop of a rule that another version has replaced, after its last calls."""
+        self._impatient.pop(rule.lane, None)
+        if loop := self._loops.pop(rule.lane, None):
+            with contextlib.suppress(RuntimeError):  # The loop is closed already.
+                loop.call_soon_threadsafe(loop.call_later, rule.declaration.timeout, loop.stop)
 
     def close(self) -> None:
         """End the event loops and the threads; running functions end by themselves."""
