@@ -30,6 +30,7 @@ from schemas.definitions import (
     json_schemas,
     openapi_components,
 )
+from schemas.workload_rules import derive_definitions
 
 ROOT = Path(__file__).parent.parent
 UPSTREAM = ROOT / "tests" / "conformance" / "karmada"
@@ -46,7 +47,8 @@ def generated() -> dict[str, str]:
     for name, schema in json_schemas().items():
         files[f"schemas/json/{name}.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
     files["schemas/openapi.json"] = json.dumps(openapi_components(), indent=2, sort_keys=True) + "\n"
-    files["app/fleethook/workload_schema/openapi.json"] = _compact(ROOT / "schemas" / "kubernetes" / "apps-v1.json")
+    workloads = derive_definitions(json.loads((ROOT / "schemas" / "kubernetes" / "apps-v1.json").read_text()))
+    files["app/fleethook/workload_schema/json_schema.json"] = _compact(workloads)
     documents: dict[str, list[Any]] = {}
     for resource in RESOURCES:
         documents.setdefault(resource.engine, []).append(custom_resource_definition(resource))
@@ -158,10 +160,9 @@ def _render_difference(row: Mapping[str, Any]) -> str:
     return f"| {' | '.join(texts)} | {len(row.get('fixtures', ())) or ''} |"
 
 
-def _compact(path: Path) -> str:
-    """Return a copy of a JSON file with one member per line, for the wheel, which does not contain schemas/."""
-    members = json.loads(path.read_text()).items()
-    lines = (f"{json.dumps(name)}:{json.dumps(value, separators=(',', ':'))}" for name, value in members)
+def _compact(members: Mapping[str, Any]) -> str:
+    """Return JSON with one member per line."""
+    lines = (f"{json.dumps(name)}:{json.dumps(value, separators=(',', ':'))}" for name, value in members.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

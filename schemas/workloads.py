@@ -7,8 +7,8 @@
 - ``app/fleethook/workload_schema/fields.json``: the encoding of the Go types, printed by
   tests/e2e/controlplane/workloads, and the keys by which server-side apply identifies the elements of each list.
 
-``make schemas`` copies the first file to ``app/fleethook/workload_schema/openapi.json``, where the program
-reads it.
+``make schemas`` derives ``app/fleethook/workload_schema/json_schema.json`` from the first file by
+`schemas.workload_rules`.
 """
 
 import json

@@ -11,7 +11,7 @@ import pytest
 
 from fleethook.workload_schema import check_workload, normalize_workload
 from fleethook.workload_schema.go_structs import load_structs, root_name
-from fleethook.workload_schema.json_schema import json_schema, load_openapi
+from fleethook.workload_schema.json_schema import load_json_schema
 from schemas import builtins, quantities
 from schemas.workloads import (
     FIELDS_FILE,
@@ -289,10 +289,11 @@ def test_values_of_a_wrong_type_are_found_where_kube_apiserver_finds_them(server
 
 def invalid_edits() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Samples without a required member, with an empty one, and with a value that is none of an enumeration."""
+    published = json.loads(OPENAPI_FILE.read_text(encoding="utf-8"))
     for kind, struct, tokens in first_structs():
-        for name in load_openapi().get(f"io.k8s.api.{struct}", {}).get("required", ()):
+        for name in published.get(f"io.k8s.api.{struct}", {}).get("required", ()):
             yield struct, name, edit_workload(kind, tokens, lambda node, name=name: node.pop(name))
-        for name, schema in json_schema(load_openapi(), kind)["definitions"][struct].get("properties", {}).items():
+        for name, schema in load_json_schema(kind)["definitions"][struct].get("properties", {}).items():
             values = ("", "Nonsense") if "enum" in schema else ("",) if schema.get("minLength") else ()
             for value in values if (struct, name) not in GATED else ():
                 yield struct, name, edit_workload(kind, tokens, lambda node, one={name: value}: node.update(one))

@@ -26,7 +26,7 @@ from fleethook.workload_schema.findings import (
     shown_value,
 )
 from fleethook.workload_schema.go_structs import Kind, load_structs, root_name, struct_name
-from fleethook.workload_schema.json_schema import FORMATS, MAX_MODE, json_schema, load_openapi
+from fleethook.workload_schema.json_schema import FORMATS, MAX_MODE, load_json_schema
 from fleethook.workload_schema.normalize import decode_member, decode_workload
 from fleethook.workload_schema.pod_rules import POD_RULES, READS
 from fleethook.workload_schema.struct_rules import STRUCT_RULES, Rule
@@ -422,7 +422,7 @@ class _Checker(NamedTuple):
 
 @cache
 def _load_checker(kind: Kind) -> _Checker:
-    schema = json_schema(load_openapi(), kind)
+    schema = load_json_schema(kind)
     return _Checker(kind, schema["definitions"], _make_validator(schema))
 
 
