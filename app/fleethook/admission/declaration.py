@@ -28,10 +28,8 @@ DEFAULT_TIMEOUT: Final = 5
 _MAX_TIMEOUT: Final = 30
 _MAX_CONDITIONS: Final = 64
 # The removal of a finalizer is an UPDATE. A rule that refuses it would keep an object that is being deleted.
-_NOT_DELETED: Final = (
-    "not-being-deleted",
-    "request.operation != 'UPDATE' || !has(object.metadata) || !has(object.metadata.deletionTimestamp)",
-)
+NOT_DELETED: Final = "request.operation != 'UPDATE' || !has(object.metadata) || !has(object.metadata.deletionTimestamp)"
+"""The match condition of rules that get updates, unless they declare one of the name ``not-being-deleted``."""
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _MAX_NAME_LENGTH: Final = 63
 # k8s.io/apimachinery/pkg/util/validation, IsQualifiedName, without a prefix.
@@ -116,7 +114,7 @@ def declare(options: Options, function_name: str, *, mutates: bool) -> Declarati
     operations = _read_operations(options.on, mutates=mutates)
     conditions = dict(options.match_conditions or {})
     if "UPDATE" in operations:
-        conditions.setdefault(*_NOT_DELETED)
+        conditions.setdefault("not-being-deleted", NOT_DELETED)
     policy = options.failure_policy or ("Ignore" if mutates else "Fail")
     return Declaration(
         name=_check_name(options.name or function_name.strip("_").lower().replace("_", "-")),

@@ -306,6 +306,13 @@ async def test_the_registration_follows_the_file(tmp_path: Path) -> None:
         assert registered() == [[], ["needs-owner"]]
 
 
+async def test_objects_beside_the_server_are_never_sent(tmp_path: Path) -> None:
+    excluded = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["fleet"]}
+    async with serving(tmp_path, service="fleet/fleethook") as (_, server):
+        webhooks = [one for each in server.configurations() for one in each["webhooks"]]
+        assert [one["namespaceSelector"]["matchExpressions"] for one in webhooks] == [[excluded]] * 4
+
+
 def test_without_files_the_engine_has_no_route_and_no_check() -> None:
     server = create_app(Settings(), log=None).find_engine(HooksServer)
     assert (list(server.routes()), list(server.checks()), list(server.tasks())) == ([], [], [])

@@ -23,6 +23,11 @@ ALL = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations
 OWN = {"service": {"name": "hook", "namespace": "hooks", "path": "/w"}}
 
 
+NOT_OF_KUBERNETES = {
+    "matchExpressions": [
+        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "kube-node-lease"]}
+    ]
+}
 NOT_ITSELF = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["hooks"]}]}
 
 

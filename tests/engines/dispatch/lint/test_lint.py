@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleethook.admission.declaration import NOT_DELETED
 from fleethook.cluster.certificates.certificate_authority import new_authority
 from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.lint.codes import CODES, WebhookFinding
@@ -27,6 +28,7 @@ from tests.engines.dispatch.lint.builders import (
     ALL,
     NODES,
     NOT_ITSELF,
+    NOT_OF_KUBERNETES,
     OWN,
     PODS,
     WIDGET,
@@ -154,6 +156,7 @@ BAD: list[tuple[str, Documents, str, str]] = [
     ("condition-error", [WIDGET, validating(condition("object.spec.size > 10", ("CREATE", "DELETE")))], "w.example.org", "matchConditions a: it always has an error for DELETE, because object is null there, so these requests are refused (failurePolicy Fail): "),
     ("expired-authority", [WIDGET, validating(webhook(clientConfig={"url": "https://localhost/w", "caBundle": EXPIRED}))], "w.example.org", "clientConfig.caBundle: every call fails, because each of its certificates has expired on 2020-01-06: renew it"),
     ("slow-leases", [validating(webhook(rules=[LEASES]))], "w.example.org", "rules[0] matches Leases, and timeoutSeconds is 10: while the webhook is slow, components lose their leader election, and nodes become NotReady: exclude Leases, "),
+    ("slow-leases", [validating(webhook(rules=[LEASES], namespaceSelector=NOT_ITSELF, matchConditions=[{"name": "a", "expression": NOT_DELETED}]))], "w.example.org", "rules[0] matches Leases, and timeoutSeconds is 10: while the webhook is slow, components lose their leader election, and nodes become NotReady: exclude Leases, "),
     ("unconverted-version", [validating(webhook(rules=[AUTOSCALERS]))], "w.example.org", "rules[0] also matches horizontalpodautoscalers of autoscaling in v2, which fleethook does not convert, so it refuses these requests: "),
     ("no-connect", [validating(webhook(rules=[{**PODS, "operations": ["CONNECT"]}]))], "w.example.org", "rules[0]: its resources do not support CONNECT: name a subresource such as pods/exec, or remove CONNECT"),
     ("selector-contradiction", [WIDGET, validating(selecting(matchLabels={"a": "b"}, matchExpressions=[{"key": "a", "operator": "DoesNotExist"}]))], "w.example.org", "objectSelector: its requirements for label a contradict each other, so it matches no object"),
@@ -183,6 +186,7 @@ BAD: list[tuple[str, Documents, str, str]] = [
     ("order-labels", [WIDGET, mutating(slow("a", 1), slow("b", 1, objectSelector={"matchLabels": {"a": "b"}}))], "b.example.org", "its objectSelector matches the labels after hooks/a.example.org/0: "),
     ("order-labels", [WIDGET, mutating(slow("a", 1), slow("b", 1, rules=[{**WIDGETS, "operations": ["CREATE"]}], matchConditions=[{"name": "a", "expression": "'a' in object.metadata.labels"}]))], "b.example.org", "its matchConditions matches the labels after hooks/a.example.org/0: "),
     ("self-lockout", [validating(own(), cluster="")], "w.example.org", "it must admit its own pods in hooks, but cannot while it is down (failurePolicy Fail): exclude the namespace with a namespaceSelector on kubernetes.io/metadata.name"),
+    ("self-lockout", [validating(own(matchConditions=[{"name": "a", "expression": NOT_DELETED}]), cluster="")], "w.example.org", "it must admit its own pods in hooks, "),
     ("self-lockout", [validating(own(rules=[ALL], namespaceSelector={"matchLabels": {"watched": "yes"}}), cluster=""), namespace("", "hooks", watched="yes")], "w.example.org", "it must admit its own pods in hooks, "),
     ("binding-ambiguous", TWO, "", "several APIBindings of c list widgets.example.org: p (of p), q (of q); remove all but one"),
     ("binding-nameless", [binding("c", "", "widgets.example.org")], "", "APIBinding widgets of c does not name the cluster of its APIExport (apiExportClusterName): wait until kcp sets it, or recreate the APIBinding ("),
@@ -210,7 +214,8 @@ FINE: list[tuple[str, Documents]] = [
     ("updates of a subresource", [validating(webhook(rules=[{**PODS, "resources": ["pods/status"], "operations": ["UPDATE"]}]))]),
     ("evictions", [validating(webhook(rules=[{**PODS, "resources": ["pods/eviction"], "operations": ["CREATE"]}]))]),
     ("Leases with a short timeout", [validating(webhook(rules=[LEASES], timeoutSeconds=3))]),
-    ("Leases of some namespaces", [validating(webhook(rules=[LEASES], namespaceSelector=NOT_ITSELF))]),
+    ("Leases of some namespaces", [validating(webhook(rules=[LEASES], namespaceSelector=NOT_OF_KUBERNETES))]),
+    ("Leases under a condition", [validating(webhook(rules=[LEASES], matchConditions=[{"name": "a", "expression": "oldObject == null"}]))]),
     ("a condition that compares with null", [WIDGET, validating(condition("object == null || object.spec.size > 10", ("*",)))]),
     ("everything", [validating(webhook(rules=[ALL]))]),
     ("all versions of a built-in kind", [validating(webhook(rules=[{**AUTOSCALERS, "apiVersions": ["v1", "v2"]}]))]),

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final
 from urllib.parse import urlsplit
 
+from fleethook.admission.declaration import NOT_DELETED
 from fleethook.cluster.store import StoreView, key_of
 from fleethook.engines.dispatch.dispatcher import NAMESPACE
 from fleethook.engines.dispatch.hooks.hooks import Hook
@@ -24,6 +25,7 @@ _SECRET: Final = GroupKind("", "Secret")
 _LEASES: Final = "coordination.k8s.io"
 # A leader must renew its Lease within 10 s (k8s.io/component-base config/v1alpha1), and its client waits half of that.
 _LEASE_SECONDS: Final = 5.0
+_LEASE_NAMESPACES: Final = ("kube-system", "kube-node-lease")
 _WRITES: Final = frozenset({"CREATE", "UPDATE", EVERY})
 # An apiserver sets this label on every namespace.
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
@@ -34,7 +36,7 @@ def call_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView, *, 
     service = as_object(webhook.get("clientConfig")).get("service")
     issues = list(_authority_findings(hook, now))
     yield from issues or _served_findings(hook, read_text(as_object(service).get("namespace")), store, now)
-    yield from _lease_findings(hook)
+    yield from _lease_findings(hook, store)
     if hook.endpoint is None and isinstance(service, dict):
         yield Issue("service-in-logical-cluster", hook.problem)
     if hook.fails_open and hook.seconds > _DEFAULT_SECONDS:
@@ -125,10 +127,10 @@ def _list_certificates(
             yield f"{key.namespace}/{key.name}", presented
 
 
-def _lease_findings(hook: Hook) -> Iterator[Issue]:
-    """Find webhooks that delay Leases; an objectSelector, namespaceSelector or condition counts as an exclusion."""
-    selects_all = hook.namespace_selector.selects_everything and hook.object_selector.selects_everything
-    if hook.seconds < _LEASE_SECONDS or hook.conditions or not selects_all:
+def _lease_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
+    """Find webhooks that delay Leases; an objectSelector or condition counts as an exclusion."""
+    selected = (_selects(hook, namespace, store) for namespace in _LEASE_NAMESPACES)
+    if hook.seconds < _LEASE_SECONDS or not any(selected):
         return
     for number, rule in enumerate(hook.rules):
         plurals = {resource for resource, subresource in rule.resources if subresource in ("", EVERY)}
@@ -150,11 +152,16 @@ def _locks_out(hook: Hook, namespace: str, store: StoreView) -> bool:
 
     Objects are unknown here, so an objectSelector or a condition counts as an exclusion.
     """
-    if hook.fails_open or hook.conditions or not hook.object_selector.selects_everything:
+    return not hook.fails_open and _selects(hook, namespace, store) and any(map(_matches_own_resources, hook.rules))
+
+
+def _selects(hook: Hook, namespace: str, store: StoreView) -> bool:
+    """Return whether a webhook gets all objects of a namespace that are not being deleted."""
+    excludes = any(one.expression != NOT_DELETED for one in hook.conditions)
+    if excludes or not hook.object_selector.selects_everything:
         return False
     found = store.get(hook.cluster, NAMESPACE, "", namespace)
-    labels = {**read_labels(found), _NAME_LABEL: namespace}
-    return hook.namespace_selector.selects(labels) and any(map(_matches_own_resources, hook.rules))
+    return hook.namespace_selector.selects({**read_labels(found), _NAME_LABEL: namespace})
 
 
 def _matches_own_resources(rule: Rule) -> bool:
