@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import itertools
+import subprocess
 import sys
 import threading
 import weakref
@@ -13,6 +14,7 @@ import pytest
 
 from fleethook.work.pausing import Done, Slice, Work, begin, do_at_once
 from fleethook.work.turns import Turns, Worker, call_in_daemon_thread, favour_event_loop, run_off_loop
+from tests.waiting import NET, until
 
 
 def test_the_future_has_the_result_of_the_thread() -> None:
@@ -62,6 +64,52 @@ async def test_a_function_runs_in_the_thread_with_its_arguments() -> None:
     assert await worker.run(
         "ws2", lambda a, b: (a + b, threading.current_thread() is threading.main_thread()), 1, 2
     ) == (3, False)
+
+
+ENDLESS = """
+import asyncio
+from fleethook.work.turns import Worker
+
+def never_ends():
+    while True:
+        pass
+
+async def main():
+    worker = Worker(2)
+    call = worker.start("a", never_ends)
+    print(await worker.run("a", str, "other"))
+    worker.close()
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_ends_while_a_function_never_returns() -> None:
+    ended = subprocess.run([sys.executable, "-c", ENDLESS], capture_output=True, text=True, check=False, timeout=NET)
+    assert (ended.returncode, ended.stdout) == (0, "other\n")
+
+
+async def test_closed_threads_end_and_take_no_function() -> None:
+    go, names = threading.Event(), list[str]()
+
+    def work() -> None:
+        names.append(threading.current_thread().name)
+        go.wait(60)
+
+    worker = Worker(2, name="closed")
+    calls = [worker.start("a", work), worker.start("a", work)]
+    worker.close()
+    with pytest.raises(RuntimeError, match="the threads closed are closed"):
+        await worker.run("b", int)
+    go.set()
+    await asyncio.gather(*(one for one in calls if one is not None))
+    await until(lambda: not {*names} & {one.name for one in threading.enumerate()})
+    assert sorted(names) == ["closed_0", "closed_1"]
+
+
+async def test_the_threads_of_a_forgotten_worker_end() -> None:
+    name = await Worker(name="forgotten").run("a", lambda: threading.current_thread().name)
+    await until(lambda: gc.collect() is None or name not in [one.name for one in threading.enumerate()])
 
 
 async def test_exceptions_are_raised_in_the_caller() -> None:

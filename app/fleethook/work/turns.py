@@ -5,9 +5,11 @@ import contextlib
 import contextvars
 import sys
 import threading
+import weakref
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final, Generic, Protocol, TypeVar
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from fleethook.fairness.slots import Limits, Slots
 from fleethook.work.garbage import collect_survivors
@@ -81,6 +83,72 @@ class _Call(Generic[_T]):
             await self._waiter
 
 
+_Waiting: TypeAlias = "SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]"
+
+
+class _DaemonThreads:
+    """Runs functions in daemon threads: at its end, Python waits for the threads of a ``ThreadPoolExecutor``.
+
+    A function that never returns, as one of an admission rule, must not keep a server from ending.
+    """
+
+    def __init__(self, threads: int, name: str) -> None:
+        """Prepare; the first function starts a thread, and each further one if no thread is idle."""
+        self._threads: Final = threads
+        self._name: Final = name
+        self._started = 0
+        self._is_closed = False
+        self._idle: Final = threading.Semaphore(0)
+        self._waiting: Final[_Waiting] = SimpleQueue()
+        weakref.finalize(self, self._waiting.put, None)
+
+    def submit(self, function: Callable[..., _T], *arguments: Any) -> Future[_T]:
+        """Return the future of a function's result; raises RuntimeError after `close`."""
+        if self._is_closed:
+            raise RuntimeError(f"the threads {self._name} are closed")
+        work: Future[_T] = Future()
+        self._waiting.put((work, function, arguments))
+        if not self._idle.acquire(blocking=False) and self._started < self._threads:
+            threading.Thread(
+                target=_run_all, args=(self._waiting, self._idle), name=f"{self._name}_{self._started}", daemon=True
+            ).start()
+            self._started += 1
+        return work
+
+    def close(self) -> None:
+        """End the threads, and cancel the functions that wait; running ones end by themselves."""
+        self._is_closed = True
+        with contextlib.suppress(Empty):
+            while (call := self._waiting.get_nowait()) is not None:
+                call[0].cancel()
+        self._waiting.put(None)
+
+
+def _run_all(waiting: _Waiting, idle: threading.Semaphore) -> None:
+    """Run functions until None arrives."""
+    while True:
+        try:
+            call = waiting.get_nowait()
+        except Empty:
+            idle.release()
+            call = waiting.get()
+        if call is None:
+            waiting.put(None)  # For the next thread.
+            return
+        _run_call(*call)
+        del call  # The next one may arrive much later.
+
+
+def _run_call(work: Future[_T], function: Callable[..., _T], arguments: tuple[Any, ...]) -> None:
+    if not work.set_running_or_notify_cancel():
+        return
+    try:
+        work.set_result(function(*arguments))
+    except BaseException as error:  # noqa: BLE001 - the future raises it in the caller
+        work.set_exception(error)
+        del work, function, arguments  # The traceback has this frame, so they would be a cycle.
+
+
 class Worker:
     """Runs functions in threads of its own. Lanes take turns, so that no lane waits for all the work of another.
 
@@ -97,7 +165,7 @@ class Worker:
         """
         self._threads: Final = threads
         self._name: Final = name
-        self._executor: ThreadPoolExecutor | None = None
+        self._executor: _DaemonThreads | None = None
         self._slots: Final = Slots(Limits(threads, each=share or threads))
 
     def __len__(self) -> int:
@@ -171,11 +239,11 @@ class Worker:
     def close(self) -> None:
         """Stop the threads; running functions end by themselves."""
         if self._executor is not None:
-            self._executor.shutdown(wait=False, cancel_futures=True)
+            self._executor.close()
 
-    def _ensure_executor(self) -> ThreadPoolExecutor:
+    def _ensure_executor(self) -> _DaemonThreads:
         if self._executor is None:
-            self._executor = ThreadPoolExecutor(self._threads, self._name)
+            self._executor = _DaemonThreads(self._threads, self._name)
             favour_event_loop()
         return self._executor
 
