@@ -28,7 +28,6 @@ from fleethook.engines.interpret.pages.interpreters import (
     build_matrix,
     find_cell,
     find_refused,
-    find_script,
     list_documents,
     make_state,
 )
@@ -449,11 +448,6 @@ async def test_a_script_that_is_not_stored_is_not_found(query: str) -> None:
     customization = yaml.safe_load(CUSTOMIZATION)
     query = query.replace("NAME", customization["metadata"]["name"])
     assert (await visit(console_of(customization), "/interpreters/playground", query=query)).status == 404
-
-
-@pytest.mark.parametrize("spec", [None, [], {"customizations": []}, {"customizations": {"healthInterpretation": 1}}])
-def test_a_customization_of_another_shape_has_no_script(spec: Any) -> None:
-    assert find_script({"spec": spec}, "InterpretHealth") is None
 
 
 async def test_a_disabled_playground_has_no_form() -> None:

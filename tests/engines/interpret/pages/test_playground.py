@@ -20,6 +20,7 @@ from fleethook.engines.interpret.pages.playground import (
     complete_fixture,
     fill_form,
     find_line,
+    find_script,
     number_lines,
     read_form,
     read_question,
@@ -389,3 +390,8 @@ def test_an_incomplete_question_is_refused(form: PlaygroundForm, field: str, tex
 )
 def test_the_line_of_a_message_is_found(message: str, line: int) -> None:
     assert find_line(message) == line
+
+
+@pytest.mark.parametrize("spec", [None, [], {"customizations": []}, {"customizations": {"healthInterpretation": 1}}])
+def test_a_customization_of_another_shape_has_no_script(spec: Any) -> None:
+    assert find_script({"spec": spec}, "InterpretHealth") is None

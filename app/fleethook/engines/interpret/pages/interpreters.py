@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.kubernetes.resources import DEFINITIONS
-from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
+from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FieldError, FormFields
@@ -34,9 +34,10 @@ from fleethook.engines.interpret.pages.playground import (
     PlaygroundForm,
     PlaygroundResult,
     fill_form,
+    find_script,
     number_lines,
+    playground_url,
     run_form,
-    write_yaml,
 )
 from fleethook.interpret.interpreter import Interpreter, Question, load
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, list_served_kinds
@@ -215,7 +216,7 @@ def _describe_refused(one: Refused) -> RefusedObject:
     name = str(as_object(one.document.get("metadata")).get("name"))
     rules = as_object(spec.get("customizations"))
     operations = [rule.operation.value for rule in FUNCTIONS if as_object(rules.get(rule.member)).get("luaScript")]
-    scripts = {operation: _playground_url(operation, name) for operation in operations}
+    scripts = {operation: playground_url(operation, name) for operation in operations}
     return RefusedObject(about, one.text.removeprefix(f"{about}: "), read_target(spec), scripts)
 
 
@@ -446,36 +447,12 @@ async def show_playground(
     return await _render(request, context, replace(form, code=script.code, desired=script.example), None)
 
 
-class StoredScript(NamedTuple):
-    """The script of a customization, and an object of its kind without a spec, as YAML."""
-
-    code: str
-    example: str
-
-
-def find_script(customization: Stored | None, operation: str) -> StoredScript | None:
-    """Return the script of a customization for an operation, None without one; its fields may have any type."""
-    function = next((one for one in FUNCTIONS if one.operation == operation), None)
-    if not isinstance(customization, dict) or function is None:
-        return None
-    spec = as_object(customization.get("spec"))
-    code = as_object(as_object(spec.get("customizations")).get(function.member)).get("luaScript")
-    target = as_object(spec.get("target"))
-    example: JSONObject = {name: str(target.get(name) or "") for name in ("apiVersion", "kind")}
-    text = write_yaml({**example, "metadata": {"name": "example", "namespace": "default"}})
-    return StoredScript(code, text) if isinstance(code, str) else None
-
-
 def script_url(cell: Cell) -> str:
     """Return the address of the script that answers, ``""`` if no single customization has it."""
     kind, _, name = cell.interpreter.partition(" ")
     if kind != CUSTOMIZATION.kind or " " in name:
         return ""
-    return _playground_url(cell.operation.value, name)
-
-
-def _playground_url(operation: str, customization: str) -> str:
-    return f"/interpreters/playground?{urlencode({'operation': operation, 'customization': customization})}"
+    return playground_url(cell.operation.value, name)
 
 
 @router.post("/playground")

@@ -9,17 +9,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
 import yaml
 
 from fleethook.cluster.manifests.kubectl_values import NoAliasDumper
+from fleethook.cluster.store import Stored
 from fleethook.console.forms import FieldError, FormFieldError, limit_text, read_documents, read_value
 from fleethook.engines.interpret.chain import Chain, Explained
 from fleethook.engines.interpret.fixtures import find_operation, name_results, read_fixture
 from fleethook.engines.interpret.lua.customization_rules import (
     FUNCTION_OF,
+    FUNCTIONS,
     Rule,
     list_findings,
     list_unportable,
@@ -30,7 +33,7 @@ from fleethook.engines.interpret.lua.runner import Call, Runner
 from fleethook.engines.interpret.lua.vm import Machine, Usage
 from fleethook.interpret.interpreter import Question
 from fleethook.interpret.typed_members import InterpretError
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import API_VERSION, CUSTOMIZATION, PATCHING, Operation
 from fleethook.patch.fixture_tests import FixtureError
 
@@ -129,6 +132,31 @@ def fill_form(operation: str) -> PlaygroundForm:
         items=_ITEMS if name == Operation.AGGREGATE_STATUS else "",
         replicas="4" if name == Operation.REVISE_REPLICA else "",
     )
+
+
+class StoredScript(NamedTuple):
+    """The script of a customization, and an object of its kind without a spec, as YAML."""
+
+    code: str
+    example: str
+
+
+def find_script(customization: Stored | None, operation: str) -> StoredScript | None:
+    """Return the script of a customization for an operation, None without one; its fields may have any type."""
+    function = next((one for one in FUNCTIONS if one.operation == operation), None)
+    if not isinstance(customization, dict) or function is None:
+        return None
+    spec = as_object(customization.get("spec"))
+    code = as_object(as_object(spec.get("customizations")).get(function.member)).get("luaScript")
+    target = as_object(spec.get("target"))
+    example: JSONObject = {name: str(target.get(name) or "") for name in ("apiVersion", "kind")}
+    text = write_yaml({**example, "metadata": {"name": "example", "namespace": "default"}})
+    return StoredScript(code, text) if isinstance(code, str) else None
+
+
+def playground_url(operation: str, customization: str) -> str:
+    """Return the address of the playground with the script of a customization for an operation."""
+    return f"/interpreters/playground?{urlencode({'operation': operation, 'customization': customization})}"
 
 
 def number_lines(code: str, line: int) -> tuple[tuple[int, str], ...]:
