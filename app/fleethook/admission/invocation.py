@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.members import PLAIN, Codec, carry_over, describe_misfit, find_codec, to_plain, view
+from fleethook.admission.named_members import Decode, Named, find_operation
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched
 from fleethook.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
@@ -33,6 +34,7 @@ _MAX_TEXT: Final = 10_000
 """Characters of a message or a warning."""
 _CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f][\x00-\x20\x7f-\x9f]*")
 _NULL: Final = b"null"
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 Lookup = Callable[[GroupKind], Iterable[Mapping[str, Any]]]
@@ -81,6 +83,9 @@ def find_among(documents: Iterable[JSONObject]) -> Lookup:
     """Return the lookup of given objects, for tests."""
     listed = list(documents)
     return lambda kind: (one for one in listed if gvk_of(one).group_kind == kind)
+
+
+FIND_NOTHING: Final = find_among(())
 
 
 def shorten_text(value: object) -> str:
@@ -145,9 +150,10 @@ class Request:
         dry_run: Whether the request has no effect.
     """
 
-    def __init__(self, review: AdmissionRequest) -> None:
-        """Prepare; nothing is decoded before it is read."""
+    def __init__(self, review: AdmissionRequest, read_object: Callable[[], Any]) -> None:
+        """Prepare; nothing is decoded before it is read. ``read_object`` returns the object."""
         self._review: Final = review
+        self._read_object: Final = read_object
         self.uid: Final = review.uid
         self.operation: Final[str] = review.operation
         self.name: Final = review.name
@@ -159,7 +165,7 @@ class Request:
     @cached_property
     def object(self) -> Any:
         """The object; for a DELETE, the object that is deleted."""
-        return view(self._review.old_object if self._review.operation == "DELETE" else self._review.object)
+        return self._read_object()
 
     @cached_property
     def old(self) -> Any:
@@ -187,17 +193,10 @@ class Request:
         return view(self._review.decoded_options or {})
 
     def _read_texts(self, member: str) -> Mapping[str, str]:
+        if isinstance(self.object, Named):
+            found = getattr(getattr(self.object, "metadata", None), member, None)
+            return found if isinstance(found, Named) else _NOTHING  # type: ignore[return-value]  # for short rules
         return MappingProxyType(as_object(as_object(as_object(self.object).get("metadata")).get(member)))
-
-    @property
-    def was_read(self) -> bool:
-        """Whether the rule has read the object, so that it may have changed it."""
-        return "object" in self.__dict__
-
-
-def select_object(review: AdmissionRequest) -> bytes:
-    """Return the text of the object that a rule gets."""
-    return bytes(review.old_object_raw if review.operation == "DELETE" else review.object_raw)
 
 
 class Signature(NamedTuple):
@@ -264,6 +263,9 @@ class Invocation:
 
     Attributes:
         arguments: The arguments of the function.
+        document: The object as the rule sees it; None before it reads the object.
+        before: The object as kube-apiserver sent it.
+        after: The object that a mutating rule has made; None before `respond_to_mutation`.
     """
 
     def __init__(
@@ -271,47 +273,71 @@ class Invocation:
         signature: Signature,
         review: AdmissionRequest,
         *,
-        lookup: Lookup,
-        followed: frozenset[GroupKind],
-        settings: Mapping[str, Any],
+        lookup: Lookup | None = None,
+        followed: frozenset[GroupKind] = frozenset(),
+        settings: Mapping[str, Any] = _NOTHING,
+        decode: Decode | None = None,
     ) -> None:
-        """Decode the object; raises an error if it does not fit the type of the parameter."""
-        self._signature: Final = signature
-        self._review: Final = review
-        self._request: Final = Request(review)
-        self._warnings: Final[list[str]] = []
-        self.arguments: Final[dict[str, Any]] = {}
+        """Decode the object; raises an error if it does not fit the type of the parameter.
+
+        Args:
+            signature: The parameters of the rule.
+            review: The request.
+            lookup: Finds other objects; None for no objects.
+            followed: The kinds that the rule reads from ``store``.
+            settings: The settings of rules.
+            decode: Decodes the object for a rule that does not change it; None to decode all of it.
+        """
+        self._signature = signature
+        self._review = review
+        self._warnings: list[str] = []
+        self._request: Request | None = None
+        self.document: Any = None
+        self._partial: JSON = None
+        self._decode_object = decode
+        self.arguments: dict[str, Any] = {}
+        self.before: JSON = None
+        self.after: JSON = None
         for name in signature.names:
             if name == "request":
-                self.arguments[name] = self._request
+                self.arguments[name] = self._request = Request(review, self._read)
             elif name == "warnings":
                 self.arguments[name] = self._warnings
             elif name == "store":
-                self.arguments[name] = Objects(lookup, followed)
+                self.arguments[name] = Objects(lookup or FIND_NOTHING, followed)
             elif name == "settings":
                 self.arguments[name] = view(dict(settings))
-        self._before: JSON = None
-        if "old" in signature.names:
-            text = bytes(review.old_object_raw)
-            self.arguments["old"] = None if text == _NULL else _decode_typed("old", signature.old_codec, text)
+            elif name == "old":
+                text = bytes(review.old_object_raw)
+                self.arguments[name] = None if text == _NULL else _decode_typed("old", signature.old_codec, text)
         if signature.object_name:
             self.arguments[signature.object_name] = self._decode()
 
+    def _read(self) -> Any:
+        """Return the object with attribute access."""
+        review = self._review
+        if self._decode_object is not None:
+            self.document = self._decode_object(review)
+            return self.document
+        self.before = review.old_object if review.operation == "DELETE" else review.object
+        self.document = view(self.before)
+        return self.document
+
     def _decode(self) -> Any:
-        codec = self._signature.codec
+        codec, review = self._signature.codec, self._review
         if codec is PLAIN:
-            return self._request.object
-        text = select_object(self._review)
+            return self._read() if self._request is None else self._request.object
+        text = bytes(review.old_object_raw if review.operation == "DELETE" else review.object_raw)
         if text == _NULL:
             return None
         value = _decode_typed(self._signature.object_name, codec, text)
-        self._before = codec.encode(value)
+        self._partial = codec.encode(value)
         return value
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings for the user."""
-        return tuple(map(write_warning, self._warnings))
+        return tuple(map(write_warning, self._warnings)) if self._warnings else ()
 
     def respond_to_validation(self, result: Any) -> Response:
         """Return the response to a validating rule that refused nothing; raises TypeError."""
@@ -326,30 +352,35 @@ class Invocation:
             TypeError: The result is no JSON object.
             ValueError: The rule changed a field that identifies the object.
         """
-        before = self._review.object
-        after = self._find_changed(result, before)
-        operations = diff(before, after)
+        if isinstance(self.document, Named):
+            operation = find_operation(self.document)
+            return patched([operation] if operation else (), warnings=self.warnings)
+        self.after = self._find_changed(result)
+        operations = diff(self.before, self.after)
         if operations:
-            _check_identity(as_object(before), after)
+            before, after = as_object(self.before), self.after
+            _check_identity(before, after)
             if self._review.sub_resource == "status":
-                _check_unchanged("spec", as_object(before), after, "declare no subresource")
+                _check_unchanged("spec", before, after, "declare no subresource")
             elif not self._review.sub_resource and _is_built_in(self._review.kind.group):
-                _check_unchanged("status", as_object(before), after, "declare subresource='status'")
+                _check_unchanged("status", before, after, "declare subresource='status'")
         return patched(operations, warnings=self.warnings) if operations else allowed(warnings=self.warnings)
 
-    def _find_changed(self, result: Any, before: JSON) -> JSON:
+    def _find_changed(self, result: Any) -> JSON:
         codec = self._signature.codec
         if codec.is_partial:
+            self.before = self._review.object
             given = self.arguments[self._signature.object_name]
             changed = given if result is None else result
             _require_type(changed, type(given))
-            if self._request.was_read and to_plain(self._request.object, before) is not before:
+            if self.document is not None and to_plain(self.document, self.before) is not self.before:
                 raise TypeError(f"the rule changed request.object: change {self._signature.object_name!r} instead")
-            return before if changed is None else carry_over(self._before, codec.encode(changed), before)
+            return self.before if changed is None else carry_over(self._partial, codec.encode(changed), self.before)
         if result is not None:
             _require_type(result, dict)
-            return to_plain(result, before)
-        return to_plain(self._request.object, before) if self._request.was_read else before
+            self.before = self._review.object
+            return to_plain(result, self.before)
+        return to_plain(self.document, self.before) if self.document is not None else self.before
 
 
 def _decode_typed(name: str, codec: Codec, text: bytes) -> Any:

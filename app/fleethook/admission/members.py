@@ -194,7 +194,7 @@ def _to_plain(value: Any, origin: JSON) -> JSON:
         elements = [_to_plain(one, former) for one, former in zip(value, origin, strict=True)]
         is_same = all(one is former for one, former in zip(elements, origin, strict=True))
         return origin if is_same else elements
-    return _encode(value)
+    return encode(value)
 
 
 def _to_plain_object(value: JSONObject, origin: JSONObject) -> JSONObject:
@@ -202,7 +202,7 @@ def _to_plain_object(value: JSONObject, origin: JSONObject) -> JSONObject:
     # The method of dict, because that of `Members` would copy all members.
     for name, member in dict.items(value):
         if type(name) is not str:
-            encoded: JSONObject = _encode(value)
+            encoded: JSONObject = encode(value)
             return encoded
         former = origin.get(name, _MISSING)
         if member is not former and (plain := _to_plain(member, former)) is not former:
@@ -247,7 +247,7 @@ _encode_ordered: Final = msgspec.json.Encoder(enc_hook=_convert_unknown, order="
 _encode_unordered: Final = msgspec.json.Encoder(enc_hook=_convert_unknown).encode
 
 
-def _encode(value: Any) -> JSON:
+def encode(value: Any) -> JSON:
     """Return plain JSON; raises TypeError or ValueError for a value that JSON does not have."""
     try:
         text = _encode_ordered(value)
@@ -279,7 +279,7 @@ def _describe_fault(value: Any, error: Exception) -> str:
 def _find_fault(name: Any, value: Any) -> tuple[str, Any, str] | None:
     """Return the name and the value with its problem if `_encode` refuses it."""
     try:
-        _encode(value)
+        encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         return str(name), value, str(error)
     return None
@@ -294,11 +294,11 @@ def _require_finite(value: Any) -> None:
 
 
 def _encode_typed(value: Any) -> JSON:
-    return _drop_nulls(_encode(value))
+    return _drop_nulls(encode(value))
 
 
 def _encode_model(value: Any) -> JSON:
-    return _drop_nulls(_encode(value.model_dump(mode="json", by_alias=True)))
+    return _drop_nulls(encode(value.model_dump(mode="json", by_alias=True)))
 
 
 def _drop_nulls(value: JSON) -> JSON:
@@ -308,7 +308,7 @@ def _drop_nulls(value: JSON) -> JSON:
     return [_drop_nulls(element) for element in value] if isinstance(value, list) else value
 
 
-PLAIN: Final = Codec(_decode_members, _encode)
+PLAIN: Final = Codec(_decode_members, encode)
 """The codec of objects with attribute access."""
 
 

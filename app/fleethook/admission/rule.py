@@ -38,13 +38,15 @@ from fleethook.admission.invocation import (
     write_warning,
 )
 from fleethook.admission.members import PLAIN
-from fleethook.admission.step_budget import BUDGET, Budget, NotShortError
+from fleethook.admission.named_members import Decode, NotShortError, make_decoder
+from fleethook.admission.step_budget import BUDGET, Budget, ShortFunction
 from fleethook.cel import EvaluationError, PendingChecksError, Program
 from fleethook.cel.program import INLINE_LIMITS, LIMITS, EvaluationLimits
 from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resource, Response, StatusCause, allowed
 from fleethook.model.gvk import guess_resource, gvk_of
 from fleethook.model.json import JSONObject, as_object
 from fleethook.patch import apply
+from fleethook.patch.diff import text_size
 
 Function = Callable[..., Any]
 Decorator = Callable[[Function], "Rule"]
@@ -52,8 +54,11 @@ Decorator = Callable[[Function], "Rule"]
 _SKIPPED_AFTER_MISS: Final = 32
 """Calls of a rule that do not try its short form after a call that had no result by it."""
 _VERSIONS: Final = itertools.count()
+_MAX_SHORT_PATCH: Final = 2_000
+"""Characters of the values in the longest patch of a short call."""
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
-_FIND_NOTHING: Final = find_among(())
+Accept = Callable[[AdmissionRequest, Sequence[JSONObject], Invocation], bool]
+"""Returns whether a patch certainly adds no faults to the object of a call."""
 _FAILURE: Final = re.compile(
     r"the rule \S+ failed, and failurePolicy \w+ (?:admits|refuses) the object: (.*)", re.DOTALL
 )
@@ -164,7 +169,8 @@ class Hook(Rule):
         self._signature: Final = read_signature(function)
         self._short: Function | None = None
         self._budget: Budget | None = None
-        self._skipped = 0
+        self._skipped = self._skipped_names = 0
+        self._decode_named: Decode | None = None
         if expression is not None and (self._signature.names or self._signature.object_name):
             raise RuleError("a rule with an expression does not run its function: remove the parameters")
         if "store" in self._signature.names and not declaration.follows:
@@ -236,50 +242,72 @@ class Hook(Rule):
         return self.fail(self._describe(error))
 
     def _invoke(self, request: AdmissionRequest, lookup: Lookup | None, settings: Mapping[str, Any]) -> Invocation:
-        return Invocation(
-            self._signature, request, lookup=lookup or _FIND_NOTHING, followed=self.followed, settings=settings
-        )
+        return Invocation(self._signature, request, lookup=lookup, followed=self.followed, settings=settings)
 
     def _respond(self, invocation: Invocation, result: Any) -> Response:
         if self.declaration.mutates:
             return invocation.respond_to_mutation(result)
         return invocation.respond_to_validation(result)
 
-    def shorten(self, function: Function | None, budget: Budget) -> None:
+    def shorten(self, short: ShortFunction | None, budget: Budget) -> None:
         """Let `answer_inline` call the short form of the function; None if it has none."""
         is_plain = self._signature.codec is PLAIN and self._signature.old_codec is PLAIN and not self.is_async
-        if is_plain and self.expression is None and not hasattr(self.function, "__wrapped__"):
-            self._short, self._budget = function, budget
+        if short is not None and is_plain and self.expression is None and not hasattr(self.function, "__wrapped__"):
+            self._short, self._budget = short.function, budget
+            self._decode_named = make_decoder(short.names) if short.is_named or not self.declaration.mutates else None
 
-    def answer_inline(self, request: AdmissionRequest) -> Response | None:
+    def answer_inline(self, request: AdmissionRequest, accept: Accept = lambda *_: True) -> Response | None:
         """Answer a review by the expression within `INLINE_LIMITS`, or by a short function within its budget.
+
+        Args:
+            request: The review.
+            accept: Returns whether the changes of a mutating rule certainly have no faults.
 
         Returns:
             The answer; None for any other rule, and for a call that fails or needs more: ask `answer`.
         """
         if self.expression is None:
-            return self._answer_short(request)
+            return self._answer_short(request, accept)
         try:
             return self._evaluate(request, self.expression, INLINE_LIMITS)
         except Exception:  # noqa: BLE001 - `answer` describes the failure
             return None
 
-    def _answer_short(self, request: AdmissionRequest) -> Response | None:
-        if self._short is None or self._budget is None:
+    def _answer_short(self, request: AdmissionRequest, accept: Accept) -> Response | None:
+        if self._short is None:
             return None
         if self._skipped:
             self._skipped -= 1
             return None
+        # The check of an UPDATE compares the object with the stored one.
+        is_partial = not self.declaration.mutates or (request.operation == "CREATE" and not request.sub_resource)
+        if is_partial and self._decode_named is not None:
+            if self._skipped_names:
+                self._skipped_names -= 1
+            elif (answer := self._call_short(request, accept, self._decode_named)) is not None:
+                return answer
+            else:
+                self._skipped_names = _SKIPPED_AFTER_MISS
+        answer = self._call_short(request, accept, None)
+        if answer is None:
+            self._skipped = _SKIPPED_AFTER_MISS
+        return answer
+
+    def _call_short(self, request: AdmissionRequest, accept: Accept, decode: Decode | None) -> Response | None:
+        """Return the answer of the short form; None if it fails or needs more. ``decode`` is None for all members."""
+        assert self._short is not None
+        assert self._budget is not None
         invocation = None
         self._budget.left = BUDGET
         try:
-            invocation = self._invoke(request, None, _NO_SETTINGS)
-            return self._respond(invocation, self._short(**invocation.arguments))
+            invocation = Invocation(self._signature, request, decode=decode)
+            answer = self._respond(invocation, self._short(**invocation.arguments))
+            is_short = not answer.patch or (not _is_long(answer.patch) and accept(request, answer.patch, invocation))
         except Denied as denial:
             return respond_to_denial(denial, warnings=invocation.warnings if invocation else ())
         except (Exception, NotShortError):  # noqa: BLE001 - `answer` describes the failure
-            self._skipped = _SKIPPED_AFTER_MISS
             return None
+        return answer if is_short else None
 
     def _evaluate(self, request: AdmissionRequest, expression: Program, limits: EvaluationLimits = LIMITS) -> Response:
         if expression.measure(bind_variables(request), limits).value:
@@ -354,6 +382,11 @@ def _run_to_end(work: Coroutine[Any, Any, Response]) -> Response:
         return asyncio.run(work)
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(copy_context().run, asyncio.run, work).result()
+
+
+def _is_long(patch: Sequence[JSONObject]) -> bool:
+    """Return whether the check of a patch may take long."""
+    return sum(text_size(one.get("value"), _MAX_SHORT_PATCH) for one in patch) > _MAX_SHORT_PATCH
 
 
 def read_failure(text: str) -> str:

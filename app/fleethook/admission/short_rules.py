@@ -8,14 +8,13 @@ result; the caller repeats it in a thread with the function as the author wrote 
 
 import ast
 import builtins
-import types
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final
 
 from fleethook.admission.invocation import Denied
-from fleethook.admission.members import Members
-from fleethook.admission.step_budget import Budget, describe, is_constant, list_contents, number, scalar
+from fleethook.admission.named_members import Named, get, item, member
+from fleethook.admission.rule_names import METHODS, Names, find_names, find_small, find_uses
+from fleethook.admission.step_budget import Budget, ShortFunction, describe, is_constant, number, scalar
 
 _NAMESPACE_WRITERS: Final = frozenset({"globals", "vars", "exec", "eval", "setattr", "delattr"})
 """With one of these, a file may change its constants in a way that the analysis does not see."""
@@ -29,6 +28,7 @@ _BUILTINS: Final = frozenset(
     {"len", "enumerate", "zip", "range", "bool", "str", "int", "isinstance", *_COUNTED, *_COMPARED}
 )
 _SEARCHES: Final = frozenset({"partition", "rpartition", "split", "rsplit"})
+_CUTS: Final = frozenset({"partition", "rpartition"})
 _MAX_SEARCHED: Final = 16
 _PREFIXES: Final = frozenset({"startswith", "endswith", "removeprefix", "removesuffix"})
 _TEXT_METHODS: Final = frozenset({"lower", "upper", "strip", "isdigit", "isalnum", "isalpha", "islower", "isupper"})
@@ -38,18 +38,14 @@ _SIGNATURES: Final = {
     *((name, 2) for name in ("get", "pop", "setdefault")),
 }
 """The methods that a short function may call, with the numbers of their arguments."""
-_METHODS: Final = frozenset(
-    name for one in (str, dict, list, tuple, set, frozenset, int, float, Members) for name in dir(one)
-)
 _OPERATORS: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
-_READS: Final = frozenset({"get", "items", "keys", "values"})
 
 
 class _UnknownError(Exception):
     """The analysis does not know the code."""
 
 
-def compile_short(text: bytes, file: str, names: Mapping[str, Any]) -> tuple[Mapping[int, Callable[..., Any]], Budget]:
+def compile_short(text: bytes, file: str, names: Mapping[str, Any]) -> tuple[Mapping[int, ShortFunction], Budget]:
     """Compile the short rules of a file.
 
     Args:
@@ -58,14 +54,45 @@ def compile_short(text: bytes, file: str, names: Mapping[str, Any]) -> tuple[Map
         names: The names of the module that has run it.
 
     Returns:
-        The functions by the first line of the rule, and the budget that they spend.
+        The short forms by the first line of the rule, and the budget that they spend.
     """
     budget = Budget()
     tree = ast.parse(text)
     if any(isinstance(one, ast.Name) and one.id in _NAMESPACE_WRITERS for one in ast.walk(tree)):
         return {}, budget
     functions = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
-    known = _find_names(tree, names, functions)
+    known = find_names(tree, names, functions)
+    uses = {name: find_uses(one, known.constants) for name, one in functions.items()}
+    made, calls = _rewrite_functions(functions, known)
+    space: dict[str, Any] = {
+        "__builtins__": {}, **_TYPES, **known.constants, "dict": (dict, Named),
+        f"{_PREFIX}each": budget.step if known.appends else budget.each, f"{_PREFIX}spend": budget.spend,
+        f"{_PREFIX}member": member, f"{_PREFIX}get": get, f"{_PREFIX}item": item,
+        f"{_PREFIX}text": budget.text, f"{_PREFIX}sized": budget.sized, f"{_PREFIX}members": budget.members,
+        f"{_PREFIX}contains": budget.contains, f"{_PREFIX}join": budget.join, f"{_PREFIX}scalar": scalar,
+        f"{_PREFIX}scalars": budget.each_scalar, f"{_PREFIX}describe": describe, f"{_PREFIX}number": number,
+        f"{_PREFIX}denied": Denied, **{f"{_PREFIX}{one}": getattr(builtins, one) for one in _BUILTINS},
+    }  # fmt: skip
+    module = ast.Module(list(made.values()), [])
+    for node in ast.walk(module):
+        # No message names these lines, because a call that fails is repeated with the function of the author.
+        if isinstance(node, ast.stmt | ast.expr | ast.arg | ast.keyword):
+            vars(node).update(lineno=1, end_lineno=1, col_offset=0, end_col_offset=0)
+    exec(compile(module, file, "exec"), space)  # noqa: S102 - the rules of the operator
+    short = {}
+    for name in made:
+        if functions[name].decorator_list:
+            called = _find_called(name, calls)
+            members = {member for one in called for member in uses[one].members}
+            is_named = all(uses[one].changes_named for one in called)
+            short[_find_line(functions[name])] = ShortFunction(space[f"{_PREFIX}do_{name}"], members, is_named)
+    return short, budget
+
+
+def _rewrite_functions(
+    functions: Mapping[str, ast.FunctionDef], known: Names
+) -> tuple[dict[str, ast.FunctionDef], dict[str, set[str]]]:
+    """Return the functions that the analysis knows, by name, and the names of the functions that each of them calls."""
     made: dict[str, ast.FunctionDef] = {}
     calls: dict[str, set[str]] = {}
     for name, function in functions.items():
@@ -78,22 +105,16 @@ def compile_short(text: bytes, file: str, names: Mapping[str, Any]) -> tuple[Map
     while unknown := [name for name in made if not calls[name] <= made.keys()]:
         for name in unknown:
             del made[name]
-    space: dict[str, Any] = {
-        "__builtins__": {}, **_TYPES, **known.constants, f"{_PREFIX}each": budget.each, f"{_PREFIX}spend": budget.spend,
-        f"{_PREFIX}text": budget.text, f"{_PREFIX}sized": budget.sized, f"{_PREFIX}members": budget.members,
-        f"{_PREFIX}contains": budget.contains, f"{_PREFIX}join": budget.join, f"{_PREFIX}scalar": scalar,
-        f"{_PREFIX}scalars": budget.each_scalar, f"{_PREFIX}describe": describe, f"{_PREFIX}number": number,
-        f"{_PREFIX}denied": Denied, **{f"{_PREFIX}{one}": getattr(builtins, one) for one in _BUILTINS},
-    }  # fmt: skip
-    module = ast.Module(list(made.values()), [])
-    for node in ast.walk(module):
-        # No message names these lines, because a call that fails is repeated with the function of the author.
-        if isinstance(node, ast.stmt | ast.expr | ast.arg | ast.keyword):
-            vars(node).update(lineno=1, end_lineno=1, col_offset=0, end_col_offset=0)
-    exec(compile(module, file, "exec"), space)  # noqa: S102 - the rules of the operator
-    return {
-        _find_line(functions[name]): space[f"{_PREFIX}do_{name}"] for name in made if functions[name].decorator_list
-    }, budget
+    return made, calls
+
+
+def _find_called(name: str, calls: Mapping[str, set[str]]) -> set[str]:
+    """Return a function and the functions that it calls."""
+    found, waiting = set[str](), {name}
+    while waiting - found:
+        found |= waiting
+        waiting = {inner for one in found for inner in calls[one]}
+    return found
 
 
 def _find_line(function: ast.FunctionDef) -> int:
@@ -103,13 +124,15 @@ def _find_line(function: ast.FunctionDef) -> int:
 class _Analysis(ast.NodeTransformer):
     """Rewrites a function, so that it spends its budget; raises _UnknownError for code whose cost has no bound."""
 
-    def __init__(self, known: "_Names", function: ast.FunctionDef) -> None:
+    def __init__(self, known: Names, function: ast.FunctionDef) -> None:
         self.calls: set[str] = set()
         self._known: Final = known
         self._function: Final = function
         self._units = 0
         stored = {one.id for one in ast.walk(function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
         self._locals: Final = stored | {one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg)}
+        constants = {name: value for name, value in known.constants.items() if name not in self._locals}
+        self._small: Final = find_small(function, constants)
 
     def rewrite(self) -> ast.FunctionDef:
         """Return the function; `calls` has the functions that it calls then."""
@@ -149,9 +172,11 @@ class _Analysis(ast.NodeTransformer):
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
-        _require(not node.attr.startswith("_") and node.attr not in _METHODS)
+        _require(not node.attr.startswith("_") and node.attr not in METHODS)
         if node.attr in ("labels", "annotations"):
             self._units += _LABELS_COST
+        if isinstance(node.ctx, ast.Load):
+            return _call("member", self.visit(node.value), ast.Constant(node.attr))
         return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
@@ -160,6 +185,8 @@ class _Analysis(ast.NodeTransformer):
             bounds = [one and _call("number", self.visit(one)) for one in (node.slice.lower, node.slice.upper)]
             _require(node.slice.step is None)
             return ast.Subscript(_call("sized", self.visit(node.value)), ast.Slice(*bounds), node.ctx)
+        if isinstance(node.ctx, ast.Load):
+            return _call("item", self.visit(node.value), self._scalar(node.slice))
         return ast.Subscript(self.visit(node.value), self._scalar(node.slice), node.ctx)
 
     def visit_Assign(self, node: ast.Assign) -> Any:
@@ -192,7 +219,7 @@ class _Analysis(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> Any:
         iterated, outer, self._units = self.visit(node.iter), self._units, 0
         target, body = self._target(node.target), self._visit_all(node.body)
-        iterated, self._units = _call("each", iterated, ast.Constant(self._units + 1)), outer
+        iterated, self._units = _count_each(iterated, self._units + 1), outer
         return ast.For(target, iterated, body, self._visit_all(node.orelse))
 
     def _visit_comprehension(self, node: Any) -> Any:
@@ -206,7 +233,7 @@ class _Analysis(ast.NodeTransformer):
         else:
             node.elt = self._scalar(node.elt) if isinstance(node, ast.SetComp) else self.visit(node.elt)
         for one, values in zip(node.generators, iterated, strict=True):
-            one.iter = _call("each", values, ast.Constant(self._units + 1))
+            one.iter = _count_each(values, self._units + 1)
         self._units = outer
         return node
 
@@ -231,11 +258,11 @@ class _Analysis(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         _require(isinstance(node.op, _OPERATORS))
-        return ast.BinOp(_call("number", self.visit(node.left)), node.op, _call("number", self.visit(node.right)))
+        return ast.BinOp(self._guard("number", node.left), node.op, self._guard("number", node.right))
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
         _require(node.format_spec is None)
-        return ast.FormattedValue(_call("describe", self.visit(node.value)), node.conversion)
+        return ast.FormattedValue(self._guard("describe", node.value), node.conversion)
 
     def visit_Dict(self, node: ast.Dict) -> Any:
         return ast.Dict([self._scalar(one) for one in node.keys], self._visit_all(node.values))
@@ -245,7 +272,15 @@ class _Analysis(ast.NodeTransformer):
 
     def _scalar(self, node: Any) -> Any:
         _require(node is not None)
-        return self.visit(node) if isinstance(node, ast.Constant) else _call("scalar", self.visit(node))
+        return self._guard("scalar", node)
+
+    def _guard(self, guard: str, node: ast.expr) -> Any:
+        """Rewrite a value that has to be small; constants are."""
+        is_number = guard == "number"
+        if isinstance(node, ast.Constant):
+            return self.visit(node) if not is_number else _call(guard, self.visit(node))
+        is_small = isinstance(node, ast.Name) and node.id in self._small and not is_number
+        return self.visit(node) if is_small else _call(guard, self.visit(node))
 
     def _fresh(self, node: Any) -> Any:
         """Rewrite a value that becomes part of the object: no other name has its objects and lists."""
@@ -297,7 +332,8 @@ class _Analysis(ast.NodeTransformer):
             return _call(name, *visited)
         _require(len(visited) == 1)
         if name in _COUNTED:
-            return _call(name, _call("each", visited[0], ast.Constant(1)))
+            has_counted = isinstance(arguments[0], ast.GeneratorExp | ast.ListComp)
+            return _call(name, visited[0] if has_counted else _count_each(visited[0], 1))
         if name in _COMPARED:
             return _call(name, _call("scalars", visited[0]))
         return _call(name, _call("describe", visited[0])) if name in ("str", "int") else _call(name, visited[0])
@@ -309,7 +345,11 @@ class _Analysis(ast.NodeTransformer):
             return _call(name, value, self.visit(arguments[0]))
         if name in ("items", "values"):
             value = _call("members", value)
-        elif name in _TEXT_METHODS | _PREFIXES | _SEARCHES:
+        elif name == "get":
+            return _call(name, value, *self._rewrite_arguments(name, arguments))
+        elif name in _PREFIXES or (name in _CUTS and self._has_length_one(arguments[0])):
+            self._units += _TEXT_COST
+        elif name in _TEXT_METHODS | _SEARCHES:
             value = _call("text", value)
         return ast.Call(ast.Attribute(value, name, ast.Load()), self._rewrite_arguments(name, arguments), [])
 
@@ -329,11 +369,16 @@ class _Analysis(ast.NodeTransformer):
             return all(isinstance(one, ast.Constant) for one in node.elts)
         return isinstance(node, ast.Name) and node.id in self._known.constants.keys() - self._locals
 
+    def _has_length_one(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) == 1
+
 
 _SIMPLE: Final = (
     ast.BoolOp, ast.UnaryOp, ast.IfExp, ast.If, ast.Pass, ast.Break, ast.Continue, ast.Tuple,
     ast.List, ast.JoinedStr, ast.expr_context, ast.boolop, ast.unaryop,
 )  # fmt: skip
+_TEXT_COST: Final = 20
+"""The units of a method that copies a text of 32 KiB, or searches one character in it."""
 _CALL_COST: Final = 50
 """The units of `int` of a text with a thousand digits."""
 
@@ -347,64 +392,12 @@ def _name(guard: str) -> ast.Name:
     return ast.Name(f"{_PREFIX}{guard}", ast.Load())
 
 
+def _count_each(values: Any, units: int) -> Any:
+    """Return an iterable whose values spend units."""
+    if isinstance(values, ast.Call) and isinstance(values.func, ast.Name) and values.func.id == f"{_PREFIX}enumerate":
+        return _call("enumerate", _call("each", values.args[0], ast.Constant(units)), *values.args[1:])
+    return _call("each", values, ast.Constant(units))
+
+
 def _call(guard: str, *arguments: Any) -> Any:
     return ast.Call(_name(guard), list(arguments), [])
-
-
-class _Names(NamedTuple):
-    """The names of a file that short functions may use."""
-
-    bound_once: set[str]
-    bound: set[str]
-    constants: dict[str, Any]
-    denied: set[str]
-    helpers: set[str]
-
-
-def _find_names(tree: ast.Module, names: Mapping[str, Any], functions: Mapping[str, ast.FunctionDef]) -> _Names:
-    bindings = Counter(_list_bindings(tree))
-    written = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
-    leaked = _find_leaked(tree)
-    bound_once = {name for name, count in bindings.items() if count == 1 and name not in written}
-    found = _Names(bound_once, {*bindings, *names}, {}, set(), set())
-    for name in found.bound_once & names.keys():
-        value = names[name]
-        if value is Denied:
-            found.denied.add(name)
-        elif isinstance(value, types.FunctionType) and not getattr(functions.get(name), "decorator_list", True):
-            found.helpers.add(name)
-        elif is_constant(value) or (name not in leaked and all(map(is_constant, list_contents(value)))):
-            found.constants[name] = value
-    return found
-
-
-def _list_bindings(node: ast.AST) -> Iterator[str]:
-    """Yield the names that the statements of a module bind, without those of its functions."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield child.name
-        elif isinstance(child, ast.alias):
-            yield (child.asname or child.name).partition(".")[0]
-        elif isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Load):
-            yield child.id
-        else:
-            if isinstance(child, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and child.name:
-                yield child.name
-            yield from _list_bindings(child)
-
-
-def _find_leaked(tree: ast.Module) -> set[str]:
-    """Return the names whose values a statement of the file may change, or keep elsewhere."""
-    reads: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Compare):
-            pairs = zip(node.ops, node.comparators, strict=True)
-            reads |= {id(right) for operator, right in pairs if isinstance(operator, ast.In | ast.NotIn)}
-        elif isinstance(node, ast.For | ast.comprehension):
-            reads.add(id(node.iter))
-        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-            reads.add(id(node.value))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _READS:
-            reads.add(id(node.func.value))
-    loads = (one for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load))
-    return {one.id for one in loads if id(one) not in reads}

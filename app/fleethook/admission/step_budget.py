@@ -1,10 +1,11 @@
 """The budget of a short rule (`fleethook.admission.short_rules`), and the operations that spend it."""
 
 import types
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Final, NamedTuple
 
 from fleethook.admission.members import Elements, Members
+from fleethook.admission.named_members import Named, NotShortError, has
 
 BUDGET: Final = 50_000
 """Units of one call. A unit is at most 0.2 µs, so a call takes at most 10 ms."""
@@ -18,10 +19,21 @@ _MAX_COMPARED: Final = 32_768
 _MAX_JOINED: Final = 16_384
 _SORT_COST: Final = 20
 _MAPPINGS: Final = (Members, dict, types.MappingProxyType)
+_SIZED: Final = frozenset({Elements, list, tuple, str, dict, Members, set, frozenset})
 
 
-class NotShortError(BaseException):
-    """The call has no result here; no handler of a rule catches this."""
+class ShortFunction(NamedTuple):
+    """The short form of a rule.
+
+    Attributes:
+        function: The function.
+        names: The members that it and its functions name.
+        is_named: Whether it changes nothing but members that it names.
+    """
+
+    function: Callable[..., Any]
+    names: Collection[str]
+    is_named: bool
 
 
 class Budget:
@@ -37,8 +49,18 @@ class Budget:
         if self.left < 0:
             raise NotShortError
 
-    def each(self, values: Iterable[Any], units: int) -> Iterator[Any]:
-        """Yield the values, and spend units for each."""
+    def each(self, values: Any, units: int) -> Iterable[Any]:
+        """Return the values of an iterable, and spend units for each."""
+        if type(values) not in _SIZED:
+            return self.step(values, units)
+        self.left -= units * len(values)
+        if self.left < 0:
+            raise NotShortError
+        iterable: Iterable[Any] = values
+        return iterable
+
+    def step(self, values: Iterable[Any], units: int) -> Iterator[Any]:
+        """Yield the values of an iterable that may grow meanwhile, and spend units for each."""
         for one in values:
             self.left -= units
             if self.left < 0:
@@ -53,7 +75,7 @@ class Budget:
 
     def join(self, separator: str, values: Iterable[Any]) -> str:
         """Return ``separator.join(values)``."""
-        joined = self.text(separator).join([describe(one) for one in self.each(values, 1 + len(separator) // 100)])
+        joined = self.text(separator).join([describe(one) for one in self.step(values, 1 + len(separator) // 100)])
         if len(joined) > _MAX_JOINED:
             raise NotShortError
         return joined
@@ -88,6 +110,8 @@ class Budget:
             self.spend((len(scalar(value) or "") + 10) * len(values) // 100 + 1)
         elif kind in (list, tuple, Elements):
             self.spend(len(values))
+        elif isinstance(values, Named):
+            return has(values, scalar(value))
         elif kind not in _MAPPINGS and kind not in (set, frozenset, type({}.keys())):
             raise NotShortError
         return scalar(value) in values

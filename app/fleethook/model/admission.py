@@ -138,6 +138,21 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
         whole: JSON = getattr(self, member)
         return whole
 
+    def note_metadata(self, generate_name: JSON, cluster: JSON) -> None:
+        """Store metadata of the object under review that is decoded in part, for `known_metadata`."""
+        self.__dict__["noted"] = {"generateName": generate_name, "annotations": {CLUSTER_ANNOTATION: cluster}}
+
+    @property
+    def known_metadata(self) -> Mapping[str, JSON]:
+        """The metadata of the object, or a part of it, as far as it was decoded."""
+        found = self.__dict__
+        if (noted := found.get("noted")) is not None:
+            return as_object(noted)
+        document = found.get("desired_object") or found.get("object") or found.get("outline")
+        if not document and self.operation == "DELETE":
+            document = found.get("old_object") or found.get("old_outline")
+        return as_object(as_object(document).get("metadata"))
+
     @property
     def is_small(self) -> bool:
         """Whether the objects may be decoded in part first and completely later."""
@@ -176,7 +191,7 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
     @property
     def size(self) -> int:
         """The bytes of the fields that may be large."""
-        return sum(map(len, (self.object_raw, self.old_object_raw, self.options, self.user_info)))
+        return len(self.object_raw) + len(self.old_object_raw) + len(self.options) + len(self.user_info)
 
 
 class StatusCause(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -133,13 +133,13 @@ def _compare(before: JSON, after: JSON, path: str, operations: list[JSONObject])
 def _shorten(after: JSON, path: str, operations: list[JSONObject], start: int) -> None:
     """Replace the operations from ``start`` on by one ``replace`` if that is less than half as long."""
     limit = (
-        sum(_REPLACE_OVERHEAD + len(made["path"]) + _text_size(made.get("value")) for made in operations[start:]) // 2
+        sum(_REPLACE_OVERHEAD + len(made["path"]) + text_size(made.get("value")) for made in operations[start:]) // 2
     )
-    if _REPLACE_OVERHEAD + len(path) + _text_size(after, limit) < limit:
+    if _REPLACE_OVERHEAD + len(path) + text_size(after, limit) < limit:
         operations[start:] = [{"op": "replace", "path": path, "value": after}]
 
 
-def _text_size(value: JSON, limit: int = 1 << 30) -> int:
+def text_size(value: JSON, limit: int = 1 << 30) -> int:
     """Return the approximate length of ``value`` as JSON text; stop counting soon after ``limit``."""
     if isinstance(value, str):
         return len(value) + 2
@@ -147,7 +147,7 @@ def _text_size(value: JSON, limit: int = 1 << 30) -> int:
         return 4
     size = 2
     for inner in value if isinstance(value, list) else value.values():
-        size += _text_size(inner, limit - size) + 1
+        size += text_size(inner, limit - size) + 1
         if size > limit:
             return size
     return size + sum(len(name) + 3 for name in value) if isinstance(value, dict) else size

@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -12,8 +12,8 @@ import msgspec
 
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.text import escape, escape_json, shorten
-from fleethook.model.json import JSON, as_object
-from fleethook.model.kcp import cluster_of
+from fleethook.model.json import JSON
+from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
 from fleethook.server.log_buffer import LinesHandler, LogLines
 from fleethook.server.reviews.codec import Decoded
 from fleethook.tracing.spans import find_trace_id
@@ -227,19 +227,15 @@ def configure_logging(lines: LogLines | None = None) -> None:
 _UNSET: Final[str | msgspec.UnsetType] = msgspec.UNSET
 
 
-def _find_document(request: AdmissionRequest) -> JSON:
-    """Return the object under review, as far as the handler decoded it: a log line must not cost another decode."""
-    decoded: dict[str, JSON] = request.__dict__
-    document = decoded.get("desired_object") or decoded.get("object") or decoded.get("outline")
-    if document or request.operation != "DELETE":
-        return document
-    return decoded.get("old_object") or decoded.get("old_outline")
-
-
 def find_cluster(request: AdmissionRequest | None) -> str:
     """Return the logical cluster in the annotation of the object under review, ``""`` if it names none."""
-    document = None if request is None else _find_document(request)
-    return cluster_of(document) if isinstance(document, dict) else ""
+    return "" if request is None else cluster_of({"metadata": request.known_metadata})
+
+
+def _read_cluster(metadata: Mapping[str, JSON]) -> str:
+    annotations = metadata.get("annotations")
+    cluster = annotations.get(CLUSTER_ANNOTATION) if isinstance(annotations, dict) else None
+    return cut_text(cluster) if isinstance(cluster, str) and cluster else ""
 
 
 def make_admission_line(
@@ -247,18 +243,17 @@ def make_admission_line(
 ) -> ReviewLine:
     """Return the line about an answered admission review."""
     cluster = gvk = namespace = name = operation = _UNSET
+    # Members without `cut_text` have a limit when they are decoded.
     if (request := review.request) is not None:
-        kind = request.kind
-        document = _find_document(request)
-        cluster = cut_text(cluster_of(document)) if isinstance(document, dict) else ""
-        gvk = cut_text(f"{kind.group}/{kind.version}/{kind.kind}")
-        namespace = cut_text(request.namespace)
-        generated = request.name or as_object(as_object(document).get("metadata")).get("generateName", "")
+        kind, metadata = request.kind, request.known_metadata
+        cluster = _read_cluster(metadata)
+        gvk = f"{kind.group}/{kind.version}/{kind.kind}"
+        namespace, operation = request.namespace, request.operation
+        generated = request.name or metadata.get("generateName", "")
         name = cut_text(generated) if isinstance(generated, str) else ""
-        operation = request.operation
     message = cut_text(response.message) if response.message else _UNSET
     # By position, because setting members one by one takes 25 % more time.
     return ReviewLine(
-        stamp(), "info", "review", path, cut_text(request_id), cut_text(review.uid), response.allowed,
+        stamp(), "info", "review", path, request_id, review.uid, response.allowed,
         len(response.patch), milliseconds(seconds), cluster, gvk, namespace, name, operation, message,
     )  # fmt: skip

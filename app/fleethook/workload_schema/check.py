@@ -8,7 +8,7 @@ and ``imagePullSecrets``.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import chain, islice, zip_longest
 from typing import Final, NamedTuple
 
@@ -28,7 +28,7 @@ from fleethook.workload_schema.findings import (
 from fleethook.workload_schema.go_structs import Kind, load_structs, root_name, struct_name
 from fleethook.workload_schema.json_schema import FORMATS, MAX_MODE, load_json_schema
 from fleethook.workload_schema.normalize import decode_member, decode_workload
-from fleethook.workload_schema.pod_rules import POD_RULES, READS
+from fleethook.workload_schema.pod_rules import NEEDS, POD_RULES, READS
 from fleethook.workload_schema.struct_rules import STRUCT_RULES, Rule
 from fleethook.workload_schema.value_marks import as_sample
 
@@ -265,7 +265,7 @@ def check_decoded(decoded: JSONObject, kind: Kind) -> list[Finding]:
     return sorted(islice(chain(find_duplicates(decoded), of_schema, violations), MAX_FINDINGS))
 
 
-def adds_no_finding(before: JSONObject, after: JSONObject, kind: Kind) -> bool:
+def adds_no_finding(before: JSONObject, after: JSONObject, kind: Kind | None) -> bool:
     """Return True if a change of a workload certainly adds nothing to the findings of `check_workload`.
 
     This checks the changed members, and the rules that read any of them, so it takes time for the changes only.
@@ -273,13 +273,54 @@ def adds_no_finding(before: JSONObject, after: JSONObject, kind: Kind) -> bool:
     Args:
         before: The workload as kube-apiserver sends it.
         after: The changed workload, whose unchanged parts are the same Python objects.
-        kind: Their kind.
+        kind: Their kind; None for pods, which are like the pod template of a Deployment.
     """
     try:
-        stored, changed = _store_struct(root_name(kind), before, after)
+        stored, changed = _store_struct(_TEMPLATE if kind is None else root_name(kind), before, after)
+        if kind is None:
+            stored = {"selector": {}, "template": stored}
+            _check_rules(_load_struct("apps.v1.DeploymentSpec"), stored, changed)
     except Exception:  # noqa: BLE001 - a rule may fail on a workload that kube-apiserver would not send
         return False
-    return changed.isdisjoint(_IDENTIFIED) or not any(find_duplicates(stored))
+    if changed.isdisjoint(_IDENTIFIED):
+        return True
+    return not any(find_duplicates({"spec": stored} if kind is None else stored))
+
+
+@lru_cache(maxsize=1024)
+def find_conditions(kind: Kind | None, path: str, value: bytes) -> tuple[tuple[tuple[str, ...], str], ...] | None:
+    """Return the conditions under which a new member certainly adds nothing to the findings of `check_workload`.
+
+    Args:
+        kind: The kind of the workload; None for pods.
+        path: The JSON pointer of the member.
+        value: The member as JSON.
+
+    Returns:
+        The paths of structs with members that they must lack. None if the member may add a finding in any case.
+    """
+    *parents, name = path.split("/")[1:]
+    structs = [_TEMPLATE if kind is None else root_name(kind)]
+    for one in parents:
+        structs.append(_load_struct(structs[-1]).fields.get(one, ""))
+        if structs[-1] not in load_structs():
+            return None
+    changed = set[str]()
+    try:
+        _store_change(structs[-1], name, _MISSING, msgspec.json.decode(value), {}, changed)
+    except Exception:  # noqa: BLE001 - as in `adds_no_finding`
+        return None
+    changed.update(parents)
+    rules = [
+        (tuple(parents[:depth]), *one) for depth, struct in enumerate(structs) for one in _load_struct(struct).rules
+    ]
+    if kind is None:
+        rules += [((), rule, read) for rule, read in _load_struct("apps.v1.DeploymentSpec").rules]
+    asked = [(place, rule) for place, rule, read in rules if read is None or not changed.isdisjoint(read)]
+    is_known = changed.isdisjoint(_IDENTIFIED) and all(_load_struct(struct).is_checked for struct in structs)
+    if not is_known or not all(rule in NEEDS for _, rule in asked):
+        return None
+    return tuple((place, NEEDS[rule]) for place, rule in asked)
 
 
 class _DoubtError(Exception):
@@ -288,6 +329,7 @@ class _DoubtError(Exception):
 
 _IDENTIFIED: Final = frozenset({*_CONTAINER_LISTS, *(name for name, _ in _IN_POD)})
 """The lists that `find_duplicates` reads."""
+_TEMPLATE: Final = "core.v1.PodTemplateSpec"
 _MISSING: Final = object()
 _NEW: Final = ""
 """Stands for the members of a struct that did not exist."""
@@ -348,9 +390,7 @@ def _store_change(struct: str, name: str, old: JSON, new: JSON, stored: JSONObje
         changed.add(name)
     elif not inner:
         changed.add(name)
-        kept = decode_member(struct, name, new)
-        if kept is not None and not _load_member_validator(struct, name).is_valid(kept):
-            raise _DoubtError
+        kept = (_store_text if type(new) is str and len(new) <= _MAX_STORED else _store_value)(struct, name, new)
     else:
         is_list = inner.startswith("[]")
         kept, made = _store_elements(inner[2:], old, new) if is_list else _store_struct(inner, old, new)
@@ -361,6 +401,19 @@ def _store_change(struct: str, name: str, old: JSON, new: JSON, stored: JSONObje
         stored.pop(name, None)
     else:
         stored[name] = kept
+
+
+def _store_value(struct: str, name: str, new: JSON) -> JSON:
+    """Return a member that is neither a struct nor a list of structs in stored form; raises _DoubtError."""
+    kept = decode_member(struct, name, new)
+    if kept is not None and not _load_member_validator(struct, name).is_valid(kept):
+        raise _DoubtError
+    return kept
+
+
+_store_text: Final = lru_cache(maxsize=1024)(_store_value)
+_MAX_STORED: Final = 256
+"""Characters of the longest text whose check is cached: the constants of rules."""
 
 
 def _store_elements(struct: str, old: JSON, new: JSON) -> tuple[list[JSON] | None, set[str]]:

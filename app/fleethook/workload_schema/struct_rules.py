@@ -102,6 +102,11 @@ def _check_keys(node: JSONObject, member: str) -> Iterator[Violation]:
             yield Violation((member, key), problem)
 
 
+def check_node_selector(pod: JSONObject) -> Iterator[Violation]:
+    """Yield the keys of a node selector that are no labels."""
+    return _check_keys(pod, "nodeSelector")
+
+
 def _check_resources(container: JSONObject) -> Iterator[Violation]:
     resources = as_object(container.get("resources"))
     limits, requests = as_object(resources.get("limits")), as_object(resources.get("requests"))
@@ -249,7 +254,8 @@ def _check_choice(member: str, known: tuple[str, ...]) -> Rule:
     return check
 
 
-def _check_sysctls(context: JSONObject) -> Iterator[Violation]:
+def check_sysctls(context: JSONObject) -> Iterator[Violation]:
+    """Yield the sysctls of a pod whose names are repeated."""
     seen: dict[str, int] = {}
     for number, sysctl in enumerate_objects(context.get("sysctls")):
         name = sysctl.get("name")
@@ -285,8 +291,8 @@ STRUCT_RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "core.v1.PersistentVolumeClaimSpec": (_check_claim,),
     "core.v1.PodDNSConfig": (_check_dns_config,),
     "core.v1.PodOS": (_check_choice("name", ("linux", "windows")),),
-    "core.v1.PodSecurityContext": (_check_sysctls,),
-    "core.v1.PodSpec": (lambda pod: _check_keys(pod, "nodeSelector"),),
+    "core.v1.PodSecurityContext": (check_sysctls,),
+    "core.v1.PodSpec": (check_node_selector,),
     "core.v1.ProjectedVolumeSource": (_check_projected_files,),
     "core.v1.SecurityContext": (_check_security_context,),
     "core.v1.Toleration": (_check_toleration,),

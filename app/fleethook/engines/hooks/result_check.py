@@ -8,13 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, get_args
 
+import msgspec
 from jsonschema_rs import Draft4Validator, ValidationError
 
+from fleethook.admission.named_members import lacks
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch import format_pointer
-from fleethook.workload_schema.check import MAX_FINDINGS, adds_no_finding, check_workload
+from fleethook.workload_schema.check import MAX_FINDINGS, adds_no_finding, check_workload, find_conditions
 from fleethook.workload_schema.go_structs import Kind
 
 POD: Final = GroupKind("", "Pod")
@@ -54,6 +56,8 @@ _MUTABLE: Final[Mapping[GroupKind, frozenset[str]]] = {
 }
 _GATED: Final = frozenset({"affinity", "nodeSelector"})
 """Members of a Pod that may change as long as it has scheduling gates."""
+_MAX_CACHED: Final = 256
+"""Bytes of the largest value whose check is cached: the constants of rules."""
 _CONTAINERS: Final = ("containers", "initContainers")
 
 
@@ -91,12 +95,35 @@ def adds_no_fault(kind: GroupKind, before: JSONObject, after: JSONObject, old: J
     """
     if old is not None and any(_find_immutable(kind, after, old)):
         return False
+    if kind == POD and not any(map(_is_no_template, (before, after))):
+        return adds_no_finding(before, after, None)
     if kind == POD:
         return adds_no_finding(_wrap_pod(before), _wrap_pod(after), "Deployment")
     name: Any = kind.kind
     if kind.group == "apps" and name in get_args(Kind):
         return adds_no_finding(before, after, name)
     return before.get("metadata") is after.get("metadata")
+
+
+def is_harmless(kind: GroupKind, patch: Sequence[JSONObject], document: Any) -> bool:
+    """Return True if a patch certainly adds no fault to an object that is created.
+
+    Args:
+        kind: The kind.
+        patch: The operations.
+        document: The object, with the members that `fleethook.admission.named_members` decodes.
+    """
+    name: Any = kind.kind
+    if kind != POD and (kind.group != "apps" or name not in get_args(Kind)):
+        return True
+    for one in patch:
+        value = msgspec.json.encode(one.get("value"))
+        if one["op"] != "add" or len(value) > _MAX_CACHED:
+            return False
+        conditions = find_conditions(None if kind == POD else name, one["path"], value)
+        if conditions is None or not all(lacks(document, path, member) for path, member in conditions):
+            return False
+    return True
 
 
 def _check_pod(pod: JSONObject) -> Iterator[Any]:
@@ -106,13 +133,19 @@ def _check_pod(pod: JSONObject) -> Iterator[Any]:
             yield one._replace(pointer=one.pointer.removeprefix(_TEMPLATE))
 
 
+def _is_no_template(pod: JSONObject) -> bool:
+    """Return whether a pod has members that the template of a Deployment may not have, or not with their values."""
+    spec = as_object(pod.get("spec"))
+    return spec.get("restartPolicy") in _RESTARTS or any(name in spec for name in _ONLY_PODS)
+
+
 def _wrap_pod(pod: JSONObject) -> JSONObject:
     """Return a Deployment with the template that describes a Pod."""
     template: JSONObject = {"spec": {}, **pod}
     for name in ("apiVersion", "kind", "status"):
         template.pop(name, None)
     spec = template["spec"]
-    if isinstance(spec, dict) and (spec.get("restartPolicy") in _RESTARTS or any(map(spec.__contains__, _ONLY_PODS))):
+    if _is_no_template(pod) and isinstance(spec, dict):
         template["spec"] = {name: value for name, value in spec.items() if name not in _ONLY_PODS}
         if spec.get("restartPolicy") in _RESTARTS:
             template["spec"]["restartPolicy"] = "Always"

@@ -7,15 +7,13 @@ most rules are so short that a message from the thread to the event loop would t
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
-import msgspec
-
-from fleethook.admission.invocation import Lookup
+from fleethook.admission.invocation import Invocation, Lookup
 from fleethook.admission.rule import Hook
 from fleethook.engines.hooks.hooks_settings import HooksSettings
-from fleethook.engines.hooks.result_check import adds_no_fault, find_faults
+from fleethook.engines.hooks.result_check import adds_no_fault, find_faults, is_harmless
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
@@ -52,6 +50,16 @@ def report_faults(
     return rule.fail(f"{rule.place}: its changes are invalid: {'; '.join(added)}") if added else answer
 
 
+def _accept(request: AdmissionRequest, patch: Sequence[JSONObject], invocation: Invocation) -> bool:
+    """Return whether a patch certainly adds no faults to an object."""
+    kind = GroupKind(request.kind.group, request.kind.kind)
+    if request.sub_resource:
+        return True
+    if invocation.after is None:  # The object is decoded in part.
+        return is_harmless(kind, patch, invocation.document)
+    return adds_no_fault(kind, invocation.before, invocation.after, request.old_object or None)
+
+
 class RuleRunner:
     """Runs rules, so that a slow or hanging one delays neither other rules nor the server."""
 
@@ -68,9 +76,12 @@ class RuleRunner:
 
     def answer(self, rule: Hook, request: AdmissionRequest, lookup: Lookup) -> Response | Awaitable[Response]:
         """Return the answer of a rule, at once if it is short; after its timeout, the answer of a failed one."""
-        is_large = request.size > MAX_ON_LOOP
-        if not is_large and (answer := self._answer_inline(rule, request)) is not None:
-            return answer
+        size = request.size
+        is_large = size > MAX_ON_LOOP
+        if size <= (MAX_CHECKED_ON_LOOP if rule.declaration.mutates else MAX_ON_LOOP):
+            answer = rule.answer_inline(request, _accept)
+            if answer is not None:
+                return answer
         if max(self._running.get(rule.lane, 0), self._worker.count(rule.lane)) >= MAX_WAITING:
             return rule.fail(f"{rule.place}: {MAX_WAITING} calls of the rule run or wait already")
         if not rule.is_async:
@@ -83,16 +94,6 @@ class RuleRunner:
                     self._impatient[rule.lane] = CALLS_WITHOUT_PATIENCE
                 return _wait(call, rule)
         return self._wait_for_turn(rule, request, lookup)
-
-    def _answer_inline(self, rule: Hook, request: AdmissionRequest) -> Response | None:
-        """Return the answer of a rule that is short for this request, None for any other."""
-        if rule.declaration.mutates and request.size > MAX_CHECKED_ON_LOOP:
-            return None
-        answer = rule.answer_inline(request)
-        if answer is None or not answer.patch:
-            return answer
-        is_large = request.size + len(msgspec.json.encode(answer.patch)) > MAX_CHECKED_ON_LOOP
-        return None if is_large else self._check(rule, request, answer)
 
     def _find_patience(self, rule: Hook) -> float:
         """Return the seconds for which the event loop waits for a call of a rule."""
@@ -135,9 +136,9 @@ class RuleRunner:
         """Return the answer, or that of a failed rule if kube-apiserver would refuse or drop a part of the changes."""
         if not answer.patch or request.sub_resource:
             return answer
-        kind, old = GroupKind(request.kind.group, request.kind.kind), dict(as_object(request.old_object)) or None
-        before = dict(as_object(request.object))
-        if adds_no_fault(kind, before, dict(as_object(apply(before, answer.patch))), old):
+        before, old = request.object, request.old_object or None
+        kind = GroupKind(request.kind.group, request.kind.kind)
+        if adds_no_fault(kind, before, apply(before, answer.patch), old):
             return answer
         return report_faults(rule, request, answer, lambda document: find_faults(kind, document, old))
 

@@ -202,6 +202,15 @@ class DirectProtocol(ClosingProtocol):
         self._unset_keepalive_if_required()
         self.headers = repeated.headers
         self.scope = cast("Any", {**scope, "headers": repeated.headers})
+        if len(data) - repeated.size == repeated.length:
+            self.note_unparsed(is_complete=True)
+            begun = self._begin(endpoint, data[repeated.size :])
+            if isinstance(begun, Reply):
+                self._send(begun)
+                return True
+            self._unparsed_head, self._body, self._is_complete = data[: repeated.size], data[repeated.size :], True
+            self._start(self.app if begun is None else begun)
+            return True
         self._pending = endpoint
         self._unparsed_head = data[: repeated.size]
         self._missing = repeated.length
@@ -283,16 +292,19 @@ class DirectProtocol(ClosingProtocol):
         is_ready = self._is_complete and (self._partial_body is None or self._may_still_answer(endpoint))
         # An endpoint that continues with a request charges all of it itself.
         self._end_collecting()
-        begun = self._begin(endpoint) if is_ready else None
+        begun = self._begin(endpoint, bytes(self._body)) if is_ready else None
         if isinstance(begun, Reply):
             self.forget_pending()
-            self.cycle = _ANSWERED
-            self.transport.write(self._heads.encode(begun, self.server_state.default_headers))
-            self.on_response_complete()
-            if gc.get_count()[0] > MANY_YOUNG:
-                self.loop.call_soon(collect_between_reviews)
+            self._send(begun)
         else:
             self._start(self.app if begun is None else begun)
+
+    def _send(self, reply: Reply) -> None:
+        self.cycle = _ANSWERED
+        self.transport.write(self._heads.encode(reply, self.server_state.default_headers))
+        self.on_response_complete()
+        if gc.get_count()[0] > MANY_YOUNG:
+            self.loop.call_soon(collect_between_reviews)
 
     def _collect(self, endpoint: Endpoint) -> bool:
         """Keep the part of a body that has arrived; return False if the app has to read it."""
@@ -304,10 +316,10 @@ class DirectProtocol(ClosingProtocol):
         """Return whether a request that arrived in several reads may still be answered here."""
         return self._find is not None and self._find(self.scope["path"]) is endpoint and self._is_free()
 
-    def _begin(self, endpoint: Endpoint) -> Reply | ASGIApp | None:
+    def _begin(self, endpoint: Endpoint, body: bytes) -> Reply | ASGIApp | None:
         scope = cast("Scope", self.scope)
         try:
-            return endpoint.begin(scope, bytes(self._body), client=self._client)
+            return endpoint.begin(scope, body, client=self._client)
         except BaseException as error:  # noqa: BLE001 - uvicorn logs and answers each, even `sys.exit` of an interpreter
             return _make_failing_app(error)
 
