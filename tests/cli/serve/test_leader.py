@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from fleethook.app import create_app
-from fleethook.cli.serve.leader import candidate_metrics, needs_leader
+from fleethook.cli.serve.leader import _make_registrar, candidate_metrics, needs_leader
+from fleethook.cluster.connection import Connection
 from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.settings import Settings
 
@@ -31,6 +32,13 @@ def test_a_server_needs_a_leader_for_registration_and_for_the_tasks_of_enabled_e
     given: dict[str, Any], *, needed: bool
 ) -> None:
     assert needs_leader(create_app(Settings(**given), log=None)) is needed
+
+
+def test_the_leader_registers_changed_rules_at_once_and_for_their_owner() -> None:
+    app = create_app(Settings(**INSTALLED, hook_registration=True, hook_owner="role"), log=None)
+    changing = _make_registrar(app, Connection(Path("k")), bytes)._changing
+    assert changing.changed is app.registration_changed
+    assert changing.owner == "role"
 
 
 def test_the_metrics_of_a_candidate_have_the_queues_of_all_engines(monkeypatch: pytest.MonkeyPatch) -> None:

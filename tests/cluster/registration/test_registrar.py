@@ -147,14 +147,19 @@ ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/role"
 class Changing:
     """A registrar of configurations that a test changes."""
 
-    def __init__(self, *names: str, owner: str = "") -> None:
+    def __init__(self, *names: str, owner: str = "", check_seconds: float = 3600) -> None:
         self.server, self.changed, self.names = ObjectServer(), asyncio.Event(), names
         self.authority = b"authority"
         changing = ChangingConfigurations(lambda: [configuration(*self.names)], self.changed, owner)
-        self.registrar = Registrar(self.server, lambda: self.authority, check_seconds=3600, changing=changing)  # type: ignore[arg-type]
+        self.registrar = Registrar(  # type: ignore[arg-type]
+            self.server, lambda: self.authority, check_seconds=check_seconds, changing=changing
+        )
+
+    def stored_webhooks(self) -> list[Any]:
+        return [*self.server.objects.get(RULES, {}).get("webhooks", ())]
 
     def stored(self) -> list[str]:
-        return [one["name"] for one in self.server.objects.get(RULES, {}).get("webhooks", ())]
+        return [one["name"] for one in self.stored_webhooks()]
 
 
 async def test_changed_configurations_are_applied_at_once_and_deleted_without_webhooks() -> None:
@@ -231,12 +236,15 @@ async def test_a_kind_that_the_apiserver_does_not_serve_is_registered_once_it_do
 
 
 async def test_a_renewed_authority_is_written_into_changing_configurations() -> None:
-    one = Changing("a.b.c")
-    await one.registrar.apply_changing()
-    one.authority = b"renewed"
-    await one.registrar.apply_changing()
-    (found,) = one.server.objects[RULES]["webhooks"]
-    assert base64.b64decode(found["clientConfig"]["caBundle"]) == b"renewed"
+    one = Changing("a.b.c", check_seconds=0)
+
+    def read_authority() -> bytes:
+        return b"".join(base64.b64decode(found["clientConfig"]["caBundle"]) for found in one.stored_webhooks())
+
+    async with run_in_background(one.registrar.run(None, injecting=False), name="r", ended=pytest.fail):
+        await settled(lambda: read_authority() == b"authority")
+        one.authority = b"renewed"
+        await settled(lambda: read_authority() == b"renewed")
 
 
 async def test_a_conflict_about_rules_does_not_keep_the_bundle_from_other_webhooks() -> None:

@@ -1,10 +1,12 @@
 import asyncio
 import json
 import shutil
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -61,6 +63,14 @@ async def serving(tmp_path: Path, rules: str = RULES, **settings: Any) -> AsyncI
 
 async def ask(app: Fleethook, path: str, body: bytes) -> Any:
     return (await call(app, path, body)).json()["response"]
+
+
+async def ask_for_owner(app: Fleethook) -> str:
+    """Return the message of the refusal of a Deployment without owner. The answer of a failed rule has another one."""
+    return str((await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps")))["status"]["message"])
+
+
+MISSING = "metadata.labels: label `owner` is missing"
 
 
 async def test_rules_answer_reviews(tmp_path: Path) -> None:
@@ -204,34 +214,47 @@ async def test_a_volume_of_a_config_map_is_followed(tmp_path: Path) -> None:
             await until(lambda name=name: f"/hooks/validate/{name}" in app.reviews)
 
 
-async def test_a_broken_file_keeps_the_former_rules_and_is_reported(tmp_path: Path) -> None:
+async def test_a_broken_file_keeps_the_former_rules_and_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with serving(tmp_path) as (app, server):
         (tmp_path / "rules.py").write_text("broken(")
         await server.reload()
         assert [one.detail for one in app.checks() if one.name == "hooks"] == [
             f"{tmp_path}/rules.py:1: SyntaxError: '(' was never closed; the former rules stay"
         ]
-        assert not (await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps")))["allowed"]
+        assert "admission rules not reloaded: " + server.problem in caplog.text
+        assert await ask_for_owner(app) == MISSING
         (tmp_path / "rules.py").write_text(MORE)
         await server.reload()
         assert [one.detail for one in app.checks() if one.name == "hooks"] == [""]
 
 
-async def test_a_file_that_never_ends_keeps_the_former_rules_while_the_server_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_that_never_ends_keeps_the_former_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules_file, "MAX_SECONDS", 0.3)
     async with serving(tmp_path) as (app, server):
         (tmp_path / "rules.py").write_text("import threading\nthreading.Event().wait()\n")
-        reloading = asyncio.create_task(server.reload())
-        answer = await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))
-        assert (answer["allowed"], reloading.done()) == (False, False)
-        await reloading
+        await server.reload()
         assert f"{tmp_path}/rules.py:2: the file was not loaded after 0.3 s" in server.problem
-        assert not (await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps")))["allowed"]
+        assert await ask_for_owner(app) == MISSING
         (tmp_path / "rules.py").write_text(MORE)
         await server.reload()
         assert server.problem == ""
+
+
+async def test_the_server_answers_by_the_former_rules_while_a_file_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, release = threading.Event(), threading.Event()
+    monkeypatch.setitem(sys.modules, "gate", SimpleNamespace(started=started, release=release))
+    async with serving(tmp_path) as (app, server):
+        (tmp_path / "rules.py").write_text(MORE + "\nimport gate\ngate.started.set()\ngate.release.wait()\n")
+        reloading = asyncio.create_task(server.reload())
+        await until(started.is_set)
+        assert await ask_for_owner(app) == MISSING
+        release.set()
+        await reloading
+        assert (server.problem, (await ask_for_owner(app)).endswith("is not there")) == ("", True)
 
 
 @pytest.mark.parametrize("module", ["names", "library.names"])
@@ -388,6 +411,15 @@ async def test_a_kind_that_the_definitions_of_its_group_lack_is_an_error_at_star
     with pytest.raises(EngineStartError, match=rf"rules\.py:4: the rule grows: .*{problem}"):
         async with beside_manifests(tmp_path, CHANGES_WIDGETS.replace('"example.com/v1", "Widget"', given)):
             raise AssertionError
+
+
+async def test_an_unserved_kind_in_a_changed_file_keeps_the_former_rules(tmp_path: Path) -> None:
+    async with beside_manifests(tmp_path, CHANGES_WIDGETS) as (app, server):
+        (tmp_path / "rules.py").write_text(CHANGES_WIDGETS.replace("Widget", "Gadget").replace("grows", "other"))
+        await server.reload()
+        assert "rules.py:4: the rule other: a cluster with these manifests does not serve Gadget" in server.problem
+        assert [*server.rules] == ["/hooks/mutate/grows"]
+        assert "/spec/size: " in await ask_about_widget(app)
 
 
 @pytest.mark.parametrize(
