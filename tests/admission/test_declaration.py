@@ -132,6 +132,20 @@ def test_a_rule_that_is_not_asked_says_why(arguments: Any, options: dict[str, An
     assert (answer.matched, answer.allowed, answer.reason) == (False, True, reason)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "resource", "reason"),
+    [
+        (("*/*", "pods"), "", ""),
+        (("v1", "services"), "", "the resource is pods, not services"),
+        (("*/*", "podtemplates"), "", "the resource is pods, not podtemplates"),
+        (("*/*", "services"), "services", ""),
+        (("*/*", "*"), "", ""),
+    ],
+)
+def test_a_test_without_a_resource_has_that_of_the_kind(arguments: Any, resource: str, reason: str) -> None:
+    assert rule(*arguments).review(POD, resource=resource).reason == reason
+
+
 def test_the_case_of_a_kind_is_no_difference() -> None:
     def refuses() -> None:
         raise Denied("no")

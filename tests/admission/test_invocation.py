@@ -32,7 +32,8 @@ def test_a_rule_gets_the_parameters_that_it_names() -> None:
         warnings.append(f"{pod.metadata.name} was {old.metadata.name}")
         seen.update(store=store.get("v1", "ConfigMap", "c").data.k, settings=settings["team"])
         seen.update(labels=dict(request.labels), note=request.annotations["note"], user=request.user.username)
-        seen.update(operation=request.operation, name=request.name, namespace=request.namespace, kind=request.kind.kind)
+        seen.update(operation=request.operation, name=request.name, namespace=request.namespace)
+        seen.update(kind=request.kind.kind, resource=request.resource.resource)
 
     found = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": ""}, "data": {"k": "v"}}
     answer = reads.review(POD, operation="UPDATE", user={"username": "ann"}, store=[found], settings={"team": "web"})
@@ -40,7 +41,7 @@ def test_a_rule_gets_the_parameters_that_it_names() -> None:
     assert answer.warnings == ("a was a",)
     assert seen == {
         "store": "v", "settings": "web", "labels": {"app": "web"}, "note": "x", "user": "ann",
-        "operation": "UPDATE", "name": "a", "namespace": "n", "kind": "Pod",
+        "operation": "UPDATE", "name": "a", "namespace": "n", "kind": "Pod", "resource": "pods",
     }  # fmt: skip
 
 

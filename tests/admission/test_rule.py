@@ -268,6 +268,16 @@ def test_an_expression_without_a_result_fails(expression: str, problem: str) -> 
     assert problem in answer.message
 
 
+async def test_an_expression_decides_for_a_coroutine_too() -> None:
+    @validate("v1", "Pod", expression="false", message="no")
+    async def refuses() -> None:
+        pass
+
+    request = build_request(POD, None, operation="CREATE")
+    assert (await refuses.answer_async(request)).message == "no"
+    assert not refuses.is_async
+
+
 def test_the_place_is_that_of_the_function() -> None:
     assert needs_owner.place == f"test_rule.py:{needs_owner.function.__code__.co_firstlineno}"
 

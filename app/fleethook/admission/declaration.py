@@ -262,6 +262,15 @@ def _read_followed(follows: Sequence[Any]) -> tuple[tuple[str, str, str], ...]:
     return tuple(found)
 
 
+def choose_resource(one: Declaration, document: Mapping[str, Any], subresource: str) -> str:
+    """Return the resource of a rule if a request about an object has it, ``""`` if only the kind tells the resource."""
+    kind = str(document.get("kind", "")).lower()
+    # Without the last letter, a kind begins its plural, which has at most two letters more.
+    is_similar = one.resource.startswith(kind[:-1]) and len(one.resource) <= len(kind) + 2
+    is_own = kind == one.kind.lower() if one.kind else is_similar
+    return one.resource if one.resource != "*" and (subresource or is_own) else ""
+
+
 def bind_variables(request: AdmissionRequest) -> Activation:
     """Return the variables of CEL expressions for a request, without an authorizer."""
     described: JSONObject = {

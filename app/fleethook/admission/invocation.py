@@ -11,7 +11,7 @@ from fleethook.admission.declaration import RuleError
 from fleethook.admission.members import PLAIN, Codec, carry_over, describe_misfit, find_codec, to_plain, view
 from fleethook.admission.named_members import Decode, Named, find_operation
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched
-from fleethook.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_version
+from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch.diff import diff
 
@@ -171,6 +171,12 @@ class Request:
     def old(self) -> Any:
         """The stored object; None for a CREATE."""
         return PLAIN.decode(self._review.old_object_raw)
+
+    @property
+    def resource(self) -> GroupVersionResource:
+        """Group, version and plural; a subresource has those of its object."""
+        named = self._review.resource
+        return GroupVersionResource(named.group, named.version, named.resource)
 
     @property
     def labels(self) -> Mapping[str, str]:

@@ -22,6 +22,7 @@ from fleethook.admission.declaration import (
     Options,
     RuleError,
     bind_variables,
+    choose_resource,
     compile_cel,
     declare,
     find_mismatch,
@@ -143,7 +144,7 @@ class Hook(Rule):
     Attributes:
         declaration: The requests that it decides about.
         function: The decorated function.
-        is_async: Whether the function is a coroutine function.
+        is_async: Whether the rule is a coroutine function; an expression never is.
         expression: The rule in CEL; None for a rule in Python.
         followed: The kinds that the rule reads from ``store``.
         lane: Names this version of the rule. A version that hangs must not delay the one that a reload brings.
@@ -162,7 +163,8 @@ class Hook(Rule):
         self.expression: Final = expression
         self.message: Final = message
         # A decorator may return a plain function that passes on the coroutine.
-        self.is_async: Final = any(map(inspect.iscoroutinefunction, (function, inspect.unwrap(function))))
+        is_async = any(map(inspect.iscoroutinefunction, (function, inspect.unwrap(function))))
+        self.is_async: Final = is_async and expression is None
         self.__doc__ = function.__doc__
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise RuleError("the function has a yield, so a call does not run it: remove the yield")
@@ -352,7 +354,7 @@ class Hook(Rule):
             None if operation == "DELETE" else document,
             stored,
             operation=operation,
-            resource=resource or ("" if self.declaration.resource == "*" else self.declaration.resource),
+            resource=resource or choose_resource(self.declaration, document or old or {}, subresource),
             subresource=subresource,
             user=user,
             dry_run=dry_run,
