@@ -14,7 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.admission.members import PLAIN, Members, carry_over, describe_misfit, find_codec, to_plain, view
+from fleethook.admission.members import (
+    PLAIN,
+    Members,
+    carry_over,
+    describe_misfit,
+    find_codec,
+    follow_changes,
+    to_plain,
+    view,
+)
 from fleethook.patch import apply, diff
 from tests.hypothesis_profiles import examples
 
@@ -509,3 +518,95 @@ def test_a_set_keeps_the_order_of_the_object() -> None:
     value.finalizers.add("0")
     value.finalizers.remove("c")
     assert carry_over(before, codec.encode(value), stored) == {"finalizers": ["d", "a", "b", "0"]}
+
+
+class Port(msgspec.Struct, rename="camel"):
+    container_port: int
+
+
+class Ports(msgspec.Struct):
+    ports: list[Port]
+
+
+@dataclass
+class PlainPort:
+    containerPort: int  # noqa: N815 - the name in Kubernetes
+
+
+@dataclass
+class PlainPorts:
+    ports: list[PlainPort]
+
+
+class ModelPort(pydantic.BaseModel):
+    container_port: int = pydantic.Field(alias="containerPort")
+
+
+class ModelPorts(pydantic.BaseModel):
+    ports: list[ModelPort]
+
+
+def set_port(port: Any, number: int) -> None:
+    if isinstance(port, dict):
+        port["containerPort"] = number
+    else:
+        setattr(port, "containerPort" if isinstance(port, PlainPort) else "container_port", number)
+
+
+def change_ports(ports: list[Any], change: str, first: int, second: int, make: Any) -> None:
+    """Change a list of plain or typed ports in the same way."""
+    if change == "add":
+        ports.insert(first, make(second))
+    elif not ports:
+        return
+    elif change == "set":
+        set_port(ports[first % len(ports)], second)
+    elif change == "remove":
+        del ports[first % len(ports)]
+    elif change == "reverse":
+        ports.reverse()
+    else:
+        ports.insert(second, ports.pop(first % len(ports)))
+
+
+@settings(max_examples=examples(300))
+@given(
+    st.sampled_from([(Ports, Port), (PlainPorts, PlainPort), (ModelPorts, lambda one: ModelPort(containerPort=one))]),
+    st.lists(st.integers(0, 9), max_size=4, unique=True),
+    st.lists(
+        st.tuples(st.sampled_from(["add", "set", "remove", "reverse", "move"]), st.integers(0, 4), st.integers(0, 4)),
+        max_size=5,
+    ),
+)
+def test_elements_without_a_name_keep_the_members_that_their_type_lacks(
+    types: Any, numbers: list[int], changes: list[tuple[str, int, int]]
+) -> None:
+    plain: Any = {"ports": [{"containerPort": one, "hostPort": place} for place, one in enumerate(numbers)]}
+    codec = find_codec(types[0])
+    assert codec is not None
+    value = codec.decode(msgspec.json.encode(plain))
+    carry = follow_changes(codec, value, deepcopy(plain))
+    for number, (change, first, second) in enumerate(changes, 100):
+        # Each element has a number of its own: a new one that equals a removed one may be either.
+        own = number if change in ("add", "set") else second
+        change_ports(value.ports, change, first, own, types[1])
+        change_ports(plain["ports"], change, first, own, lambda one: {"containerPort": one})
+    assert carry(value) == plain
+
+
+class FrozenPort(msgspec.Struct, frozen=True, rename="camel"):
+    container_port: int
+
+
+class FrozenPorts(msgspec.Struct, frozen=True):
+    ports: tuple[FrozenPort, ...]
+
+
+def test_replaced_elements_of_a_frozen_type_keep_the_members_that_it_lacks() -> None:
+    stored = {"ports": [{"containerPort": 1, "hostPort": 1}, {"containerPort": 2, "hostPort": 2}]}
+    codec = find_codec(FrozenPorts)
+    assert codec is not None
+    value = codec.decode(msgspec.json.encode(stored))
+    carry = follow_changes(codec, value, stored)
+    changed = FrozenPorts(tuple(FrozenPort(one.container_port + 10) for one in value.ports))
+    assert carry(changed)["ports"] == [{"containerPort": 11, "hostPort": 1}, {"containerPort": 12, "hostPort": 2}]

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from fleethook.admission.declaration import RuleError
-from fleethook.admission.members import PLAIN, Codec, carry_over, describe_misfit, find_codec, to_plain, view
+from fleethook.admission.members import PLAIN, Codec, describe_misfit, find_codec, follow_changes, to_plain, view
 from fleethook.admission.named_members import Decode, Named, find_operation
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched
 from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, gvk_of, parse_api_version
@@ -221,8 +221,8 @@ class Signature(NamedTuple):
     old_codec: Codec
 
 
-def read_signature(function: Callable[..., Any]) -> Signature:
-    """Return the parameters of a rule; raises RuleError."""
+def read_signature(function: Callable[..., Any], *, mutates: bool = True) -> Signature:
+    """Return the parameters of a rule, which changes its object if it ``mutates``; raises RuleError."""
     try:
         parameters = inspect.signature(function, eval_str=True).parameters.values()
     except NameError as error:
@@ -247,7 +247,8 @@ def read_signature(function: Callable[..., Any]) -> Signature:
             continue
         if one.name in ("old", object_name):
             codecs["old" if one.name == "old" else ""] = _find_codec(one)
-    return Signature(tuple(names), object_name, codecs[""], codecs["old"])
+    codec = codecs[""] if mutates or codecs[""] is PLAIN else codecs[""]._replace(is_partial=False)
+    return Signature(tuple(names), object_name, codec, codecs["old"])
 
 
 def _find_codec(parameter: inspect.Parameter) -> Codec:
@@ -299,7 +300,7 @@ class Invocation:
         self._warnings: list[str] = []
         self._request: Request | None = None
         self.document: Any = None
-        self._partial: JSON = None
+        self._carry: Callable[[Any], JSON] | None = None
         self._decode_object = decode
         self.arguments: dict[str, Any] = {}
         self.before: JSON = None
@@ -337,7 +338,8 @@ class Invocation:
         if text == _NULL:
             return None
         value = _decode_typed(self._signature.object_name, codec, text)
-        self._partial = codec.encode(value)
+        if codec.is_partial:
+            self._carry = follow_changes(codec, value, self._review.object)
         return value
 
     @property
@@ -381,7 +383,7 @@ class Invocation:
             _require_type(changed, type(given))
             if self.document is not None and to_plain(self.document, self.before) is not self.before:
                 raise TypeError(f"the rule changed request.object: change {self._signature.object_name!r} instead")
-            return self.before if changed is None else carry_over(self._partial, codec.encode(changed), self.before)
+            return self._carry(changed) if self._carry else self.before
         if result is not None:
             _require_type(result, dict)
             self.before = self._review.object

@@ -168,7 +168,7 @@ class Hook(Rule):
         self.__doc__ = function.__doc__
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise RuleError("the function has a yield, so a call does not run it: remove the yield")
-        self._signature: Final = read_signature(function)
+        self._signature: Final = read_signature(function, mutates=declaration.mutates)
         self._short: Function | None = None
         self._budget: Budget | None = None
         self._skipped = self._skipped_names = 0
