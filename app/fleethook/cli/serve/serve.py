@@ -5,11 +5,10 @@ import contextlib
 import json
 import os
 import sys
-import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import uvloop
@@ -50,9 +49,6 @@ from fleethook.server.protocol.capacity import tune_allocator
 from fleethook.server.reviews.recording import RecordSettingError
 from fleethook.settings import Settings
 from fleethook.tracing.spans import TracingError, start_tracing
-
-_LAST_SECONDS: Final = 1.0
-"""Seconds for which a server that has closed waits for functions that still run."""
 
 
 def serve(
@@ -159,18 +155,6 @@ def serve(
             fail(str(error))
     if not served:
         raise SystemExit(UNREADABLE)
-    _leave_hanging_threads()
-
-
-def _leave_hanging_threads() -> None:
-    """End the process if a function hangs, for example an admission rule: Python would wait for its thread."""
-    threads = [one for one in threading.enumerate() if one is not threading.current_thread() and not one.daemon]
-    for one in threads:
-        one.join(_LAST_SECONDS / len(threads))
-    if any(one.is_alive() for one in threads):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
 
 
 def _run_workers(settings: Settings) -> int:
