@@ -34,14 +34,17 @@ def test_a_rule_gets_the_parameters_that_it_names() -> None:
         seen.update(labels=dict(request.labels), note=request.annotations["note"], user=request.user.username)
         seen.update(operation=request.operation, name=request.name, namespace=request.namespace)
         seen.update(kind=request.kind.kind, resource=request.resource.resource)
+        seen.update(dry_run=request.dry_run, subresource=request.subresource)
 
     found = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": ""}, "data": {"k": "v"}}
-    answer = reads.review(POD, operation="UPDATE", user={"username": "ann"}, store=[found], settings={"team": "web"})
+    given: Any = {"operation": "UPDATE", "user": {"username": "ann"}, "store": [found], "settings": {"team": "web"}}
+    answer = reads.review(POD, **given, dry_run=True)
     assert answer.message == ""
     assert answer.warnings == ("a was a",)
     assert seen == {
         "store": "v", "settings": "web", "labels": {"app": "web"}, "note": "x", "user": "ann",
         "operation": "UPDATE", "name": "a", "namespace": "n", "kind": "Pod", "resource": "pods",
+        "dry_run": True, "subresource": "",
     }  # fmt: skip
 
 

@@ -140,8 +140,7 @@ async def test_a_slow_rule_never_holds_the_event_loop(tmp_path: Path) -> None:
         waiting = [asyncio.create_task(ask(app, "/hooks/validate/slow", review("Pod"))) for _ in range(20)]
         try:
             await until(started.is_set)
-            refused = await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))
-            assert not refused["allowed"]
+            assert await ask_for_owner(app) == MISSING
             assert not any(one.done() for one in waiting)
         finally:
             release.set()
@@ -155,7 +154,7 @@ async def test_a_rule_whose_objects_are_not_read_has_failed(tmp_path: Path) -> N
     answer = await ask(app, "/hooks/validate/reads", review("Pod"))
     assert (answer["allowed"], answer["status"]["code"]) == (False, 500)
     assert "rules.py:17: configmaps cannot be read: " in answer["status"]["message"]
-    assert not (await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps")))["allowed"]
+    assert await ask_for_owner(app) == MISSING
 
 
 async def test_a_review_of_another_kind_is_an_error(tmp_path: Path) -> None:
@@ -185,7 +184,7 @@ async def test_several_files_are_served_and_followed(tmp_path: Path) -> None:
     async with app.router.lifespan_context(app):
         server = app.find_engine(HooksServer)
         assert (await ask(app, "/hooks/validate/second", review("Pod")))["status"]["message"] == "1"
-        assert not (await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps")))["allowed"]
+        assert await ask_for_owner(app) == MISSING
         two.write_text(text.replace('"1"', '"2"'))
         await server.reload()
         assert (await ask(app, "/hooks/validate/second", review("Pod")))["status"]["message"] == "2"
