@@ -581,7 +581,8 @@ def change_ports(ports: list[Any], change: str, first: int, second: int, make: A
 def test_elements_without_a_name_keep_the_members_that_their_type_lacks(
     types: Any, numbers: list[int], changes: list[tuple[str, int, int]]
 ) -> None:
-    plain: Any = {"ports": [{"containerPort": one, "hostPort": place} for place, one in enumerate(numbers)]}
+    named = [{"containerPort": one, "name": f"p{place}"} for place, one in enumerate(numbers)]
+    plain: Any = {"ports": named}
     codec = find_codec(types[0])
     assert codec is not None
     value = codec.decode(msgspec.json.encode(plain))

@@ -459,8 +459,9 @@ def _carry_elements(before: list[JSON], after: list[JSON], onto: list[JSON], kno
         # The type is a set, for example, so the order is that of the object.
         kept = [one for one in onto if one in after]
         return [*kept, *(one for one in after if one not in kept)]
-    names = [[as_object(one).get("name") for one in each] for each in (before, onto)]
-    if names[0] != names[1]:
+    names = ([as_object(one).get("name") for one in each] for each in (before, onto))
+    # The type may lack the name, but has each element.
+    if len(before) != len(onto) or any(name not in (None, other) for name, other in zip(*names, strict=True)):
         raise TypeError(
             "the type of the object adds, removes or sorts elements of a list: change the object in the rule"
         )
