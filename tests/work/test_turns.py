@@ -96,8 +96,9 @@ async def test_closed_threads_end_and_take_no_function() -> None:
         names.append(threading.current_thread().name)
         go.wait(60)
 
-    worker = Worker(2, name="closed")
+    worker = Worker(3, name="closed")  # With two, the third function would wait for one of the others.
     calls = [worker.start("a", work), worker.start("a", work)]
+    await until(lambda: len(names) == 2)
     worker.close()
     with pytest.raises(RuntimeError, match="the threads closed are closed"):
         await worker.run("b", int)
