@@ -1,6 +1,5 @@
 """The generated schemas are current, structural, and consistent with the types."""
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -9,27 +8,18 @@ import pytest
 import yaml
 
 from fleethook.model.openyurt import YurtAppOverrider, YurtAppSet
+from schemas import generate
 from tests.builders import entry, image, overrider, patch, yurt_app_set
 
 SCHEMAS = Path(__file__).parent.parent.parent / "schemas"
 CRDS = sorted((SCHEMAS / "crds").glob("*.yaml"))
 
 
-def generator() -> Any:
-    spec = importlib.util.spec_from_file_location("generate", SCHEMAS / "generate.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_committed_files_are_current() -> None:
-    assert generator().stale(SCHEMAS.parent) == []
+    assert generate.stale(SCHEMAS.parent) == []
 
 
 def test_changed_missing_and_additional_files_are_stale(tmp_path: Path) -> None:
-    generate = generator()
     for name, text in generate.generated().items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
