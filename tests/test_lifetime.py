@@ -55,7 +55,8 @@ async def test_a_task_is_cancelled_at_the_end_without_a_report() -> None:
     assert (states, reports) == (["ended"], [])
 
 
-async def test_manifests_are_loaded_first_and_then_followed(tmp_path: Path) -> None:
+async def test_manifests_are_loaded_first_and_then_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleethook.cluster.manifests.manifest_source._RESCAN_MS", 100)
     shutil.copy(STORY / "yurtappset.yaml", tmp_path)
     store = Store()
     counts: asyncio.Queue[int] = asyncio.Queue()

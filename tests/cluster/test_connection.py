@@ -152,7 +152,7 @@ class RecordingServer(ThreadingHTTPServer):
 @pytest.fixture
 def server() -> Iterator[RecordingServer]:
     server = RecordingServer()
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield server
     server.shutdown()

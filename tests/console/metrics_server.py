@@ -52,7 +52,7 @@ def serving_metrics(context: ssl.SSLContext | None = None) -> Iterator[MetricsSe
     if context is not None:
         server.socket = context.wrap_socket(server.socket, server_side=True)
     made = MetricsServer(server, "http" if context is None else "https")
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield made

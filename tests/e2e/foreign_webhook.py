@@ -98,7 +98,7 @@ def _registered(
     """Run a webhook, and register it with the given members."""
     path = f"{WEBHOOKS}/{phase.lower()}webhookconfigurations"
     server = _Server(directory, review)
-    thread = threading.Thread(target=server.serve_forever, name="foreign webhook", daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="foreign webhook", daemon=True)
     thread.start()
     try:
         admin.create(path, _configuration(phase, name, server, webhook))

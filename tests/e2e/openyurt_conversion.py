@@ -91,7 +91,7 @@ def serve_conversion_webhook(directory: Path) -> Iterator[JSONObject]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, name="conversion", daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="conversion", daemon=True)
     thread.start()
     client = {"url": f"https://127.0.0.1:{server.server_address[1]}/convert", "caBundle": ca_bundle}
     try:

@@ -220,7 +220,7 @@ def kcp_paths(plane: ControlPlane) -> Iterator[tuple[str, list[str]]]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Front) as front:
-        threading.Thread(target=front.serve_forever, daemon=True).start()
+        threading.Thread(target=front.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield f"http://127.0.0.1:{front.server_address[1]}", clusters
         finally:

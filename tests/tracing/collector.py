@@ -82,7 +82,7 @@ def collecting() -> Iterator[Collector]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     collector.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, name="collector")
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="collector")
     thread.start()
     try:
         yield collector

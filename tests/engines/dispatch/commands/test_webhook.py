@@ -151,7 +151,7 @@ def recording(directory: Path) -> Iterator[tuple[list[dict[str, Any]], dict[str,
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
         yield requests, {"url": f"https://127.0.0.1:{server.server_port}/w", "caBundle": ca_bundle}
