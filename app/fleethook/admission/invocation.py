@@ -199,10 +199,11 @@ class Request:
         return view(self._review.decoded_options or {})
 
     def _read_texts(self, member: str) -> Mapping[str, str]:
-        if isinstance(self.object, Named):
-            found = getattr(getattr(self.object, "metadata", None), member, None)
+        document = self.object
+        if isinstance(document, Named):
+            found = getattr(getattr(document, "metadata", None), member, None)
             return found if isinstance(found, Named) else _NOTHING  # type: ignore[return-value]  # for short rules
-        return MappingProxyType(as_object(as_object(as_object(self.object).get("metadata")).get(member)))
+        return MappingProxyType(as_object(as_object(as_object(document).get("metadata")).get(member)))
 
 
 class Signature(NamedTuple):

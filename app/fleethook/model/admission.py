@@ -262,12 +262,13 @@ class Response(msgspec.Struct, frozen=True):
 
 
 _CLUSTER_BYTES: Final = CLUSTER_ANNOTATION.encode()
-_ALLOWED: Final = Response(allowed=True)
+ALLOWED: Final = Response(allowed=True)
+"""The most frequent response."""
 
 
 def allowed(*, warnings: Sequence[str] = ()) -> Response:
     """Admit the object unchanged."""
-    return Response(allowed=True, warnings=tuple(warnings)) if warnings else _ALLOWED
+    return Response(allowed=True, warnings=tuple(warnings)) if warnings else ALLOWED
 
 
 def patched(operations: Sequence[JSONObject], *, warnings: Sequence[str] = ()) -> Response:

@@ -201,7 +201,8 @@ class DirectProtocol(ClosingProtocol):
             return False
         self._unset_keepalive_if_required()
         self.headers = repeated.headers
-        self.scope = cast("Any", {**scope, "headers": repeated.headers})
+        scope = {**scope, "headers": repeated.headers}
+        self.scope = scope  # type: ignore[assignment]
         if len(data) - repeated.size == repeated.length:
             self.note_unparsed(is_complete=True)
             begun = self._begin(endpoint, data[repeated.size :])
@@ -317,7 +318,7 @@ class DirectProtocol(ClosingProtocol):
         return self._find is not None and self._find(self.scope["path"]) is endpoint and self._is_free()
 
     def _begin(self, endpoint: Endpoint, body: bytes) -> Reply | ASGIApp | None:
-        scope = cast("Scope", self.scope)
+        scope: Any = self.scope
         try:
             return endpoint.begin(scope, body, client=self._client)
         except BaseException as error:  # noqa: BLE001 - uvicorn logs and answers each, even `sys.exit` of an interpreter

@@ -61,6 +61,10 @@ SWITCH_OFF_HINT: Final = "to switch fleethook off, run fleethook uninstall"
 CHARGE: Final = "fleethook.charge"
 """The member of an ASGI scope with the memory of the request, a `BodyCharge`; missing or None if none is charged."""
 
+_REQUEST_ID: Final = "fleethook.request_id"
+"""The member of a scope with the request id of headers that were checked. Requests with an equal head begin with such a
+scope (`fleethook.server.protocol.repeated_head`)."""
+
 _T = TypeVar("_T")
 # RFC 9110 section 11.6.1 requires a challenge with each 401.
 _CHALLENGE: Final = (b"www-authenticate", b"Bearer")
@@ -159,12 +163,15 @@ class Endpoint(ABC):
         """
         if len(body) > self.max_at_once:
             return None
-        if self._bodies is not None and not self._bodies.has_room(client, len(body)):
+        # Without any body, there is room for each.
+        if self._bodies is not None and self._bodies.total and not self._bodies.has_room(client, len(body)):
             return None
         charge = scope[CHARGE] = None if self._bodies is None else BodyCharge(self._bodies, client)
         try:
             self._check_caller(scope)
-            request_id = check_headers(scope["headers"], limit=self._body_limit)
+            request_id = scope.get(_REQUEST_ID)
+            if request_id is None:
+                request_id = scope[_REQUEST_ID] = check_headers(scope["headers"], limit=self._body_limit)
             begun = self._begin(body, request_id, scope)
         except RequestError as error:
             return _refuse(error)
