@@ -17,6 +17,7 @@ from fleethook.engine import EngineStartError
 from fleethook.engines.hooks.hooks_server import HooksServer
 from fleethook.settings import Settings
 from tests.asgi_client import call
+from tests.cluster.test_connection import write_kubeconfig
 from tests.waiting import until
 
 RULES = """
@@ -297,6 +298,17 @@ async def test_a_broken_file_is_an_error_at_start(tmp_path: Path) -> None:
     with pytest.raises(EngineStartError, match=r"rules\.py:1: SyntaxError"):
         async with serving(tmp_path, "broken("):
             pass
+
+
+async def test_without_an_answer_of_the_cluster_the_server_starts_and_tells_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "rules.py").write_text(RULES)
+    kubeconfig = write_kubeconfig(tmp_path, server="http://127.0.0.1:1")
+    app = create_app(Settings(hooks=[tmp_path / "rules.py"], kubeconfig=kubeconfig), log=None)
+    await app.find_engine(HooksServer).verify()
+    assert "cannot compare the kinds of rules with those of the cluster: " in caplog.text
+    assert await ask_for_owner(app) == MISSING
 
 
 async def test_the_failure_policy_decides_about_a_rule_that_the_replica_does_not_have(

@@ -251,6 +251,30 @@ async def change_async(document: Any) -> None:
     change(document)
 
 
+IMMUTABLE = """
+from fleethook.admission import mutate
+
+@mutate("v1", "Pod", on="UPDATE", failure_policy="Fail")
+def short(pod):
+    pod.spec.hostNetwork = True
+
+@mutate("v1", "Pod", on="UPDATE", failure_policy="Fail")
+def long(pod):
+    with open(__file__):
+        pod.spec.hostNetwork = True
+"""
+
+
+@pytest.mark.parametrize("name", ["short", "long"])
+async def test_a_change_of_an_immutable_field_is_a_failure(runner: RuleRunner, tmp_path: Path, name: str) -> None:
+    (tmp_path / "rules.py").write_text(IMMUTABLE)
+    rule = next(one for one in load_rules([tmp_path / "rules.py"]) if one.name == name)
+    pod = {**POD, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    answer = await take(runner.answer(rule, build_request(pod, pod, operation="UPDATE"), NOTHING))
+    assert (answer.allowed, answer.code) == (False, 500)
+    assert "its changes are invalid: /spec/hostNetwork: " in answer.message
+
+
 @pytest.mark.parametrize("function", [change, change_async])
 async def test_an_invalid_result_is_a_failure_with_pointers(runner: RuleRunner, function: Any) -> None:
     containers = [{"name": "a", "image": "a", "imagePullPolicy": "Sometimes"}]
