@@ -45,3 +45,13 @@ def test_a_policy_selects_the_requests_of_the_webhook() -> None:
 
 def test_a_rule_in_python_has_no_policy() -> None:
     assert compile_rule("v1", "Pod") == []
+
+
+def test_reviews_of_access_have_no_policy() -> None:
+    assert compile_rule("authorization.k8s.io/v1", "SubjectAccessReview", **EXPRESSION) == []
+    assert compile_rule("example.com/v1", "SubjectAccessReview", **EXPRESSION) != []
+
+
+def test_a_message_has_no_space_around_it_as_on_the_apiserver() -> None:
+    policy, _ = compile_rule("apps/v1", "Deployment", **EXPRESSION | {"message": " at most 5 replicas\n"})
+    assert policy["spec"]["validations"] == [EXPRESSION | {"reason": "Forbidden"}]

@@ -12,16 +12,26 @@ API_VERSION: Final = "admissionregistration.k8s.io/v1"
 POLICY: Final = GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicy")
 POLICY_REMEDY: Final = "delete the policy and its binding, or move the rule to a file that no server serves"
 """The remedy if kube-apiserver asks both the policy and the webhook of a rule."""
+# k8s.io/kubernetes v1.36.3, pkg/kubeapiserver/admission/exclusion/resources.go: all resources of these groups.
+_WITHOUT_POLICIES: Final = ("authentication.k8s.io", "authorization.k8s.io")
 SUFFIX: Final = ".hooks.fleethook.io"
 """The end of the name of each webhook and policy: kube-apiserver wants at least three labels."""
 
 
+def find_obstacle(rule: Hook) -> str:
+    """Return why no policy can decide like the webhook of a rule; ``""`` if a policy can."""
+    if rule.expression is None:
+        return "it is in Python"
+    group = rule.declaration.group
+    return f"kube-apiserver asks no policy about kinds of {group}" if group in _WITHOUT_POLICIES else ""
+
+
 def compile_policy(rule: Hook) -> list[JSONObject]:
-    """Return the policy of a rule and its binding; empty for a rule in Python.
+    """Return the policy of a rule and its binding; empty if `find_obstacle` has a reason.
 
     A policy has the defaults of a webhook configuration, for example ``matchPolicy: Equivalent``.
     """
-    if rule.expression is None:
+    if rule.expression is None or find_obstacle(rule):
         return []
     declared, name = rule.declaration, f"{rule.name}{SUFFIX}"
     spec: JSONObject = {

@@ -565,7 +565,8 @@ def _make_rule(function: Any, options: Options, *, mutates: bool, expression: st
     try:
         program = _compile_expression(expression, message)
         declaration = declare(options, function.__name__, mutates=mutates)
-        made = Hook(declaration, function, expression=program, message=message)
+        # kube-apiserver trims the message of a policy.
+        made = Hook(declaration, function, expression=program, message=message.strip())
     except RuleError as error:
         raise RuleError(f"{code.co_filename}:{code.co_firstlineno}: {function.__name__}: {error}") from error
     if (collected := COLLECTED.get()) is not None:
@@ -586,11 +587,11 @@ def _find_caller() -> str:
     return f"{frame.filename}:{frame.lineno}"
 
 
-def _compile_expression(expression: str | None, message: str) -> Program | None:
+def _compile_expression(expression: str | None, message: Any) -> Program | None:
     if expression is None and message:
         raise RuleError("message: it belongs to expression=; a rule in Python raises Denied(message)")
-    if expression is not None and (not message or not isinstance(message, str)):
+    if expression is not None and (not isinstance(message, str) or not message.strip()):
         raise RuleError("expression: give message=, the reason of a refusal")
-    if "\n" in message:
+    if re.search(r"[\r\n]", message.strip()):
         raise RuleError("message: it has a line break, which kube-apiserver refuses in a policy: give one line")
     return None if expression is None else compile_cel("expression", expression)

@@ -125,7 +125,7 @@ def test_rules_with_an_expression_compile_without_objects(tmp_path: Path) -> Non
     policy, binding = yaml.safe_load_all(done.stdout)
     assert policy["spec"]["validations"][0]["message"] == "one container"
     assert binding["kind"] == "ValidatingAdmissionPolicyBinding"
-    assert "rules.py:7: the rule other is in Python, so only the webhook decides by it" in done.stderr
+    assert "rules.py:7: only the webhook decides by the rule other: it is in Python" in done.stderr
 
 
 @pytest.mark.parametrize(

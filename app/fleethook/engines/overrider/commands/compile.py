@@ -128,7 +128,7 @@ def _compile_rules(files: Sequence[Path]) -> Iterator[JSONObject]:
     if not files:
         return
     from fleethook.admission.declaration import RuleError  # noqa: PLC0415 - only --hooks needs it
-    from fleethook.admission.policy import compile_policy  # noqa: PLC0415 - as above
+    from fleethook.admission.policy import compile_policy, find_obstacle  # noqa: PLC0415 - as above
     from fleethook.admission.rules_file import load_rules  # noqa: PLC0415 - as above
 
     try:
@@ -136,10 +136,9 @@ def _compile_rules(files: Sequence[Path]) -> Iterator[JSONObject]:
     except RuleError as error:
         fail(str(error))
     for rule in rules:
-        compiled = compile_policy(rule)
-        if not compiled:
-            write_error(f"note: {rule.place}: the rule {rule.name} is in Python, so only the webhook decides by it")
-        yield from compiled
+        if reason := find_obstacle(rule):
+            write_error(f"note: {rule.place}: only the webhook decides by the rule {rule.name}: {reason}")
+        yield from compile_policy(rule)
 
 
 def _print(objects: Sequence[JSONObject], output: YamlOutput) -> None:
