@@ -93,6 +93,22 @@ def test_a_review_needs_an_object_and_an_operation(document: Any, operation: Any
         default_seccomp.review(document, operation=operation)
 
 
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (
+            {"store": [{"kind": "ConfigMap"}]},
+            r"store: \{'kind': 'ConfigMap'\} is no object: give apiVersion, kind and metadata",
+        ),
+        ({"store": {"kind": "ConfigMap"}}, "store: 'kind' is no object"),
+        ({"user": "ann"}, "user: 'ann' is no user: give a dict with username and groups"),
+    ],
+)
+def test_a_wrong_argument_of_a_review_is_no_failure_of_the_rule(options: Any, problem: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=problem):
+        default_seccomp.review(POD, **options)
+
+
 async def test_a_plain_function_can_be_awaited_too() -> None:
     request = build_request({**POD, "metadata": {"name": "b"}}, None, operation="CREATE")
     assert (await default_seccomp.answer_async(request)).patch

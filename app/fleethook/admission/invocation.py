@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from reprlib import repr as shortened_repr
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +13,7 @@ from fleethook.admission.members import PLAIN, Codec, describe_misfit, find_code
 from fleethook.admission.named_members import Decode, Named, find_operation
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched
 from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, gvk_of, parse_api_version
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, as_object
 from fleethook.patch.diff import diff
 
 NAMES: Final = ("object", "old", "request", "warnings", "store", "settings")
@@ -79,9 +80,12 @@ class Objects:
                 yield document
 
 
-def find_among(documents: Iterable[JSONObject]) -> Lookup:
-    """Return the lookup of given objects, for tests."""
+def find_among(documents: Iterable[Any]) -> Lookup:
+    """Return the lookup of given objects, for tests; raises ValueError for a value that is no object."""
     listed = list(documents)
+    for one in listed:
+        if not isinstance(one, dict) or not {"apiVersion", "kind", "metadata"} <= one.keys():
+            raise ValueError(f"store: {shortened_repr(one)} is no object: give apiVersion, kind and metadata")
     return lambda kind: (one for one in listed if gvk_of(one).group_kind == kind)
 
 

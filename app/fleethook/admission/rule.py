@@ -410,6 +410,8 @@ def build_request(
     """Return the request of a review, as kube-apiserver sends it; raises ValueError for one that it never sends."""
     if operation not in get_args(Operation):
         raise ValueError(f"operation: {operation!r} is unknown: give one of {', '.join(get_args(Operation))}")
+    if not isinstance(user, Mapping | None):
+        raise TypeError(f"user: {user!r} is no user: give a dict with username and groups")
     given: Any = document if document is not None else old
     if not isinstance(given, Mapping) or not all(isinstance(given.get(one), str) for one in ("apiVersion", "kind")):
         raise ValueError(f"the object is {shortened_repr(given)}: give a dict with apiVersion and kind")
