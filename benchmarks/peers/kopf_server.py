@@ -54,7 +54,7 @@ async def serve(port: int, directory: Path, resource: Resource, registry: kopf.O
         addr="127.0.0.1", port=port or None, certfile=directory / "tls.crt", pkeyfile=directory / "tls.key"
     )
     async for config in server(answer):
-        print(f"serving on {config['url'].rpartition(':')[2].strip('/')}", flush=True)
+        print(f"serving on {str(config['url']).rpartition(':')[2].strip('/')}", flush=True)
 
 
 def main() -> None:

@@ -39,6 +39,11 @@ def no_latest(pod: Any) -> None:
             raise Denied("use a fixed tag", field=f"{field}.image")
 
 
+for rule in (image_registries, no_latest):  # `kubectl debug` adds containers by a subresource.
+    debug = validate("v1", "Pod", on="UPDATE", subresource="ephemeralcontainers", name=f"{rule.name}-debug")
+    debug(rule.function)
+
+
 @validate("v1", "Pod", on="CREATE")
 def resource_limits(pod: Any) -> None:
     """Containers have a memory limit and requests."""
@@ -49,7 +54,7 @@ def resource_limits(pod: Any) -> None:
                 raise Denied("is missing", field=f"spec.containers[{index}].resources.{kind}.{name}")
 
 
-@mutate("v1", "Pod", on="CREATE")
+@mutate("v1", "Pod", on="CREATE", match_conditions={"linux": "object.spec.?os.name.orValue('') != 'windows'"})
 def seccomp(pod: Any) -> None:
     """Pods have the seccomp profile of their container runtime."""
     pod.spec.setdefault("securityContext", {}).setdefault("seccompProfile", {"type": "RuntimeDefault"})

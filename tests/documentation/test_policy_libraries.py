@@ -10,7 +10,7 @@ import yaml
 
 from tests.conformance.policy_libraries import RECORDED, TOOLS, load_cases
 from tests.documentation.blocks import DOCS, read_blocks
-from tests.serving import EXAMPLES
+from tests.serving import EXAMPLES, ROOT
 from tests.test_house import count_code_lines
 
 PAGE: Final = DOCS / "explanation" / "policy-libraries.md"
@@ -64,3 +64,8 @@ def test_the_table_counts_the_recorded_pods() -> None:
 def test_the_page_has_the_recorded_versions(tool: str) -> None:
     noun = {"kubernetes": "kube-apiserver", "kopf": "kopf", "kyverno": "Kyverno"}[tool]
     assert f"{noun} {RECORDED['versions'][tool].removeprefix('v')}" in TEXT
+
+
+@pytest.mark.parametrize("lock", ["requirements/dev.txt", "benchmarks/requirements.txt"])
+def test_the_tests_run_the_recorded_version_of_kopf(lock: str) -> None:
+    assert f"\nkopf=={RECORDED['versions']['kopf']} " in (ROOT / lock).read_text()
