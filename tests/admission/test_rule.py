@@ -272,6 +272,7 @@ def test_an_expression_decides_with_its_message() -> None:
     [
         ("object.metadata.missing == 'x'", "EvaluationError: expression"),
         ("authorizer.group('').resource('pods').check('get').allowed()", "EvaluationError: expression"),
+        ("namespaceObject == null", "no such attribute(s): namespaceObject"),
     ],
 )
 def test_an_expression_without_a_result_fails(expression: str, problem: str) -> None:

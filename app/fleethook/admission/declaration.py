@@ -271,8 +271,13 @@ def choose_resource(one: Declaration, document: Mapping[str, Any], subresource: 
     return one.resource if one.resource != "*" and (subresource or is_own) else ""
 
 
-def bind_variables(request: AdmissionRequest) -> Activation:
-    """Return the variables of CEL expressions for a request, without an authorizer."""
+def bind_variables(request: AdmissionRequest, *, has_namespace: bool = True) -> Activation:
+    """Return the variables of CEL expressions for a request, without an authorizer.
+
+    Args:
+        request: The request.
+        has_namespace: Whether ``namespaceObject`` exists. It is null in match conditions.
+    """
     described: JSONObject = {
         "kind": _describe(request.kind, "kind"),
         "resource": _describe(request.resource, "resource"),
@@ -287,7 +292,9 @@ def bind_variables(request: AdmissionRequest) -> Activation:
         "dryRun": bool(request.dry_run),
         "options": request.decoded_options,
     }
-    return Activation(object_=request.object, old_object=request.old_object, request=described)
+    return Activation(
+        object_=request.object, old_object=request.old_object, request=described, has_namespace=has_namespace
+    )
 
 
 def _describe(named: Any, member: str) -> JSONObject:

@@ -173,15 +173,23 @@ class Activation:
         old_object: The existing object in that version, None if the request has none.
         request: The AdmissionRequest. Expressions see the same members as in kube-apiserver.
         access: The decisions for access checks; None if no authorizer is available, which removes ``authorizer``.
+        has_namespace: Whether ``namespaceObject`` exists; kube-apiserver sets it to null in match conditions.
     """
 
     def __init__(
-        self, *, object_: JSON, old_object: JSON, request: JSONObject, access: AccessDecisions | None = None
+        self,
+        *,
+        object_: JSON,
+        old_object: JSON,
+        request: JSONObject,
+        access: AccessDecisions | None = None,
+        has_namespace: bool = True,
     ) -> None:
         self.access: Final = access
         self._object: Final = object_
         self._old_object: Final = old_object
         self._request: Final = request
+        self._namespace: Final = None if has_namespace else ABSENT
 
     @cached_property
     def variables(self) -> tuple[Any, ...]:
@@ -191,7 +199,7 @@ class Activation:
             for member in _MEMBERS
             if member in self._request and not (member in _OMITTED_EMPTY and self._request[member] == "")
         }
-        return (self._object, self._old_object, None, request, *self._build_authorizers())
+        return (self._object, self._old_object, self._namespace, request, *self._build_authorizers())
 
     def _build_authorizers(self) -> tuple[Any, Any]:
         if self.access is None:
