@@ -18,6 +18,16 @@ def as_object(value: JSON) -> Mapping[str, JSON]:
     return value if isinstance(value, dict) else {}
 
 
+def as_text(value: JSON) -> str:
+    """Return ``value`` if it is a text, else ``""``."""
+    return value if isinstance(value, str) else ""
+
+
+def as_list(value: JSON) -> list[JSON]:
+    """Return ``value`` if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
 def list_objects(value: JSON) -> list[JSONObject]:
     """Return the JSON objects in a list; nothing for another value."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSONObject, as_object
+from fleethook.model.json import JSONObject, as_object, as_text
 
 CLUSTER_ANNOTATION: Final = "kcp.io/cluster"
 
@@ -27,8 +27,7 @@ _SYSTEM: Final = "system:"
 
 def cluster_of(document: JSONObject) -> str:
     """Return the logical cluster in the annotation of ``document``, ``""`` outside kcp."""
-    cluster = as_object(as_object(document.get("metadata")).get("annotations")).get(CLUSTER_ANNOTATION)
-    return cluster if isinstance(cluster, str) else ""
+    return as_text(as_object(as_object(document.get("metadata")).get("annotations")).get(CLUSTER_ANNOTATION))
 
 
 def is_cluster(text: str) -> bool:

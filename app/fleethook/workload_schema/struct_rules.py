@@ -10,7 +10,7 @@ from typing import Final
 
 from fleethook.model.formats.labels import label_key_problem, label_value_problem
 from fleethook.model.formats.quantity import Quantity
-from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, enumerate_objects
 from fleethook.workload_schema.findings import Violation, shown_value
 from fleethook.workload_schema.value_marks import as_sample
 
@@ -55,14 +55,14 @@ def _check_node_selector_term(term: JSONObject) -> Iterator[Violation]:
         place = ("matchFields", number)
         if requirement.get("operator") not in _LISTING:
             yield Violation((*place, "operator"), "must be In or NotIn for a field of a node")
-        elif len(_read_list(requirement.get("values"))) != 1:
+        elif len(as_list(requirement.get("values"))) != 1:
             yield Violation((*place, "values"), "must have exactly one value for a field of a node")
         if requirement.get("key") != "metadata.name":
             yield Violation((*place, "key"), "must be metadata.name, the only field of a node that selects")
 
 
 def _check_values(requirement: JSONObject, place: tuple[str | int, ...]) -> Iterator[Violation]:
-    operator, values = requirement.get("operator"), _read_list(requirement.get("values"))
+    operator, values = requirement.get("operator"), as_list(requirement.get("values"))
     if operator in _LISTING and not values:
         yield Violation(place, f"must have a value if operator is {operator}", "missing")
     elif operator in _EXISTENCE and values:
@@ -167,7 +167,7 @@ def _check_security_context(context: JSONObject) -> Iterator[Violation]:
     place = ("allowPrivilegeEscalation",)
     if context.get("privileged") is True:
         yield Violation(place, "must not be false if privileged is true: remove one of them")
-    if "CAP_SYS_ADMIN" in _read_list(as_object(context.get("capabilities")).get("add")):
+    if "CAP_SYS_ADMIN" in as_list(as_object(context.get("capabilities")).get("add")):
         yield Violation(place, "must not be false if capabilities.add has CAP_SYS_ADMIN")
 
 
@@ -208,7 +208,7 @@ def _check_resource(node: JSONObject) -> Iterator[Violation]:
 
 
 def _check_claim(claim: JSONObject) -> Iterator[Violation]:
-    modes = _read_list(claim.get("accessModes"))
+    modes = as_list(claim.get("accessModes"))
     if "ReadWriteOncePod" in modes and len(set(map(str, modes))) > 1:
         yield Violation(("accessModes",), "must not have ReadWriteOncePod together with another mode")
     place = ("resources", "requests", "storage")
@@ -240,7 +240,7 @@ def _check_projected_files(source: JSONObject) -> Iterator[Violation]:
 
 def _check_dns_config(config: JSONObject) -> Iterator[Violation]:
     for member, most in (("nameservers", 3), ("searches", 32)):
-        count = len(_read_list(config.get(member)))
+        count = len(as_list(config.get(member)))
         if count > most:
             yield Violation((member,), f"must have at most {most} elements, not {count}")
 
@@ -271,10 +271,6 @@ def _check_fibre_channel(source: JSONObject) -> Iterator[Violation]:
         yield Violation(("targetWWNs",), "must have exactly one of targetWWNs and wwids")
     elif names == ["targetWWNs"] and "lun" not in source:
         yield Violation(("lun",), "is required with targetWWNs: set it", "missing")
-
-
-def _read_list(value: JSON) -> list[JSON]:
-    return value if isinstance(value, list) else []
 
 
 STRUCT_RULES: Final[Mapping[str, tuple[Rule, ...]]] = {

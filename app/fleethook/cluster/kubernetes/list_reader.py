@@ -18,7 +18,7 @@ from fleethook.cluster.kubernetes.list_watch import Page, decode_page, find_list
 from fleethook.cluster.kubernetes.resources import WatchedResource
 from fleethook.cluster.store import ObjectKey, Store, free_in_slices, key_of
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSONObject, as_object
+from fleethook.model.json import JSONObject, as_list, as_object
 
 # After a CustomResourceDefinition is installed, each apiserver serves it within a second or two.
 _FIRST_SECONDS: Final = 0.1
@@ -131,8 +131,7 @@ def versions_served(definition: JSONObject | None) -> frozenset[str] | None:
     """Return the served versions of a CustomResourceDefinition, None without a definition."""
     if definition is None:
         return None
-    versions = as_object(definition.get("spec")).get("versions")
-    listed = versions if isinstance(versions, list) else []
+    listed = as_list(as_object(definition.get("spec")).get("versions"))
     return frozenset(
         str(one["name"]) for one in listed if isinstance(one, dict) and one.get("served") is True and "name" in one
     )

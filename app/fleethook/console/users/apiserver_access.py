@@ -112,7 +112,6 @@ class ApiserverAuthorizer:
         post: Post,
         find_resource: FindResource,
         *,
-        sessions: Sessions | None = None,
         limit: int = MAX_ENTRIES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -121,13 +120,12 @@ class ApiserverAuthorizer:
         Args:
             post: Posts to the apiserver.
             find_resource: Names the resources of kinds.
-            sessions: The sessions of browsers.
             limit: The most cached answers of each kind.
             clock: Returns the time in seconds.
         """
         self._post: Final = post
         self._find_resource: Final = find_resource
-        self.sessions = sessions or Sessions(clock=clock)
+        self.sessions = Sessions(clock=clock)
         self.opens_by_address = False
         self._secret: Final = secrets.token_bytes(32)
         self._users: Final[ExpiringCache[bytes, User]] = ExpiringCache(limit, clock=clock)

@@ -27,7 +27,7 @@ from fleethook.model.formats.field_errors import (
     webhooks_problems,
 )
 from fleethook.model.formats.labels import label_key_problems, labels_problems, selector_problems
-from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes
+from fleethook.model.json import JSON, JSONObject, as_object, as_text, decode_bytes
 
 _MAX_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values (apimachinery: TotalAnnotationSizeLimitB)
 _STATIC_SUFFIX: Final = ".static.k8s.io"
@@ -325,7 +325,7 @@ def _condition_problems(
 
 def _build_ratchet(webhooks: Sequence[JSON], old: Sequence[JSONObject]) -> _Ratchet:
     """Return the rules that an update may violate. As upstream, one webhook that violates a rule exempts all."""
-    names = [_read_text(webhook.get("name")) for webhook in old]
+    names = [as_text(webhook.get("name")) for webhook in old]
     return _Ratchet(
         side_effects=any(webhook.get("sideEffects") not in _NO_SIDE_EFFECTS for webhook in old),
         unknown_versions=any(_has_only_unknown_versions(webhook.get("admissionReviewVersions")) for webhook in old),
@@ -363,9 +363,5 @@ def _list_conditions(webhook: JSON) -> list[tuple[str, str]] | None:
     if not isinstance(conditions, list):
         return None
     members = [as_object(condition) for condition in conditions]
-    return [(_read_text(one.get("name")), _read_text(one.get("expression"))) for one in members]
-
-
-def _read_text(value: JSON) -> str:
     # Only strings are compared: a comparison of deeply nested documents fails.
-    return value if isinstance(value, str) else ""
+    return [(as_text(one.get("name")), as_text(one.get("expression"))) for one in members]

@@ -21,7 +21,7 @@ from fleethook.engines.dispatch.match.equivalent_resources import find_definitio
 from fleethook.engines.dispatch.match.rules import annotate_cluster
 from fleethook.model.formats.labels import label_key_problem, label_value_problem
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.outbound.call_errors import CallError, OverloadedError
 from fleethook.outbound.client import HookClient, Parties
@@ -225,8 +225,7 @@ def _parse_review(text: bytes, *, uid: str, version: str, failed: str) -> list[J
     if status != "Success":
         reason = result.get("message") or f"response.result.status was '{status}', not 'Success'"
         raise ConversionError(f"{failed}: {reason}")
-    objects = response.get("convertedObjects")
-    return objects if isinstance(objects, list) else []
+    return as_list(response.get("convertedObjects"))
 
 
 def _format_pair(pair: tuple[JSON, JSON]) -> str:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.store import Index, Stored, StoreView
 from fleethook.engines.dispatch.match.equivalent_resources import DEFINITIONS_BY_RESOURCE
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSONObject, as_object, as_text
 from fleethook.model.kcp import API_BINDING, API_EXPORT, LOGICAL_CLUSTER, LOGICAL_CLUSTER_NAME, WORKSPACE, is_path
 
 # kcp's own paths have about five names. Any tenant may write the path of an APIExport.
@@ -87,11 +87,7 @@ def _list_bound(binding: JSONObject) -> Iterator[tuple[str, str, str]]:
     for resource in resources if isinstance(resources, list) else ():
         one = as_object(resource)
         schema = as_object(one.get("schema")).get("name")
-        yield _read_text(one.get("group")), _read_text(one.get("resource")), _read_text(schema)
-
-
-def _read_text(value: JSON) -> str:
-    return value if isinstance(value, str) else ""
+        yield as_text(one.get("group")), as_text(one.get("resource")), as_text(schema)
 
 
 def _index_bound(_cluster: str, binding: Stored) -> list[tuple[str, str]]:
@@ -200,7 +196,7 @@ def _find_bound_owner(
     export, path = _read_reference(binding)
     schema = next((text for group, resource, text in _list_bound(binding) if (group, resource) == named), "")
     where = f" ({path})" if path else ""
-    phase = _read_text(as_object(binding.get("status")).get("phase")) or "no phase"
+    phase = as_text(as_object(binding.get("status")).get("phase")) or "no phase"
     found = Ownership(
         OwnerStatus.BOUND,
         owner,
@@ -260,23 +256,23 @@ def list_exported(export: Stored | None) -> Iterator[tuple[str, str]]:
     spec = as_object(as_object(export).get("spec"))
     resources, schemas = spec.get("resources"), spec.get("latestResourceSchemas")
     for one in resources if isinstance(resources, list) else ():
-        yield _read_text(as_object(one).get("group")), _read_text(as_object(one).get("name"))
+        yield as_text(as_object(one).get("group")), as_text(as_object(one).get("name"))
     for schema in schemas if isinstance(schemas, list) else ():
         # v1alpha1 lists schema names: a prefix, the plural and the group.
-        _, _, rest = _read_text(schema).partition(".")
+        _, _, rest = as_text(schema).partition(".")
         plural, _, group = rest.partition(".")
         yield "" if group == "core" else group, plural
 
 
 def _read_name(binding: JSONObject) -> str:
-    return _read_text(as_object(binding.get("metadata")).get("name"))
+    return as_text(as_object(binding.get("metadata")).get("name"))
 
 
 def _read_export_cluster(binding: JSONObject) -> str:
-    return _read_text(as_object(binding.get("status")).get("apiExportClusterName"))
+    return as_text(as_object(binding.get("status")).get("apiExportClusterName"))
 
 
 def _read_reference(binding: JSONObject) -> tuple[str, str]:
     """Return name and path of the APIExport of a binding."""
     export = as_object(as_object(as_object(binding.get("spec")).get("reference")).get("export"))
-    return _read_text(export.get("name")), _read_text(export.get("path"))
+    return as_text(export.get("name")), as_text(export.get("path"))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, TypeGuard
 
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import JSON, JSONObject, list_texts
 
 EVERY: Final = "*"
 SCOPES: Final = ("*", "Cluster", "Namespaced")
@@ -194,7 +194,7 @@ def list_problems(names: JSON, field: str, what: str, *, empty_items: bool) -> I
 
 def texts_of(values: JSON) -> list[str]:
     """Return the strings of a list, and no element of any other value."""
-    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+    return list_texts(values)
 
 
 def timeout_problems(timeout: JSON, field: str) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ from fleethook.engines.crds.apply import instance_server
 from fleethook.engines.crds.apply.crd_patches import Patch, check_patches, render_crds, render_one, render_tree
 from fleethook.engines.crds.archive.crd_content import Tree
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
 
 Change = Literal["added", "changed", "removed"]
 
@@ -289,8 +289,7 @@ async def _read_conditions(connection: Connection, name: str, pending: dict[str,
     if found is None:
         pending[name] = "the server no longer has this CRD"
         return None
-    conditions = as_object(found.get("status")).get("conditions")
-    listed = conditions if isinstance(conditions, list) else []
+    listed = as_list(as_object(found.get("status")).get("conditions"))
     return {str(one.get("type")): one for one in listed if isinstance(one, dict)}
 
 

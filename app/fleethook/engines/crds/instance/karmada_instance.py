@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.tarball_source import Policy
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
 
 _URL: Final = "https://github.com/karmada-io/karmada/releases/download/{version}/crds.tar.gz"
 _NUMBER: Final = r"(?:0|[1-9][0-9]*)"
@@ -199,5 +199,4 @@ def _uid(karmada: JSONObject) -> JSON:
 
 
 def _finalizers(karmada: JSONObject) -> list[str]:
-    finalizers = as_object(karmada.get("metadata")).get("finalizers")
-    return finalizers if isinstance(finalizers, list) else []
+    return as_list(as_object(karmada.get("metadata")).get("finalizers"))

@@ -55,7 +55,7 @@ from fleethook.engines.dispatch.review.request_plan import (
     plan_request,
 )
 from fleethook.engines.dispatch.schema_owner import INDEXES, resolve
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.outbound.client import HookClient
 
@@ -273,8 +273,7 @@ def _keep_path(url: str, config: Mapping[str, JSON]) -> str:
 
 
 def _list_webhooks(configuration: Document) -> list[JSON]:
-    webhooks = configuration.object.get("webhooks")
-    return webhooks if isinstance(webhooks, list) else []
+    return as_list(configuration.object.get("webhooks"))
 
 
 def _read_cluster(

@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple
 from fleethook.engines.dispatch.match.match_conditions import Condition
 from fleethook.model.formats.labels import Selects, compile_selector, validate_selector
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object, list_objects, list_texts
+from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
 from fleethook.model.webhook_rules import Rule, read_rules
 from fleethook.outbound.endpoint import Endpoint
 
@@ -94,13 +94,13 @@ class WebhookCompiler:
         """Initialize the compiler; arguments as for `compile_hooks`."""
         self._phase: Final = phase
         self._cluster: Final = cluster
-        self._name: Final = _read_text(as_object(configuration.get("metadata")).get("name"))
+        self._name: Final = as_text(as_object(configuration.get("metadata")).get("name"))
         self._next = first
         self._seen: Final[dict[str, int]] = {}
 
     def compile(self, webhook: Mapping[str, JSON]) -> Hook:
         """Compile the next webhook."""
-        hook_name = _read_text(webhook.get("name"))
+        hook_name = as_text(webhook.get("name"))
         same = self._seen.get(hook_name, 0)
         self._seen[hook_name] = same + 1
         endpoint, problem = find_endpoint(as_object(webhook.get("clientConfig")), self._cluster)
@@ -118,12 +118,12 @@ class WebhookCompiler:
             namespace_selector=_compile_selector(webhook.get("namespaceSelector")),
             object_selector=_compile_selector(webhook.get("objectSelector")),
             conditions=tuple(
-                Condition(_read_text(one.get("name")), _read_text(one.get("expression")))
+                Condition(as_text(one.get("name")), as_text(one.get("expression")))
                 for one in list_objects(webhook.get("matchConditions"))
                 if not _is_dispatch_only(one)
             ),
             fails_open=webhook.get("failurePolicy") == "Ignore",
-            side_effects=_read_text(webhook.get("sideEffects")) or None,
+            side_effects=as_text(webhook.get("sideEffects")) or None,
             review_versions=tuple(list_texts(webhook.get("admissionReviewVersions"))),
             seconds=_read_seconds(webhook.get("timeoutSeconds")),
             reinvoke_if_needed=webhook.get("reinvocationPolicy") == "IfNeeded",
@@ -133,7 +133,7 @@ class WebhookCompiler:
 
 
 def _is_dispatch_only(condition: Mapping[str, JSON]) -> bool:
-    return condition.get("name") == DISPATCH_ONLY and _read_text(condition.get("expression")).strip() == "false"
+    return condition.get("name") == DISPATCH_ONLY and as_text(condition.get("expression")).strip() == "false"
 
 
 def _compile_selector(selector: JSON) -> Selector:
@@ -154,7 +154,7 @@ def _read_seconds(timeout: JSON) -> float:
 
 def find_endpoint(config: Mapping[str, JSON], cluster: str) -> tuple[Endpoint | None, str]:
     """Return the endpoint of a ``clientConfig`` in a logical cluster, or why there is none."""
-    ca_bundle = _read_text(config.get("caBundle"))
+    ca_bundle = as_text(config.get("caBundle"))
     url, service = config.get("url"), config.get("service")
     if isinstance(url, str) and url:
         return Endpoint(url, "", ca_bundle), ""
@@ -163,15 +163,11 @@ def find_endpoint(config: Mapping[str, JSON], cluster: str) -> tuple[Endpoint | 
     if cluster:
         # A logical cluster has no network. kcp sets no service resolver either (pkg/admission/validatingwebhook).
         return None, f"clientConfig.service cannot be resolved for the logical cluster {cluster}: give a url"
-    name, namespace = _read_text(service.get("name")), _read_text(service.get("namespace"))
-    port, path = service.get("port"), _read_text(service.get("path")).lstrip("/")
+    name, namespace = as_text(service.get("name")), as_text(service.get("namespace"))
+    port, path = service.get("port"), as_text(service.get("path")).lstrip("/")
     host = f"{name}.{namespace}.svc"
     number = port if isinstance(port, int) else _HTTPS
     return Endpoint(f"https://{host}:{number}/{path}", host, ca_bundle, service=True), ""
-
-
-def _read_text(value: JSON) -> str:
-    return value if isinstance(value, str) else ""
 
 
 _WEBHOOK: Final[JSONObject] = {"failurePolicy": "Fail", "matchPolicy": "Equivalent", "timeoutSeconds": 10}

@@ -10,10 +10,9 @@ from fleethook.cluster.store import StoreView, key_of
 from fleethook.engines.dispatch.dispatcher import NAMESPACE
 from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.lint.codes import Issue
-from fleethook.engines.dispatch.lint.rule_checks import read_text
 from fleethook.engines.dispatch.match.should_call import read_labels
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, as_object, decode_bytes
+from fleethook.model.json import JSON, as_object, as_text, decode_bytes
 from fleethook.model.webhook_rules import EVERY, Rule
 
 # The default of timeoutSeconds. With failurePolicy Ignore, a longer one delays every request while the webhook is down
@@ -35,7 +34,7 @@ def call_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView, *, 
     """Yield the issues of calling a webhook; ``now`` decides about expired certificates."""
     service = as_object(webhook.get("clientConfig")).get("service")
     issues = list(_authority_findings(hook, now))
-    yield from issues or _served_findings(hook, read_text(as_object(service).get("namespace")), store, now)
+    yield from issues or _served_findings(hook, as_text(as_object(service).get("namespace")), store, now)
     yield from _lease_findings(hook, store)
     if hook.endpoint is None and isinstance(service, dict):
         yield Issue("service-in-logical-cluster", hook.problem)
@@ -51,7 +50,7 @@ def call_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView, *, 
             "and its side effects remain: set failurePolicy to Fail"
         )
         yield Issue("ignored-side-effects", text)
-    namespace = read_text(as_object(service).get("namespace"))
+    namespace = as_text(as_object(service).get("namespace"))
     if hook.endpoint is not None and hook.endpoint.service and _locks_out(hook, namespace, store):
         text = (
             f"it must admit its own pods in {namespace}, but cannot while it is down (failurePolicy Fail): "

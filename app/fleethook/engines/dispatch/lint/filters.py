@@ -13,10 +13,10 @@ from fleethook.cel.program import Activation, compile_condition
 from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.lint.codes import Issue
-from fleethook.engines.dispatch.lint.rule_checks import list_scopes, read_text
+from fleethook.engines.dispatch.lint.rule_checks import list_scopes
 from fleethook.engines.dispatch.match.equivalent_resources import find_equivalents
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.json import JSON, as_object, list_objects
+from fleethook.model.json import JSON, as_object, as_text, list_objects
 from fleethook.model.webhook_rules import EVERY
 
 _MAX_EXPRESSION: Final = 20_000
@@ -331,10 +331,10 @@ def find_contradictions(selector: JSON) -> Iterator[str]:
 def _list_requirements(selector: JSON) -> Iterator[tuple[str, str, frozenset[str]]]:
     members = as_object(selector)
     for key, value in as_object(members.get("matchLabels")).items():
-        yield key, "In", frozenset({read_text(value)})
+        yield key, "In", frozenset({as_text(value)})
     expressions = members.get("matchExpressions")
     for expression in expressions if isinstance(expressions, list) else ():
         one = as_object(expression)
         values = one.get("values")
-        listed = frozenset(map(read_text, values if isinstance(values, list) else ()))
-        yield read_text(one.get("key")), read_text(one.get("operator")), listed
+        listed = frozenset(map(as_text, values if isinstance(values, list) else ()))
+        yield as_text(one.get("key")), as_text(one.get("operator")), listed

@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase, compile_
 from fleethook.engines.dispatch.lint.calls import call_findings
 from fleethook.engines.dispatch.lint.codes import CODES, Issue, WebhookFinding
 from fleethook.engines.dispatch.lint.filters import filter_findings
-from fleethook.engines.dispatch.lint.rule_checks import read_text, rule_findings
+from fleethook.engines.dispatch.lint.rule_checks import rule_findings
 from fleethook.engines.dispatch.schema_owner import (
     BINDINGS_BY_RESOURCE,
     UNBOUND_BINDINGS,
@@ -25,7 +25,7 @@ from fleethook.engines.dispatch.schema_owner import (
     OwnerStatus,
     find_owner,
 )
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects
 from fleethook.model.kcp import API_BINDING, is_system
 from fleethook.model.webhook_rules import EVERY, Rule
 
@@ -303,8 +303,8 @@ def _lint_cluster(store: Store, cluster: str, phase: Phase, *, now: datetime) ->
 def _compile(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[LintedHook]:
     webhooks = configuration.get("webhooks")
     annotations = as_object(as_object(configuration.get("metadata")).get("annotations"))
-    decision = read_text(annotations.get(DECISION_ANNOTATION))
-    written = [one for one in webhooks if isinstance(one, dict)] if isinstance(webhooks, list) else []
+    decision = as_text(annotations.get(DECISION_ANNOTATION))
+    written = list_objects(webhooks)
     for hook, webhook in zip(compile_hooks(phase, key.cluster, configuration), written, strict=True):
         yield LintedHook(hook, webhook, key, decision)
 

@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.match.equivalent_resources import (
 from fleethook.engines.dispatch.match.rest_mapping import Destination, list_operations
 from fleethook.engines.dispatch.schema_owner import find_owner
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.json import JSON, as_object
+from fleethook.model.json import as_object
 from fleethook.model.kcp import API_EXPORT, API_RESOURCE_SCHEMA
 from fleethook.model.webhook_rules import EVERY, Rule
 
@@ -88,11 +88,6 @@ def serves(store: StoreView, *, cluster: str, group: str, resource: tuple[str, s
             return True
     owner = find_owner(store, cluster=cluster, group=group, resource=plural, as_kcp=True)
     return bool(owner.binding) and owner.schema is None
-
-
-def read_text(value: JSON) -> str:
-    """Return a string, ``""`` for other types."""
-    return value if isinstance(value, str) else ""
 
 
 # The resources that support CONNECT (kubernetes, pkg/registry/core/rest: their storage is a rest.Connecter).

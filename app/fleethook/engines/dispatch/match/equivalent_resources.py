@@ -15,7 +15,7 @@ import msgspec
 from fleethook.cluster.store import Index, Stored, StoreView
 from fleethook.model.formats.text import nearest
 from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind, GroupVersionResource, parse_api_version
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, as_text
 from fleethook.model.kcp import API_RESOURCE_SCHEMA
 
 SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
@@ -26,11 +26,7 @@ _MAX_CACHED: Final = 1024
 
 def _index_resource(_cluster: str, definition: Stored) -> list[tuple[str, str]]:
     spec = as_object(definition.get("spec"))
-    return [(_read_text(spec.get("group")), _read_text(as_object(spec.get("names")).get("plural")))]
-
-
-def _read_text(value: JSON) -> str:
-    return value if isinstance(value, str) else ""
+    return [(as_text(spec.get("group")), as_text(as_object(spec.get("names")).get("plural")))]
 
 
 DEFINITIONS_BY_RESOURCE: Final = Index("definitions_by_resource", DEFINITION, _index_resource)
@@ -166,15 +162,15 @@ def _list_versions(spec: Mapping[str, JSON]) -> dict[str, tuple[Equivalent, ...]
     Versions that are not served are included: an object is converted to them if a rule names no other version
     (apiextensions-apiserver: customresource_handler.go, getOrCreateServingInfoFor).
     """
-    group, names = _read_text(spec.get("group")), as_object(spec.get("names"))
+    group, names = as_text(spec.get("group")), as_object(spec.get("names"))
     found: dict[str, list[Equivalent]] = {}
     versions = spec.get("versions")
     for version in map(as_object, versions if isinstance(versions, list) else ()):
-        name = _read_text(version.get("name"))
+        name = as_text(version.get("name"))
         if not name:
             continue
-        resource = GroupVersionResource(group, name, _read_text(names.get("plural")))
-        kind = GroupVersionKind(group, name, _read_text(names.get("kind")))
+        resource = GroupVersionResource(group, name, as_text(names.get("plural")))
+        kind = GroupVersionKind(group, name, as_text(names.get("kind")))
         subresources = as_object(version.get("subresources"))
         for subresource, its_kind in (("", kind), ("status", kind), ("scale", SCALE)):
             if not subresource or subresources.get(subresource) is not None:

@@ -14,7 +14,7 @@ from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.model.admission import AdmissionRequest, Kind, Resource
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, as_text
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.model.webhook_rules import (
     EVERY,
@@ -195,8 +195,7 @@ def read_claimed_cluster(request: AdmissionRequest) -> str:
     """Return the cluster that the client's object names in ``kcp.io/cluster``, ``""`` if none."""
     document = request.outline if request.outline is not None else request.old_outline
     annotations = as_object(as_object(as_object(document).get("metadata")).get("annotations"))
-    claimed = annotations.get(CLUSTER_ANNOTATION)
-    return claimed if isinstance(claimed, str) else ""
+    return as_text(annotations.get(CLUSTER_ANNOTATION))
 
 
 class Invocation(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Final
 
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.hooks.hooks import PHASES
-from fleethook.model.json import JSON, as_object
+from fleethook.model.json import JSON, as_object, as_text
 from fleethook.model.kcp import API_BINDING, API_EXPORT
 
 MAX_PLAIN_NODES: Final = 40
@@ -133,7 +133,7 @@ def _read_bindings(view: Store, exports: Mapping[str, Sequence[str]]) -> Iterato
         document = as_object(view.get(*key))
         status = as_object(document.get("status"))
         reference = as_object(as_object(as_object(document.get("spec")).get("reference")).get("export"))
-        provider, export = _text(status.get("apiExportClusterName")), _text(reference.get("name"))
+        provider, export = as_text(status.get("apiExportClusterName")), as_text(reference.get("name"))
         bound = status.get("boundResources")
         resources = tuple(sorted(map(_name_resource, bound if isinstance(bound, list) else ())))
         problem = _find_problem(provider, export, resources, exports)
@@ -151,12 +151,8 @@ def _find_problem(provider: str, export: str, resources: Sequence[str], exports:
 
 
 def _name_resource(value: JSON) -> str:
-    resource, group = _text(as_object(value).get("resource")), _text(as_object(value).get("group"))
+    resource, group = as_text(as_object(value).get("resource")), as_text(as_object(value).get("group"))
     return f"{resource}.{group}" if group else resource
-
-
-def _text(value: JSON) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def draw_map(fleet: Fleet, wanted: MapFilter) -> ClusterMap:

@@ -20,7 +20,7 @@ from fleethook.engines.interpret.native.dependencies import list_template_depend
 from fleethook.engines.interpret.native.replicas import requirements
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError, find_values, walk, with_member
-from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
+from fleethook.model.json import JSON, JSONObject, as_object, as_text, enumerate_objects
 from fleethook.model.karmada import Operation
 
 _CONTAINER: Final = frozenset({"name", "image"})
@@ -59,8 +59,7 @@ def list_dependencies(
         pods: JSON pointers of objects that have members of a Pod spec, such as ``volumes`` or ``imagePullSecrets``,
             or of a container, such as ``env``.
     """
-    own = as_object(document.get("metadata")).get("namespace")
-    namespace = own if isinstance(own, str) else ""
+    namespace = as_text(as_object(document.get("metadata")).get("namespace"))
     templates = find_pod_templates(document)
     for pointer in pods:
         templates += [_complete_template(one) for one in find_values(document, pointer) if isinstance(one, dict)]

@@ -24,7 +24,7 @@ from fleethook.model.formats.field_errors import (
     webhooks_problems,
 )
 from fleethook.model.gvk import GroupKind, GroupVersionKind, guess_plural
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text
 from fleethook.model.karmada import (
     EXPLORING_CONFIGURATION,
     INTERPRETER_CONFIGURATION,
@@ -75,18 +75,13 @@ def parse_hooks(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Ho
         yield Hook(
             uid=f"{name}/{webhook.get('name') or ''}",
             proposed=proposed,
-            rules=tuple(rule for rule in list_or_empty(webhook.get("rules")) if isinstance(rule, dict)),
+            rules=tuple(rule for rule in as_list(webhook.get("rules")) if isinstance(rule, dict)),
             endpoint=_parse_endpoint(as_object(webhook.get("clientConfig"))),
             timeout=float(timeout if isinstance(timeout, int) and timeout > 0 else DEFAULT_TIMEOUT_SECONDS),
             # ResourceInterpreterWebhookConfiguration has no failurePolicy, so every failure is an error.
             ignore_failures=proposed and webhook.get("failurePolicy") == "Ignore",
-            versions=tuple(list_or_empty(webhook.get(versions_member(proposed=proposed)))),
+            versions=tuple(as_list(webhook.get(versions_member(proposed=proposed)))),
         )
-
-
-def list_or_empty(value: JSON) -> list[JSON]:
-    """Return a value that is a list, an empty list for any other value."""
-    return value if isinstance(value, list) else []
 
 
 def versions_member(*, proposed: bool) -> str:
@@ -95,8 +90,7 @@ def versions_member(*, proposed: bool) -> str:
 
 
 def _parse_endpoint(config: Any) -> Endpoint:
-    bundle = config.get("caBundle")
-    ca_bundle = bundle if isinstance(bundle, str) else ""
+    ca_bundle = as_text(config.get("caBundle"))
     service = as_object(config.get("service"))
     if service:
         server_name = f"{service.get('name')}.{service.get('namespace')}.svc"
@@ -117,7 +111,7 @@ def matches(hook: Hook, operation: Operation, target: Target) -> bool:
 
 
 def _rule_matches(rule: JSONObject, operation: Operation, target: Target, *, proposed: bool) -> bool:
-    operations = list_or_empty(rule.get("operations"))
+    operations = as_list(rule.get("operations"))
     named = {operation_named(name) for name in operations if isinstance(name, str)}
     if EVERY not in operations and operation not in named:
         return False
@@ -128,7 +122,7 @@ def _rule_matches(rule: JSONObject, operation: Operation, target: Target, *, pro
         return _has_name(rule.get("kinds"), target.kind.kind)
     scope = rule.get("scope") or EVERY
     in_scope = scope == EVERY or (scope == "Namespaced") == target.namespaced
-    resources = list_or_empty(rule.get("resources"))
+    resources = as_list(rule.get("resources"))
     return in_scope and any(resource in (EVERY, "*/*", target.resource) for resource in resources)
 
 
@@ -179,7 +173,7 @@ def problems(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Probl
 
 def _webhook_problems(webhook: JSONObject, field: str, *, proposed: bool) -> Iterator[Problem]:
     yield from name_problems(webhook.get("name"), f"{field}.name", segments=_NAME_SEGMENTS)
-    for position, rule in enumerate(list_or_empty(webhook.get("rules"))):
+    for position, rule in enumerate(as_list(webhook.get("rules"))):
         yield from _rule_problems(as_object(rule), f"{field}.rules[{position}]", proposed=proposed)
     yield from timeout_problems(webhook.get("timeoutSeconds"), f"{field}.timeoutSeconds")
     if proposed:
@@ -196,7 +190,7 @@ def _rule_problems(rule: Any, field: str, *, proposed: bool) -> Iterator[Problem
     known = sorted({EVERY, *(row.proposed if proposed else row.operation.value for row in configurable)})
     operations = rule.get("operations")
     yield from list_problems(operations, f"{field}.operations", "operations", empty_items=True)
-    for index, name in enumerate(list_or_empty(operations)):
+    for index, name in enumerate(as_list(operations)):
         if isinstance(name, str):
             yield from choice_problems(name, f"{field}.operations[{index}]", known)
     yield from list_problems(rule.get("apiGroups"), f"{field}.apiGroups", "API groups", empty_items=True)

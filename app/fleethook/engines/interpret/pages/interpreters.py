@@ -22,7 +22,7 @@ from fleethook.console.sections import ConsolePage, Section
 from fleethook.console.shared_value import KeptValue, Memo, Watch
 from fleethook.console.users.permissions import select_permitted
 from fleethook.engines.interpret.chain import Chain
-from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, list_or_empty, parse_hooks
+from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, parse_hooks
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
@@ -41,7 +41,7 @@ from fleethook.engines.interpret.pages.playground import (
 )
 from fleethook.interpret.interpreter import Interpreter, Question, load
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, list_served_kinds
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.karmada import (
     CONFIG_MAP,
     CONFIG_MAP_NAME,
@@ -245,7 +245,7 @@ def _list_rule_kinds(view: StoreView) -> Iterator[GroupVersionKind]:
 
 
 def _names(value: JSON) -> list[str]:
-    return [one for one in list_or_empty(value) if isinstance(one, str) and one != _EVERY]
+    return [one for one in as_list(value) if isinstance(one, str) and one != _EVERY]
 
 
 def find_cell(interpreters: Interpreters, kind: GroupVersionKind, operation: Operation) -> Cell:

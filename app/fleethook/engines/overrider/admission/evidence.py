@@ -42,7 +42,7 @@ from fleethook.engines.overrider.subject.subject_members import depends_on_node_
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, as_text
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import (
     NODE_POOL,
@@ -90,10 +90,10 @@ class ReviewedWorkload(NamedTuple):
             request,
             document,
             cluster_of(document),
-            request.namespace or _read_text(metadata.get("namespace")),
+            request.namespace or as_text(metadata.get("namespace")),
             owner,
-            _read_text(as_object(metadata.get("labels")).get(POOL_NAME_LABEL)),
-            _read_text(annotations.get(TRIGGER_ANNOTATION)),
+            as_text(as_object(metadata.get("labels")).get(POOL_NAME_LABEL)),
+            as_text(annotations.get(TRIGGER_ANNOTATION)),
             # A client that replaces the object may have dropped the annotation.
             RENDERED_ANNOTATION in annotations or _RENDERED_BYTES in bytes(request.old_object_raw),
         )
@@ -110,10 +110,6 @@ class ReviewedWorkload(NamedTuple):
         Taints become tolerations of a YurtAppDaemon's workload, and labels choose the tweaks of a YurtAppSet v1beta1.
         """
         return bool(self.pool) and depends_on_node_pools(self.owner.group_kind, {"apiVersion": self.owner.api_version})
-
-
-def _read_text(value: JSON) -> str:
-    return value if isinstance(value, str) else ""
 
 
 class Doubts:

@@ -17,7 +17,7 @@ from fleethook.engines.overrider.render.member_differences import merge_repeated
 from fleethook.engines.overrider.template.node_affinity import REQUIRED, PoolSettings
 from fleethook.engines.overrider.template.template import build_template
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import (
     NODE_LABEL_NODEPOOL,
@@ -134,8 +134,7 @@ def _get_pod_spec(workload: JSONObject) -> Mapping[str, JSON]:
 
 def _get_terms(pod_spec: Mapping[str, JSON]) -> list[JSON]:
     node_affinity = as_object(as_object(pod_spec.get("affinity")).get("nodeAffinity"))
-    terms = as_object(node_affinity.get(REQUIRED)).get("nodeSelectorTerms")
-    return terms if isinstance(terms, list) else []
+    return as_list(as_object(node_affinity.get(REQUIRED)).get("nodeSelectorTerms"))
 
 
 _STEP: Final = re.compile(r"entries\[(\d+)\]\.(items|patches)\[(\d+)\]")

@@ -14,7 +14,7 @@ from fleethook.engines.overrider.subject.subject_members import TEMPLATES, templ
 from fleethook.engines.overrider.template.node_affinity import REQUIRED, PoolTemplate, SubjectError, members_of, place
 from fleethook.engines.overrider.template.template import apply_tweaks
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.openyurt import API_VERSION_V1BETA1, YURT_APP_SET
 from fleethook.workload_schema.go_structs import Kind
 
@@ -165,5 +165,4 @@ def _find_missing_volumes(workload: JSONObject) -> frozenset[str]:
 
 
 def _list_elements(value: Mapping[str, JSON], member: str) -> list[JSON]:
-    found = value.get(member)
-    return found if isinstance(found, list) else []
+    return as_list(value.get(member))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fleethook.model.formats.labels import Selects, compile_selector
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, list_texts
 
 EVERY_POOL: Final = "*"
 EXCLUDE: Final = "-"
@@ -29,7 +29,7 @@ class PoolSelector:
         """Compile the members of ``entry``, which may have any shape; a member of a wrong type selects no pool."""
         members = as_object(entry)
         pools, selector = members.get("pools"), members.get("poolSelector")
-        names = [item for item in pools if isinstance(item, str)] if isinstance(pools, list) else []
+        names = list_texts(pools)
         self.every: Final = EVERY_POOL in names
         """Whether ``*`` selects all pools that are not excluded."""
         self.named: Final = frozenset(names)

@@ -17,7 +17,7 @@ from fleethook.engines.overrider.pages.matrix import States
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding, check_documents
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 
 CLUSTER: Final = "cluster"
@@ -153,8 +153,7 @@ class Concerned:
 
     def _find_selector(self, key: ObjectKey, number: int) -> PoolSelector | None:
         if (key, number) not in self._selectors:
-            stored = as_object(self._store.get(*key)).get("entries")
-            entries = stored if isinstance(stored, list) else []
+            entries = as_list(as_object(self._store.get(*key)).get("entries"))
             self._selectors[key, number] = PoolSelector(entries[number]) if number < len(entries) else None
         return self._selectors[key, number]
 

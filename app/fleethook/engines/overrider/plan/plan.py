@@ -9,14 +9,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.entries.alike_entries import AppliedEntry
 from fleethook.engines.overrider.entries.entry_steps import (
     REPLICAS,
     Remark,
     RenderError,
     Source,
     Step,
-    compile_entries,
     compile_steps,
     run_traced,
     warn_about_unknown_containers,
@@ -135,7 +133,7 @@ class BarePlan(NamedTuple):
     update: "_BareVariant"
 
 
-def compile_plan(  # noqa: PLR0913 - all inputs of a plan, by name
+def compile_plan(
     group_kind: GroupKind,
     subject: JSONObject,
     overrider: JSONObject | None,
@@ -144,7 +142,6 @@ def compile_plan(  # noqa: PLR0913 - all inputs of a plan, by name
     pool: str,
     node_pool: JSONObject | None,
     settings: PoolSettings = NOT_LOOKED_UP,
-    applying: Sequence[AppliedEntry] | None = None,
     bare: BarePlan | None = None,
 ) -> Plan:
     """Return the plan for ``subject``'s workloads of ``kind`` in ``pool``.
@@ -157,7 +154,6 @@ def compile_plan(  # noqa: PLR0913 - all inputs of a plan, by name
         pool: The pool's name.
         node_pool: The NodePool object, None if there is none.
         settings: The subject's settings for the pool, if the caller has looked them up.
-        applying: The entries that apply, if the caller has found them.
         bare: The result of `compile_bare` for the same pool, if the caller has it.
 
     Raises:
@@ -166,8 +162,7 @@ def compile_plan(  # noqa: PLR0913 - all inputs of a plan, by name
     """
     if bare is None:
         bare = compile_bare(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
-    entries = overrider.get("entries") if overrider else None
-    steps = compile_steps(entries, pool, node_pool=node_pool) if applying is None else compile_entries(applying, pool)
+    steps = compile_steps(overrider.get("entries") if overrider else None, pool, node_pool=node_pool)
     return do_at_once(compile_steps_in_slices(steps, subject, bare=bare, kind=kind, pool=pool))
 
 

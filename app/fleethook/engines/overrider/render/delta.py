@@ -284,9 +284,10 @@ def address_of(tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> tup
     return tuple(address)
 
 
-def name_tokens(document: JSON, pointer: str, schema: MergeSchema = WORKLOAD) -> tuple[Token, ...]:
+def name_tokens(document: JSON, pointer: str) -> tuple[Token, ...]:
     """Return a JSON pointer with elements by identity, up to the first token that the document does not have."""
     tokens: list[Token] = []
+    schema = WORKLOAD
     for token in parse_pointer(pointer):
         elements = index_elements(document, schema)
         if elements is not None and token.isdecimal() and int(token) < len(elements):

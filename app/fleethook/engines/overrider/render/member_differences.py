@@ -260,8 +260,9 @@ class Difference(NamedTuple):
         return is_empty(self.requested)
 
 
-def find_value(document: JSON, address: Sequence[str], schema: MergeSchema = WORKLOAD) -> JSON:
+def find_value(document: JSON, address: Sequence[str]) -> JSON:
     """Return the value at the address of a difference, `ABSENT` if there is none."""
+    schema = WORKLOAD
     for token in address:
         if isinstance(document, dict):
             document, schema = document.get(token, ABSENT), schema.fields.get(token, _NO_SCHEMA)
@@ -287,19 +288,16 @@ def is_empty(value: JSON) -> bool:
     return not value
 
 
-def find_differences(
-    stored: JSONObject, requested: JSONObject, *, schema: MergeSchema = WORKLOAD, leaves: bool = False
-) -> tuple[Difference, ...]:
+def find_differences(stored: JSONObject, requested: JSONObject, *, leaves: bool = False) -> tuple[Difference, ...]:
     """Return the differences between ``stored`` and ``requested``.
 
     Args:
         stored: The workload as the apiserver returns it.
         requested: The workload as requested.
-        schema: Merge keys.
         leaves: Whether to list each leaf of an object or keyed list that is not stored, and to ignore the order of
             list elements.
     """
-    return tuple(_Comparison(leaves).objects(stored, requested, _Location((), (), schema)))
+    return tuple(_Comparison(leaves).objects(stored, requested, _Location((), (), WORKLOAD)))
 
 
 def fingerprint(differences: Sequence[Difference]) -> str:

@@ -16,7 +16,7 @@ from fleethook.engines.overrider.render.member_differences import ABSENT, Differ
 from fleethook.engines.overrider.subject.subject_members import TEMPLATES, is_v1beta1
 from fleethook.engines.overrider.template.node_affinity import tolerate
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.openyurt import (
     NODE_LABEL_NODEPOOL,
     POOL_PATCH_ANNOTATION,
@@ -298,8 +298,7 @@ def is_written(edit: OwnerEdit, workload: JSONObject, pool: str, *, bare: JSONOb
 
 
 def _tolerates(pod_spec: JSON, taints: JSON) -> bool:
-    present = pod_spec.get("tolerations")
-    known = present if isinstance(present, list) else []
+    known = as_list(pod_spec.get("tolerations"))
     listed = taints if isinstance(taints, list) else []
     return all(
         any(

@@ -39,7 +39,7 @@ from fleethook.engines.overrider.subject.subject_members import (
 )
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSONObject, as_object
+from fleethook.model.json import JSONObject, as_object, as_text
 from fleethook.model.openyurt import (
     GROUP,
     NODE_POOL,
@@ -323,8 +323,7 @@ def _make_outcome(subject: ObjectKey, workload: JSONObject, effect: Effect, *, e
 
 
 def _pool_of(workload: JSONObject) -> str:
-    pool = as_object(workload["metadata"].get("labels")).get(POOL_NAME_LABEL)
-    return pool if isinstance(pool, str) else ""
+    return as_text(as_object(workload["metadata"].get("labels")).get(POOL_NAME_LABEL))
 
 
 _VERBS: Final[Mapping[EffectName, str]] = {

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.kubernetes.resources import FieldSelection
 from fleethook.cluster.store import Index, ObjectKey, PartialObject, StoreView
 from fleethook.model.gvk import GroupKind, parse_api_version
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, as_text
 from fleethook.model.openyurt import (
     API_VERSION,
     GROUP,
@@ -185,8 +185,7 @@ OTHER_VERSION_INDEXES: Final = {
 
 def pool_of(workload: PartialObject) -> str:
     """Return the node pool of a workload, ``""`` if it has none."""
-    pool = workload.labels.get(POOL_NAME_LABEL)
-    return pool if isinstance(pool, str) else ""
+    return as_text(workload.labels.get(POOL_NAME_LABEL))
 
 
 def _find_pool_keys(cluster: str, workload: PartialObject) -> list[tuple[str, str]]:

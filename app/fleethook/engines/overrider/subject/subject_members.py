@@ -10,7 +10,7 @@ from fleethook.cluster.store import Stored
 from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.model.formats.labels import compile_selector
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.openyurt import API_VERSION_V1BETA1, NODE_POOL, YURT_APP_DAEMON, YURT_APP_SET
 
 TEMPLATES: Final = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
@@ -59,8 +59,7 @@ def workload_kinds(subject: JSONObject) -> list[str]:
 
 def tweaks_of(subject: JSONObject) -> list[JSON]:
     """Return ``spec.workload.workloadTweaks`` of a YurtAppSet v1beta1."""
-    tweaks = as_object(as_object(subject.get("spec")).get("workload")).get("workloadTweaks")
-    return tweaks if isinstance(tweaks, list) else []
+    return as_list(as_object(as_object(subject.get("spec")).get("workload")).get("workloadTweaks"))
 
 
 class PoolSelection:
