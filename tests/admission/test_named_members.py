@@ -39,6 +39,7 @@ READS = [
     "pod.spec.a = 1\nif pod.spec.get('a') == 1: raise Denied('1')",
     "value = pod.spec.a\nif bool(value): raise Denied('true')",
     "if [one for one in (pod.spec.get('a'), pod.spec.get('b')) if one]: raise Denied('one')",
+    "if pod.metadata.name: raise Denied(request.labels.get('a', 'none'))",
 ]
 CHANGES = [
     "pod.spec.a = 1",

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.members import PLAIN, Codec, describe_misfit, find_codec, follow_changes, to_plain, view
-from fleethook.admission.named_members import Decode, Named, find_operation
+from fleethook.admission.named_members import Decode, Named, NotShortError, find_operation
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched
 from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, gvk_of, parse_api_version
 from fleethook.model.json import JSON, as_object
@@ -205,7 +205,10 @@ class Request:
     def _read_texts(self, member: str) -> Mapping[str, str]:
         document = self.object
         if isinstance(document, Named):
-            found = getattr(getattr(document, "metadata", None), member, None)
+            metadata = getattr(document, "metadata", None)
+            if isinstance(metadata, Named) and member not in metadata.attributes:
+                raise NotShortError  # The rule reads it in a message alone, so it was not decoded.
+            found = getattr(metadata, member, None)
             return found if isinstance(found, Named) else _NOTHING  # type: ignore[return-value]  # for short rules
         return MappingProxyType(as_object(as_object(as_object(document).get("metadata")).get(member)))
 
