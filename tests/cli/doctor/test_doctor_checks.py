@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission import validate
+from fleethook.admission import mutate, validate
 from fleethook.cli.doctor.doctor_checks import (
     Diagnosis,
     check_authorities,
@@ -211,12 +211,20 @@ def needs_owner() -> None:
     pass
 
 
+@mutate("v1", "Pod")
+def changes() -> None:
+    pass
+
+
 @pytest.mark.parametrize(("exempt", "level"), [(["system"], "ok"), ([], "warning")])
 def test_the_webhooks_of_rules_are_checked(exempt: list[str], level: str) -> None:
-    rules: Any = [needs_owner]
+    rules: Any = [needs_owner, changes]
     configurations = build_rule_configurations(rules, SERVICE, name="mine", server="system", exempt=exempt)
     registered = find_registered(configurations)
     (one,) = check_registration(registered)
-    assert (one.level, one.text) == ("ok", "1 webhooks of hooks in ValidatingWebhookConfiguration mine")
+    assert (one.level, one.text) == (
+        "ok",
+        "2 webhooks of hooks in MutatingWebhookConfiguration mine, ValidatingWebhookConfiguration mine",
+    )
     assert levels(check_policies(registered)) == [level]
     assert levels(check_authorities(registered, datetime.now(UTC))) == ["error"]

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission import rules_file
 from fleethook.app import Fleethook, create_app
 from fleethook.engine import EngineStartError
 from fleethook.engines.hooks.hooks_server import HooksServer
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.cluster.test_connection import write_kubeconfig
+from tests.server.kept_reviews import KeptReviews
 from tests.waiting import until
 
 RULES = """
@@ -120,6 +120,24 @@ async def test_metrics_traces_and_logs_name_the_rule_and_no_unknown_one(tmp_path
     assert "/hooks/validate/needs-owner" in str(lines[0])
     assert "/hooks/validate/needs-owner" in spans[0]
     assert "a-1" not in str(spans)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "recorded"),
+    [([], ["needs-owner", "added"]), (["/hooks/validate/needs-owner"], ["needs-owner"])],
+    ids=["all routes", "one route"],
+)
+async def test_reviews_of_rules_are_recorded(tmp_path: Path, chosen: list[str], recorded: list[str]) -> None:
+    """Those of a rule that a reload adds, too, unless the user has chosen routes."""
+    records = KeptReviews()
+    (tmp_path / "rules.py").write_text(RULES)
+    app = create_app(Settings(hooks=[tmp_path / "rules.py"], record_routes=chosen), log=None, record=records)
+    async with app.router.lifespan_context(app):
+        await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))
+        (tmp_path / "rules.py").write_text(MORE)
+        await app.find_engine(HooksServer).reload()
+        await ask(app, "/hooks/validate/added", review("Pod"))
+    assert [one.route.rpartition("/")[2] for one in records] == recorded
 
 
 async def test_rules_have_the_limits_of_the_server(tmp_path: Path) -> None:
@@ -228,18 +246,6 @@ async def test_a_broken_file_keeps_the_former_rules_and_is_reported(
         (tmp_path / "rules.py").write_text(MORE)
         await server.reload()
         assert [one.detail for one in app.checks() if one.name == "hooks"] == [""]
-
-
-async def test_a_file_that_never_ends_keeps_the_former_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules_file, "MAX_SECONDS", 0.3)
-    async with serving(tmp_path) as (app, server):
-        (tmp_path / "rules.py").write_text("import threading\nthreading.Event().wait()\n")
-        await server.reload()
-        assert f"{tmp_path}/rules.py:2: the file was not loaded after 0.3 s" in server.problem
-        assert await ask_for_owner(app) == MISSING
-        (tmp_path / "rules.py").write_text(MORE)
-        await server.reload()
-        assert server.problem == ""
 
 
 async def test_the_server_answers_by_the_former_rules_while_a_file_is_loaded(

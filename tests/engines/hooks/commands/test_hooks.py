@@ -7,7 +7,8 @@ import pytest
 
 from fleethook.cli.doctor.doctor_cluster import Doctor
 from fleethook.cluster.connection import Connection
-from fleethook.engines.hooks.commands.hooks import CHECKS
+from fleethook.engine import load_reference
+from fleethook.engines.hooks.engine import ENGINE
 from tests.cli.commands import invoke
 from tests.cli.fake_cluster import serve_cluster
 from tests.cluster.object_server import ObjectServer
@@ -230,7 +231,7 @@ async def test_doctor_finds_rules_about_which_webhook_and_policy_decide() -> Non
     configuration = {"metadata": {"name": "c"}, "webhooks": [{"name": name} for name in names]}
     server.store(f"{base}/validatingwebhookconfigurations/c", configuration)
     doctor = Doctor(cast("Connection", server), namespace="default", account=None)
-    (found,) = await CHECKS.examine_objects(doctor)
+    (found,) = await load_reference(ENGINE.doctor).examine_objects(doctor)
     assert (found.level, found.check) == ("warning", "registration")
     assert found.text.startswith("the webhook both.hooks.fleethook.io and the ValidatingAdmissionPolicy of this name")
     assert "delete the policy and its binding" in found.remedy

@@ -14,10 +14,13 @@ from fleethook.console.review_rates import Sample
 from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.reviews.summary import ReviewSummary
+from fleethook.console.sections import MUTATING, VALIDATING
 from fleethook.console.server_watch import MetricsSampler, MetricsTarget, SamplerState
+from fleethook.console.users.local_access import User
 from fleethook.engines.hooks.pages.rules import Calls, RuleView, count_calls, group_reviews, list_rule_lines, rule_url
 from fleethook.model.json import JSONObject
 from tests.console.pages.reading import Page, get
+from tests.console.users.test_permissions import Restricted
 from tests.console.visits import HOSTS, make_context, visit
 from tests.engines.hooks.test_hooks_server import RULES, review
 from tests.recordings.replaying import recording
@@ -134,6 +137,25 @@ async def test_findings_and_the_names_of_rules_are_found(tmp_path: Path) -> None
     listed = await attend(app, "Rule misspelled")
     assert rule_url("/hooks/validate/misspelled") in listed.addresses
     assert rule_url(OWNER) in (await get(app, "/search", "q=owner")).addresses
+
+
+class Revocable(Restricted):
+    """Permits some kinds to every user, as long as they stay in the set."""
+
+    async def authenticate(self, request: Any) -> User:
+        del request
+        return User("ann")
+
+
+async def test_a_user_without_the_right_to_webhooks_finds_no_rule(tmp_path: Path) -> None:
+    authorizer = Revocable(MUTATING, VALIDATING)
+    app = console_with(write(tmp_path), authorizer=authorizer)
+    await attend(app, "Rule misspelled")
+    assert rule_url(OWNER) in (await get(app, "/search", "q=owner")).addresses
+    authorizer.kinds = {VALIDATING}
+    assert "misspelled" not in (await get(app, "/attention")).text
+    assert rule_url(OWNER) not in (await get(app, "/search", "q=owner")).addresses
+    assert (await visit(app, "/rules")).status == 403
 
 
 async def test_recordings_count_calls_and_lead_from_a_failure_to_its_review(tmp_path: Path) -> None:
