@@ -300,12 +300,6 @@ async def test_a_removed_rule_does_not_decide_about_other_kinds(tmp_path: Path) 
         assert (answer["allowed"], answer["status"]["code"]) == (False, 400)
 
 
-async def test_a_broken_file_is_an_error_at_start(tmp_path: Path) -> None:
-    with pytest.raises(EngineStartError, match=r"rules\.py:1: SyntaxError"):
-        async with serving(tmp_path, "broken("):
-            pass
-
-
 async def test_without_an_answer_of_the_cluster_the_server_starts_and_tells_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -222,14 +222,18 @@ async def test_the_loop_of_a_replaced_rule_ends() -> None:
         assert (await ask(runner, names_its_loop)).code == 403
 
 
-async def test_calls_of_a_hanging_rule_are_limited(runner: RuleRunner) -> None:
+@pytest.mark.parametrize("is_async", [False, True], ids=["function", "coroutine"])
+async def test_calls_of_a_hanging_rule_are_limited(runner: RuleRunner, *, is_async: bool) -> None:
     release, started = threading.Event(), threading.Event()
 
-    @validate("v1", "Pod", failure_policy="Ignore", timeout=30)
-    def hangs() -> None:
+    def hang() -> None:
         started.set()
         release.wait()
 
+    async def hang_async() -> None:
+        hang()
+
+    hangs: Any = validate("v1", "Pod", failure_policy="Ignore", timeout=30)(hang_async if is_async else hang)
     try:
         waiting = [ask(runner, hangs) for _ in range(MAX_WAITING)]
         await until(started.is_set)
