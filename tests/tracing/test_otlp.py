@@ -243,6 +243,7 @@ def test_standard_variables_name_the_service_and_the_headers(
 
 
 def test_a_silent_collector_does_not_keep_the_process(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleethook.tracing.otlp._CLOSE_SECONDS", 0.1)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600")
     collector.hold.clear()
     tracing = start_otlp(collector.url)
