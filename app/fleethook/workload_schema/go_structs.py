@@ -37,10 +37,6 @@ class Field(msgspec.Struct, frozen=True, rename="camel"):
 
     Source: ``x-kubernetes-list-map-keys``. None for atomic lists, for sets and for other types.
     """
-    patch_key: str = ""
-    """The ``patchMergeKey`` of strategic merge patches."""
-    patch_strategy: str = ""
-    """The ``patchStrategy`` of strategic merge patches."""
 
 
 Struct = Mapping[str, Field]

@@ -47,9 +47,7 @@ type Field struct {
 	// the names in leaves of types with an encoding of their own.
 	Type string `json:"type"`
 	// Omit is "empty" or "zero", as the json tag says, or absent.
-	Omit          string `json:"omit,omitempty"`
-	PatchKey      string `json:"patchKey,omitempty"`
-	PatchStrategy string `json:"patchStrategy,omitempty"`
+	Omit string `json:"omit,omitempty"`
 }
 
 // leaves lists the types that encode themselves, or that kube-apiserver treats specially.
@@ -139,10 +137,7 @@ func (found structs) addFields(t reflect.Type, fields map[string]Field) error {
 		if err != nil {
 			return fmt.Errorf("%s.%s: %w", t, member.Name, err)
 		}
-		fields[name] = Field{
-			Type: written, Omit: omission(options),
-			PatchKey: member.Tag.Get("patchMergeKey"), PatchStrategy: member.Tag.Get("patchStrategy"),
-		}
+		fields[name] = Field{Type: written, Omit: omission(options)}
 	}
 	return nil
 }

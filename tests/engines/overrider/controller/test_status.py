@@ -12,13 +12,14 @@ from fleethook.engines.overrider.controller.status import (
     bound,
     conflicts,
     rendered,
-    status_of,
+    status_in_slices,
     unrendered,
 )
 from fleethook.engines.overrider.controller.workload_decision import Action, Decision
 from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import Gaps
 from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.work.pausing import do_at_once
 from tests.builders import entry, image, overrider
 from tests.engines.overrider.running import Fleet
 
@@ -102,9 +103,12 @@ def test_pools_without_workload_are_named_and_counted_as_not_rendered() -> None:
 
 def test_the_summary_counts_the_workloads_that_should_exist() -> None:
     missing = Gaps(missing=("a", "b"), other_version=("b", "c", "d"))
-    assert status_of(RULE, (), [], missing, now=NOW)["summary"] == "0/4"
+    assert do_at_once(status_in_slices(RULE, (), [], missing, now=NOW))["summary"] == "0/4"
     assert (
-        status_of(RULE, (), [result("c"), result("e"), result("f", error="no")], missing, now=NOW)["summary"] == "2/6"
+        do_at_once(status_in_slices(RULE, (), [result("c"), result("e"), result("f", error="no")], missing, now=NOW))[
+            "summary"
+        ]
+        == "2/6"
     )
 
 
@@ -136,7 +140,7 @@ def test_another_renderer_is_a_condition_as_long_as_there_is_one() -> None:
 
 def test_the_status_lists_failures_first_and_not_more_than_fits() -> None:
     results = [result(f"p{number:04}") for number in range(1_500)] + [result("z", error="no"), result("n", "")]
-    status = status_of(RULE, (rendered(results),), results, now=NOW)
+    status = do_at_once(status_in_slices(RULE, (rendered(results),), results, now=NOW))
     assert (status["observedGeneration"], status["summary"], len(status["pools"])) == (3, "1500/1501", 1_000)
     assert status["pools"][0] == {
         "pool": "z", "kind": "Deployment", "workload": "demo-z-x", "hash": "abc", "observedGeneration": 2, "error": "no",
@@ -146,9 +150,9 @@ def test_the_status_lists_failures_first_and_not_more_than_fits() -> None:
 
 def test_an_unchanged_status_equals_the_stored_one() -> None:
     results = [result("a")]
-    stored = status_of(RULE, (rendered(results),), results, now=NOW)
+    stored = do_at_once(status_in_slices(RULE, (rendered(results),), results, now=NOW))
     later = datetime(2027, 1, 1, tzinfo=UTC)
-    assert status_of({**RULE, "status": stored}, (rendered(results),), results, now=later) == stored
+    assert do_at_once(status_in_slices({**RULE, "status": stored}, (rendered(results),), results, now=later)) == stored
 
 
 TO_2 = [image("nginx", "nginx:2.0")]

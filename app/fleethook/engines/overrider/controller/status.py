@@ -19,7 +19,7 @@ from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps, describe_orphans, list_names
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
-from fleethook.work.pausing import Work, do_at_once
+from fleethook.work.pausing import Work
 from fleethook.work.turns import Turns
 
 BOUND: Final = "Bound"
@@ -137,18 +137,6 @@ def conflicts(text: str) -> tuple[Condition, ...]:
     return (Condition(CONFLICT, "True", "OpenYurtInterferes", text),) if text else ()
 
 
-def status_of(
-    overrider: JSONObject,
-    findings: Sequence[Condition],
-    results: Sequence[Result],
-    gaps: Gaps = NO_GAPS,
-    *,
-    now: datetime,
-) -> JSONObject:
-    """Return the status to store, which equals the stored one if nothing changed."""
-    return do_at_once(status_in_slices(overrider, findings, results, gaps, now=now))
-
-
 def status_in_slices(
     overrider: JSONObject,
     findings: Sequence[Condition],
@@ -157,7 +145,7 @@ def status_in_slices(
     *,
     now: datetime,
 ) -> Work[JSONObject]:
-    """Return the status to store, as `status_of` does."""
+    """Return the status to store, which equals the stored one if nothing changed."""
     generation = overrider["metadata"].get("generation") or 0
     concerned = [result for result in results if result.counts]
     yield

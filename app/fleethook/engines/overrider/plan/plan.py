@@ -142,7 +142,6 @@ def compile_plan(
     pool: str,
     node_pool: JSONObject | None,
     settings: PoolSettings = NOT_LOOKED_UP,
-    bare: BarePlan | None = None,
 ) -> Plan:
     """Return the plan for ``subject``'s workloads of ``kind`` in ``pool``.
 
@@ -154,14 +153,12 @@ def compile_plan(
         pool: The pool's name.
         node_pool: The NodePool object, None if there is none.
         settings: The subject's settings for the pool, if the caller has looked them up.
-        bare: The result of `compile_bare` for the same pool, if the caller has it.
 
     Raises:
         SubjectError: The subject describes no workload.
         RenderError: An entry does not fit the template, or is invalid.
     """
-    if bare is None:
-        bare = compile_bare(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
+    bare = compile_bare(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
     steps = compile_steps(overrider.get("entries") if overrider else None, pool, node_pool=node_pool)
     return do_at_once(compile_steps_in_slices(steps, subject, bare=bare, kind=kind, pool=pool))
 
