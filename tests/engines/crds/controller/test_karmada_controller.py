@@ -330,8 +330,9 @@ async def test_a_default_that_had_to_be_written_brings_it_back_by_its_event(orig
     ],
 )  # fmt: skip
 async def test_permanent_errors_are_retried_slowly_or_with_upstreams_backoff(
-    origin: Origin, cache: Cache, faithful: bool, answer: Any, done: bool
+    origin: Origin, cache: Cache, monkeypatch: pytest.MonkeyPatch, faithful: bool, answer: Any, done: bool
 ) -> None:
+    monkeypatch.setattr("fleethook.engines.crds.download.download.choose_delay", lambda *_: None)
     made = bench(origin, cache, faithful_backoff=faithful)
     origin.answer = answer
     assert await made.look() is done
