@@ -13,7 +13,9 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.engine import EngineStartError
+from fleethook.engines.hooks import hooks_server
 from fleethook.engines.hooks.hooks_server import HooksServer
+from fleethook.engines.hooks.result_check import find_custom_faults
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.cluster.test_connection import write_kubeconfig
@@ -395,7 +397,17 @@ async def ask_about_widget(app: Fleethook) -> str:
     return "" if answer["allowed"] else str(answer["status"]["message"])
 
 
-async def test_results_are_checked_by_the_definitions_of_the_manifests(tmp_path: Path) -> None:
+async def test_results_are_checked_by_the_definitions_of_the_manifests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event loop does not check them: that takes long for a large object."""
+
+    def find(*arguments: Any) -> list[str]:
+        assert threading.current_thread() is not of_loop
+        return find_custom_faults(*arguments)
+
+    of_loop = threading.current_thread()
+    monkeypatch.setattr(hooks_server, "find_custom_faults", find)
     async with beside_manifests(tmp_path, CHANGES_WIDGETS) as (app, server):
         assert "its changes are invalid: /spec/size: " in await ask_about_widget(app)
         file = tmp_path / "manifests" / "widgets.yaml"
