@@ -4,6 +4,7 @@ import keyword
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from fleethook.admission.named_members import MAX_NAMES, Named, lacks, make_decoder
 from fleethook.admission.rule import Hook, build_request
 from fleethook.admission.rules_file import load_rules
-from fleethook.model.admission import Response
+from fleethook.model.admission import AdmissionRequest, AdmissionReview, Response, cluster_conflict
 from fleethook.model.json import JSONObject
 from fleethook.workload_schema.pod_rules import NEEDS
 
@@ -94,9 +95,20 @@ def rules(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Hook]:
 
 
 def answer_by_names(rule: Hook, document: JSONObject) -> Response | None:
-    decode = rule._decode_named
     request = build_request(document, None, operation="CREATE")
-    return None if decode is None else rule._call_short(request, lambda *_: True, decode)
+    if rule._named is None:
+        return None
+    found = rule._call_short(request, lambda *_: True, rule._named)
+    decoded = rule._named.decode_review(encode(request))
+    again = None if decoded is None else rule._call_short(decoded[1], lambda *_: True, rule._named)
+    assert again == found
+    return found
+
+
+def encode(request: AdmissionRequest) -> bytes:
+    return msgspec.json.encode(
+        AdmissionReview(api_version="admission.k8s.io/v1", kind="AdmissionReview", request=request)
+    )
 
 
 @pytest.mark.parametrize("body", [*READS, *CHANGES])
@@ -139,7 +151,7 @@ def test_some_names_need_all_members(names: list[str]) -> None:
 def decode(document: Any, *names: str) -> Any:
     made = make_decoder(names)
     assert made is not None
-    return made(build_request(document, None, operation="CREATE"))
+    return made.read(build_request(document, None, operation="CREATE"))
 
 
 def test_the_log_has_the_name_and_the_cluster_of_an_object() -> None:
@@ -147,7 +159,7 @@ def test_the_log_has_the_name_and_the_cluster_of_an_object() -> None:
     metadata = {"generateName": "a-", "annotations": {"kcp.io/cluster": "root", "b": "c"}, "labels": {}}
     request = build_request({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}, None, operation="CREATE")
     assert made is not None
-    made(request)
+    made.read(request)
     assert request.known_metadata == {"generateName": "a-", "annotations": {"kcp.io/cluster": "root"}}
 
 
@@ -164,3 +176,59 @@ def test_an_object_lacks_a_member_only_if_its_name_was_looked_for() -> None:
 def test_the_check_of_results_knows_the_members_that_it_needs() -> None:
     empty = decode({"apiVersion": "v1", "kind": "Pod", "spec": {}}, "spec")
     assert all(lacks(empty, ["spec"], name) for name in NEEDS.values())
+
+
+POD: JSONObject = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"b": [1]}}
+
+
+def test_a_request_that_was_decoded_in_part_has_its_text() -> None:
+    request = build_request(POD, POD, operation="UPDATE")
+    made = make_decoder(["spec"])
+    assert made is not None
+    decoded = made.decode_review(encode(request))
+    assert decoded is not None
+    version, partial = decoded
+    assert version == "admission.k8s.io/v1"
+    assert "object" not in partial.__dict__
+    assert (partial.object, partial.object_raw, partial.old_object) == (POD, request.object_raw, POD)
+    assert request.size < partial.size < request.size + 1000
+    with pytest.raises(AttributeError, match="missing"):
+        _ = partial.missing  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("former", ["root", "other"])
+def test_the_clusters_of_an_update_are_compared(former: str) -> None:
+    def placed(cluster: str) -> JSONObject:
+        return POD | {"metadata": {"name": "a", "annotations": {"kcp.io/cluster": cluster}}}
+
+    request = build_request(placed("root"), placed(former), operation="UPDATE")
+    made = make_decoder(["spec"])
+    assert made is not None
+    decoded = made.decode_review(encode(request))
+    assert decoded is not None
+    assert cluster_conflict(decoded[1]) == cluster_conflict(request)
+    assert bool(cluster_conflict(request)) == (former == "other")
+
+
+def test_a_deleted_object_is_decoded_in_part() -> None:
+    made = make_decoder(["spec", "b"])
+    assert made is not None
+    decoded = made.decode_review(encode(build_request(None, POD, operation="DELETE")))
+    assert decoded is not None
+    assert made.read(decoded[1]).spec.b == [1]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"request": null}',
+        encode(build_request(POD, None, operation="CREATE")).replace(b'"test"', b'""'),
+    ],
+)
+def test_another_body_is_left_to_the_decoder_of_all_reviews(body: bytes) -> None:
+    made = make_decoder(["spec"])
+    assert made is not None
+    assert made.decode_review(body) is None

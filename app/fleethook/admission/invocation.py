@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.members import PLAIN, Codec, describe_misfit, find_codec, follow_changes, to_plain, view
-from fleethook.admission.named_members import Decode, Named, NotShortError, find_operation
+from fleethook.admission.named_members import Named, NamedDecoder, NotShortError, find_operation
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched
 from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, gvk_of, parse_api_version
 from fleethook.model.json import JSON, as_object
@@ -291,7 +291,7 @@ class Invocation:
         lookup: Lookup | None = None,
         followed: frozenset[GroupKind] = frozenset(),
         settings: Mapping[str, Any] = _NOTHING,
-        decode: Decode | None = None,
+        named: NamedDecoder | None = None,
     ) -> None:
         """Decode the object; raises an error if it does not fit the type of the parameter.
 
@@ -301,7 +301,7 @@ class Invocation:
             lookup: Finds other objects; None for no objects.
             followed: The kinds that the rule reads from ``store``.
             settings: The settings of rules.
-            decode: Decodes the object for a rule that does not change it; None to decode all of it.
+            named: Decodes the object for a short rule; None to decode all of it.
         """
         self._signature = signature
         self._review = review
@@ -309,7 +309,7 @@ class Invocation:
         self._request: Request | None = None
         self.document: Any = None
         self._carry: Callable[[Any], JSON] | None = None
-        self._decode_object = decode
+        self._named = named
         self.arguments: dict[str, Any] = {}
         self.before: JSON = None
         self.after: JSON = None
@@ -331,8 +331,8 @@ class Invocation:
     def _read(self) -> Any:
         """Return the object with attribute access."""
         review = self._review
-        if self._decode_object is not None:
-            self.document = self._decode_object(review)
+        if self._named is not None:
+            self.document = self._named.read(review)
             return self.document
         self.before = review.old_object if review.operation == "DELETE" else review.object
         self.document = view(self.before)

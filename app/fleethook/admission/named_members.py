@@ -5,16 +5,16 @@ have other members, so its size, its members and its emptiness are unknown: code
 """
 
 import keyword
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from fleethook.admission.members import encode
-from fleethook.model.admission import AdmissionRequest
+from fleethook.model.admission import AdmissionAPIVersion, AdmissionRequest, AdmissionReview
 from fleethook.model.json import JSONObject
-from fleethook.model.kcp import CLUSTER_ANNOTATION
+from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
 from fleethook.patch.pointer import escape
 
 MAX_NAMES: Final = 48
@@ -128,38 +128,94 @@ def _find_attribute(value: Named, name: Any) -> str:
     return attribute
 
 
-Decode = Callable[[AdmissionRequest], Any]
-"""Returns the object of a review, and notes its metadata for the log."""
+class PartialRequest(AdmissionRequest):
+    """A request whose object was decoded with the review, in part. Its text is found again if somebody needs it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "object_raw":
+            raise AttributeError(name)
+        request = _decode_review(self.__dict__["body"]).request
+        assert request is not None
+        self.object_raw = request.object_raw
+        return self.object_raw
+
+    @property
+    def size(self) -> int:
+        """The bytes of the review."""
+        return len(self.__dict__["body"])
+
+    @property
+    def cluster(self) -> str:
+        """The logical cluster in the annotation of the object."""
+        return cluster_of({"metadata": self.known_metadata})
 
 
-def make_decoder(names: Collection[str]) -> Decode | None:
+_decode_review: Final = msgspec.json.Decoder(AdmissionReview).decode
+_NO_MEMBER: Final = " "
+"""The name of a member that no request has."""
+
+
+class NamedDecoder:
+    """Decodes the objects of a rule."""
+
+    def __init__(self, attributes: Mapping[str, str]) -> None:
+        """Prepare; ``attributes`` are those of `Named`."""
+        renamed = {attribute: name for name, attribute in attributes.items()}
+        self._journal: Final[list[tuple[Named, str, Any]]] = []
+        space: dict[str, Any] = {"attributes": attributes, "names": renamed, "journal": self._journal}
+        value: Any = _SCALAR
+        for level in range(_LEVELS):
+            fields = [(one, value | UnsetType, UNSET) for one in attributes.values()]
+            made: Any = msgspec.defstruct(
+                f"Named{level}", fields, bases=(Named,), gc=False, rename=renamed, namespace=space
+            )
+            value = _SCALAR | made | list[_SCALAR | made]
+        unused = msgspec.field(default=msgspec.Raw(b"null"), name=_NO_MEMBER)
+        named = msgspec.field(default=None, name="object")
+        request: Any = msgspec.defstruct(
+            "NamedRequest", [("object_raw", msgspec.Raw, unused), ("named", value, named)], bases=(PartialRequest,)
+        )
+        members = [("apiVersion", AdmissionAPIVersion), ("kind", Literal["AdmissionReview"]), ("request", request)]
+        self._decode_review: Final = msgspec.json.Decoder(msgspec.defstruct("NamedReview", members)).decode
+        self._decode: Final = msgspec.json.Decoder(value).decode
+        self._cluster: Final = attributes[CLUSTER_ANNOTATION]
+
+    def decode_review(self, body: bytes) -> tuple[str, AdmissionRequest] | None:
+        """Return the apiVersion and the request of a review, None if it cannot be decoded so."""
+        try:
+            review: Any = self._decode_review(body)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return None
+        request = review.request
+        if not request.uid:
+            return None
+        del request.object_raw
+        request.__dict__["body"] = body
+        self._note(request, request.named)
+        return review.apiVersion, request
+
+    def read(self, review: AdmissionRequest) -> Any:
+        """Return the object of a review."""
+        self._journal.clear()
+        if isinstance(review, PartialRequest) and review.operation != "DELETE":
+            return review.named
+        found = self._decode(review.old_object_raw if review.operation == "DELETE" else review.object_raw)
+        self._note(review, found)
+        return found
+
+    def _note(self, review: AdmissionRequest, document: Any) -> None:
+        """Note the metadata for the log."""
+        metadata = getattr(document, "metadata", None)
+        cluster = getattr(getattr(metadata, "annotations", None), self._cluster, "")
+        review.note_metadata(getattr(metadata, "generateName", ""), cluster)
+
+
+def make_decoder(names: Collection[str]) -> NamedDecoder | None:
     """Return the decoder of objects for a rule with some names, None if they are too many."""
     listed = dict.fromkeys((*_FOR_SERVER, *names))
     attributes = {name: name if name.isidentifier() else f"member_{at}" for at, name in enumerate(listed)}
-    if len(listed) > MAX_NAMES or not {*dir(Named), *_RESERVED}.isdisjoint(attributes.values()):
-        return None
-    renamed = {attribute: name for name, attribute in attributes.items()}
-    journal: list[tuple[Named, str, Any]] = []
-    space = {"attributes": attributes, "names": renamed, "journal": journal}
-    value: Any = _SCALAR
-    for level in range(_LEVELS):
-        fields = [(one, value | UnsetType, UNSET) for one in attributes.values()]
-        made: Any = msgspec.defstruct(
-            f"Named{level}", fields, bases=(Named,), gc=False, rename=renamed, namespace=space
-        )
-        value = _SCALAR | made | list[_SCALAR | made]
-    decode, cluster = msgspec.json.Decoder(value).decode, attributes[CLUSTER_ANNOTATION]
-
-    def decode_object(review: AdmissionRequest) -> Any:
-        journal.clear()
-        found = decode(review.old_object_raw if review.operation == "DELETE" else review.object_raw)
-        metadata = getattr(found, "metadata", None)
-        review.note_metadata(
-            getattr(metadata, "generateName", ""), getattr(getattr(metadata, "annotations", None), cluster, "")
-        )
-        return found
-
-    return decode_object
+    is_fit = len(listed) <= MAX_NAMES and {*dir(Named), *_RESERVED}.isdisjoint(attributes.values())
+    return NamedDecoder(attributes) if is_fit else None
 
 
 def find_operation(root: Named) -> JSONObject | None:

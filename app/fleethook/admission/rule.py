@@ -39,7 +39,7 @@ from fleethook.admission.invocation import (
     write_warning,
 )
 from fleethook.admission.members import PLAIN
-from fleethook.admission.named_members import Decode, NotShortError, make_decoder
+from fleethook.admission.named_members import NamedDecoder, NotShortError, make_decoder
 from fleethook.admission.step_budget import BUDGET, Budget, ShortFunction
 from fleethook.cel import EvaluationError, PendingChecksError, Program
 from fleethook.cel.program import INLINE_LIMITS, LIMITS, EvaluationLimits
@@ -172,7 +172,7 @@ class Hook(Rule):
         self._short: Function | None = None
         self._budget: Budget | None = None
         self._skipped = self._skipped_names = 0
-        self._decode_named: Decode | None = None
+        self._named: NamedDecoder | None = None
         if expression is not None and (self._signature.names or self._signature.object_name):
             raise RuleError("a rule with an expression does not run its function: remove the parameters")
         if "store" in self._signature.names and not declaration.follows:
@@ -256,7 +256,18 @@ class Hook(Rule):
         is_plain = self._signature.codec is PLAIN and self._signature.old_codec is PLAIN and not self.is_async
         if short is not None and is_plain and self.expression is None and not hasattr(self.function, "__wrapped__"):
             self._short, self._budget = short.function, budget
-            self._decode_named = make_decoder(short.names) if short.is_named or not self.declaration.mutates else None
+            self._named = make_decoder(short.names) if short.is_named or not self.declaration.mutates else None
+
+    def decode_review(self, body: bytes) -> tuple[str, AdmissionRequest] | None:
+        """Return the apiVersion and the request of a review with the members that a short rule names.
+
+        Returns:
+            None if the rule is another one, or needs all members of the object now.
+        """
+        needs_all = self._named is None or self._skipped_names or self._skipped
+        if needs_all or (self.declaration.mutates and "UPDATE" in self.declaration.operations):
+            return None
+        return self._named.decode_review(body) if self._named is not None else None
 
     def answer_inline(self, request: AdmissionRequest, accept: Accept = lambda *_: True) -> Response | None:
         """Answer a review by the expression within `INLINE_LIMITS`, or by a short function within its budget.
@@ -283,10 +294,10 @@ class Hook(Rule):
             return None
         # The check of an UPDATE compares the object with the stored one.
         is_partial = not self.declaration.mutates or (request.operation == "CREATE" and not request.sub_resource)
-        if is_partial and self._decode_named is not None:
+        if is_partial and self._named is not None:
             if self._skipped_names:
                 self._skipped_names -= 1
-            elif (answer := self._call_short(request, accept, self._decode_named)) is not None:
+            elif (answer := self._call_short(request, accept, self._named)) is not None:
                 return answer
             else:
                 self._skipped_names = _SKIPPED_AFTER_MISS
@@ -295,14 +306,14 @@ class Hook(Rule):
             self._skipped = _SKIPPED_AFTER_MISS
         return answer
 
-    def _call_short(self, request: AdmissionRequest, accept: Accept, decode: Decode | None) -> Response | None:
-        """Return the answer of the short form; None if it fails or needs more. ``decode`` is None for all members."""
+    def _call_short(self, request: AdmissionRequest, accept: Accept, named: NamedDecoder | None) -> Response | None:
+        """Return the answer of the short form; None if it fails or needs more. ``named`` is None for all members."""
         assert self._short is not None
         assert self._budget is not None
         invocation = None
         self._budget.left = BUDGET
         try:
-            invocation = Invocation(self._signature, request, decode=decode)
+            invocation = Invocation(self._signature, request, named=named)
             answer = self._respond(invocation, self._short(**invocation.arguments))
             is_short = not answer.patch or (not _is_long(answer.patch) and accept(request, answer.patch, invocation))
         except Denied as denial:

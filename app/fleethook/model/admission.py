@@ -154,6 +154,11 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
         return as_object(as_object(document).get("metadata"))
 
     @property
+    def cluster(self) -> str:
+        """The logical cluster in the annotation of the object, ``""`` if it names none."""
+        return _read_cluster(self.desired_object)
+
+    @property
     def is_small(self) -> bool:
         """Whether the objects may be decoded in part first and completely later."""
         return self.size <= _MAX_DECODED_TWICE
@@ -301,7 +306,7 @@ def cluster_conflict(request: AdmissionRequest) -> str:
     """
     if request.operation != "UPDATE":
         return ""
-    cluster = _read_cluster(request.desired_object)
+    cluster = request.cluster
     stored = _read_cluster(request.old_object) if cluster or _CLUSTER_BYTES in bytes(request.old_object_raw) else ""
     if cluster == stored:
         return ""

@@ -40,6 +40,7 @@ from fleethook.model.json import JSONObject
 from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
+from fleethook.server.reviews.codec import Decoded, decode_review
 from fleethook.work.pausing import Work
 
 if TYPE_CHECKING:
@@ -172,7 +173,13 @@ class HooksServer(EngineServer):
     def _make_route(self, path: str) -> ReviewRoute:
         rule = self.rules[path]
         summary = f"{'Change' if rule.declaration.mutates else 'Validate'} objects by the rule {rule.name}"
-        return make_admission_route(path, summary, partial(self._answer, path))
+        return make_admission_route(path, summary, partial(self._answer, path), decode=partial(self._decode, path))
+
+    def _decode(self, path: str, body: bytes) -> Decoded:
+        """Return the review in a body, in part if its rule is short; raises BadReviewError."""
+        rule = self.rules.get(path)
+        found = None if rule is None else rule.decode_review(body)
+        return decode_review(body) if found is None else Decoded(found[0], found[1].uid, found[1], "")
 
     def _answer(self, path: str, request: AdmissionRequest) -> Response | Any:
         rule = self.rules.get(path)

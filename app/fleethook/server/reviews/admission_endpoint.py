@@ -44,6 +44,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         *,
         prepare: Prepare | None = None,
         conclude: Conclude | None = None,
+        decode: Callable[[bytes], Decoded] = decode_review,
         turns: Turns | None = None,
         pure: bool = False,
         hint: str = "",
@@ -56,6 +57,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
             handler: Answers reviews.
             prepare: Prepares the call of the handler.
             conclude: Awaited between the decision and the answer.
+            decode: Returns the review in a body that is not large; raises BadReviewError.
             turns: The turns that the work of a handler shares with other endpoints; None for turns of its own.
             pure: Whether the handler reads nothing but the review, so that it may run in a thread.
             hint: The end of the message of each refusal, ``""`` for none.
@@ -69,6 +71,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         # notices the time of a hop to a thread.
         self.max_at_once = self.max_on_loop = MAX_ON_LOOP // 4 if pure or turns is not None else MAX_ON_LOOP
         self._prepare: Final = prepare
+        self._decode_small: Final = decode
         self._conclude: Final = conclude
         self._turns: Final = turns or Turns()
 
@@ -76,6 +79,9 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         del scope
 
     def _decode(self, body: bytes) -> Decoded:
+        return self._decode_small(body)
+
+    def _decode_large(self, body: bytes) -> Decoded:
         return decode_review(body)
 
     def _decide(self, received: Received[Decoded, None], request: AdmissionRequest) -> Work[tuple[Response, bytes]]:
