@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission import Denied, RuleError, mutate, validate
+from fleethook.admission import Denied, mutate, validate
 from fleethook.admission.rule import Hook, build_request
 from fleethook.model.admission import Kind, Resource
 
@@ -297,42 +297,6 @@ async def test_an_expression_decides_for_a_coroutine_too() -> None:
 
 def test_the_place_is_that_of_the_function() -> None:
     assert needs_owner.place == f"test_rule.py:{needs_owner.function.__code__.co_firstlineno}"
-
-
-def with_parameter(pod: Any) -> None:
-    pass
-
-
-def with_store(store: Any) -> None:
-    pass
-
-
-@pytest.mark.parametrize(
-    ("function", "options", "problem"),
-    [
-        (with_parameter, {"expression": "true", "message": "no"}, "does not run its function: remove the parameters"),
-        (with_parameter, {"expression": "true"}, "expression: give message="),
-        (with_parameter, {"expression": "true", "message": "a\nb"}, "message: it has a line break"),
-        (with_parameter, {"expression": "true", "message": "a\rb"}, "message: it has a line break"),
-        (with_parameter, {"expression": "true", "message": " \n"}, "expression: give message="),
-        (with_parameter, {"message": "no"}, "message: it belongs to expression="),
-        (with_parameter, {"expression": "tru", "message": "no"}, "expression: compilation failed"),
-        (with_store, {}, "the parameter 'store' needs the kinds to follow"),
-    ],
-)
-def test_a_bad_rule_is_an_error_with_its_place(function: Any, options: dict[str, Any], problem: str) -> None:
-    with pytest.raises(RuleError, match=rf"test_rule\.py:\d+: {function.__name__}: .*{problem}"):
-        validate("v1", "Pod", **options)(function)
-
-
-def test_a_function_is_one_rule() -> None:
-    with pytest.raises(RuleError, match=r"'default-seccomp' is a rule already: .* for several kinds, call validate"):
-        validate("v1", "Pod")(default_seccomp)
-
-
-def test_a_rule_is_still_a_function() -> None:
-    assert with_parameter(POD) is None
-    assert validate("v1", "Pod", name="kinds")(lambda pod: pod["kind"])(POD) == "Pod"
 
 
 def test_a_rule_cannot_remove_the_metadata_with_the_name() -> None:

@@ -6,10 +6,8 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import assume, event, given, settings
-from hypothesis import strategies as st
 
-from fleethook.workload_schema import Finding, adds_no_finding, check_workload, normalize_workload
+from fleethook.workload_schema import Finding, check_workload
 from fleethook.workload_schema.check import (
     DISCRIMINATED,
     MAX_FINDINGS,
@@ -23,7 +21,6 @@ from fleethook.workload_schema.check import (
 from fleethook.workload_schema.findings import Violation
 from fleethook.workload_schema.go_structs import load_structs
 from tests.builders import container, pod_template, workload
-from tests.hypothesis_profiles import examples
 from tests.workload_samples import full_deployment, full_stateful_set
 
 POD = "/spec/template/spec"
@@ -410,66 +407,3 @@ def test_a_finding_has_the_place_of_its_struct() -> None:
     workload["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]["exec"] = {"command": ["a"]}
     (found,) = find_violations(workload, "Deployment")
     assert found.pointer == "/spec/template/spec/containers/0/livenessProbe/exec"
-
-
-SAMPLES = {"Deployment": full_deployment(), "StatefulSet": full_stateful_set()}
-
-
-def paths_of(node: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
-    """The paths of all values in a document."""
-    for name, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
-        yield (*path, name)
-        yield from paths_of(value, *path, name)
-
-
-def replaced(node: Any, path: tuple[str | int, ...], value: Any, *, adds: bool) -> Any:
-    """A copy of a document with another value at a path; ... removes it. Unchanged parts are the same objects."""
-    made, first = node.copy(), path[0]
-    if len(path) > 1:
-        made[first] = replaced(node[first], path[1:], value, adds=adds)
-    elif value is ...:
-        del made[first]
-    elif adds and isinstance(made, list):
-        made.insert(first, value)
-    else:
-        made[first] = value
-    return made
-
-
-@st.composite
-def edited(draw: st.DrawFn, document: Any) -> Any:
-    """A document with one more, one less or another value at some path."""
-    paths = list(paths_of(document))
-    path, other = draw(st.sampled_from(paths)), draw(st.sampled_from(paths))
-    copied = document
-    for token in other:
-        copied = copied[token]
-    value = draw(st.sampled_from([..., copied, copied, *ODD]))
-    if isinstance(path[-1], str):
-        path = (*path[:-1], draw(st.sampled_from([path[-1], other[-1] if isinstance(other[-1], str) else "a"])))
-    if value is ... and path not in paths:
-        value = copied
-    return replaced(document, path, value, adds=draw(st.booleans()))
-
-
-@given(st.data())
-@settings(max_examples=examples(500))
-def test_a_change_without_an_added_finding_is_found_by_the_changes_alone(data: st.DataObject) -> None:
-    kind: Any = data.draw(st.sampled_from(sorted(SAMPLES)))
-    before = SAMPLES[kind]
-    for _ in range(data.draw(st.integers(0, 1))):
-        before = normalize_workload(data.draw(edited(before)), kind)
-    after = data.draw(edited(before))
-    present = check_workload(before, kind)
-    assume(all(one.problem != "type" for one in present) and len(present) < MAX_FINDINGS)
-    added = {*check_workload(after, kind)} - {*present}
-    unproven = not adds_no_finding(before, after, kind)
-    event(f"added: {bool(added)}, unproven: {unproven}")
-    assert unproven or not added
-
-
-def test_values_of_a_wrong_type_are_never_proven_to_add_nothing() -> None:
-    before: Any = full_deployment()
-    for number, path in enumerate(paths_of(before)):
-        after = replaced(before, path, ODD[number % len(ODD)], adds=False)
-        assert not (adds_no_finding(before, after, "Deployment") and check_workload(after, "Deployment"))

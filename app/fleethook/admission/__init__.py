@@ -11,8 +11,9 @@ To write a rule, put it into a file and pass it to ``fleethook serve --hooks FIL
 """
 
 from fleethook.admission.declaration import RuleError
+from fleethook.admission.decorators import mutate, validate
 from fleethook.admission.invocation import Denied, Objects, Request
 from fleethook.admission.members import Members
-from fleethook.admission.rule import Review, Rule, mutate, validate
+from fleethook.admission.rule import Review, Rule
 
 __all__ = ["Denied", "Members", "Objects", "Request", "Review", "Rule", "RuleError", "mutate", "validate"]

@@ -16,7 +16,8 @@ from types import ModuleType
 from typing import Final
 
 from fleethook.admission.declaration import RuleError
-from fleethook.admission.rule import COLLECTED, Hook
+from fleethook.admission.decorators import COLLECTED
+from fleethook.admission.rule import Hook
 from fleethook.admission.short_rules import compile_short
 
 _MODULE: Final = "fleethook_rules_"

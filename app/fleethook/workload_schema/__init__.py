@@ -3,7 +3,8 @@
 The package data is generated from a running kube-apiserver and from the Go types (schemas/workloads.py).
 """
 
-from fleethook.workload_schema.check import adds_no_finding, check_decoded, check_workload
+from fleethook.workload_schema.change_check import adds_no_finding
+from fleethook.workload_schema.check import check_decoded, check_workload
 from fleethook.workload_schema.findings import Finding
 from fleethook.workload_schema.normalize import DecodedParts, decode_workload, normalize_workload
 

@@ -8,8 +8,8 @@ and ``imagePullSecrets``.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache, partial
-from itertools import chain, islice, zip_longest
+from functools import cache, partial
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -27,8 +27,8 @@ from fleethook.workload_schema.findings import (
 )
 from fleethook.workload_schema.go_structs import Kind, load_structs, root_name, struct_name
 from fleethook.workload_schema.json_schema import FORMATS, MAX_MODE, load_json_schema
-from fleethook.workload_schema.normalize import decode_member, decode_workload
-from fleethook.workload_schema.pod_rules import NEEDS, POD_RULES, READS
+from fleethook.workload_schema.normalize import decode_workload
+from fleethook.workload_schema.pod_rules import POD_RULES
 from fleethook.workload_schema.struct_rules import STRUCT_RULES, Rule
 from fleethook.workload_schema.value_marks import as_sample
 
@@ -116,8 +116,8 @@ def find_disallowed(rule: Discriminated, node: JSONObject) -> Iterator[Violation
 
 
 _POD_SPEC: Final = "/spec/template/spec"
-_CONTAINER_LISTS: Final = ("initContainers", "containers")
-_IN_POD: Final = (
+CONTAINER_LISTS: Final = ("initContainers", "containers")
+IN_POD: Final = (
     ("volumes", ("name",)),
     ("resourceClaims", ("name",)),
     ("schedulingGates", ("name",)),
@@ -134,10 +134,10 @@ _IN_CONTAINER: Final = (
 def find_duplicates(workload: JSONObject) -> Iterator[Finding]:
     """Yield a finding for each element of the pod template whose identity an earlier element has."""
     pod_spec = as_object(as_object(as_object(workload.get("spec")).get("template")).get("spec"))
-    yield from _find_repeated([(_POD_SPEC, pod_spec, name) for name in _CONTAINER_LISTS], ("name",))
-    for name, keys in _IN_POD:
+    yield from _find_repeated([(_POD_SPEC, pod_spec, name) for name in CONTAINER_LISTS], ("name",))
+    for name, keys in IN_POD:
         yield from _find_repeated([(_POD_SPEC, pod_spec, name)], keys)
-    for list_name in _CONTAINER_LISTS:
+    for list_name in CONTAINER_LISTS:
         for pointer, container in _list_elements(_POD_SPEC, pod_spec, list_name):
             for name, keys in _IN_CONTAINER:
                 yield from _find_repeated([(pointer, container, name)], keys)
@@ -187,7 +187,7 @@ def find_violations(workload: JSONObject, kind: Kind) -> Iterator[Finding]:
 
 
 @cache
-def _list_rules(struct: str) -> tuple[Rule, ...]:
+def list_rules(struct: str) -> tuple[Rule, ...]:
     """Return the rules of a struct."""
     rules = [*STRUCT_RULES.get(struct, ()), *POD_RULES.get(struct, ())]
     if struct in load_choices():
@@ -200,7 +200,7 @@ def _list_rules(struct: str) -> tuple[Rule, ...]:
 @cache
 def _compile_visit(struct: str) -> _Visit | None:
     """Return the function that visits a struct and the structs inside; None if no rule is about any of them."""
-    rules = _list_rules(struct)
+    rules = list_rules(struct)
     members: dict[str, _Visit] = {}
     for name, field in load_structs()[struct].items():
         inner = struct_name(field.type)
@@ -254,7 +254,7 @@ def check_workload(document: JSONObject, kind: Kind) -> list[Finding]:
 
 def check_decoded(decoded: JSONObject, kind: Kind) -> list[Finding]:
     """Return the findings of `check_workload` about a result of `decode_workload`."""
-    checker = _load_checker(kind)
+    checker = load_checker(kind)
     try:
         errors, are_all = _find_errors(checker.validator, decoded)
     except ValueError as error:
@@ -263,186 +263,6 @@ def check_decoded(decoded: JSONObject, kind: Kind) -> list[Finding]:
     # The rules need values of the right types.
     violations = find_violations(decoded, kind) if are_all and all(map(_has_type, errors)) else ()
     return sorted(islice(chain(find_duplicates(decoded), of_schema, violations), MAX_FINDINGS))
-
-
-def adds_no_finding(before: JSONObject, after: JSONObject, kind: Kind | None) -> bool:
-    """Return True if a change of a workload certainly adds nothing to the findings of `check_workload`.
-
-    This checks the changed members, and the rules that read any of them, so it takes time for the changes only.
-
-    Args:
-        before: The workload as kube-apiserver sends it.
-        after: The changed workload, whose unchanged parts are the same Python objects.
-        kind: Their kind; None for pods, which are like the pod template of a Deployment.
-    """
-    try:
-        stored, changed = _store_struct(_TEMPLATE if kind is None else root_name(kind), before, after)
-        if kind is None:
-            stored = {"selector": {}, "template": stored}
-            _check_rules(_load_struct("apps.v1.DeploymentSpec"), stored, changed)
-    except Exception:  # noqa: BLE001 - a rule may fail on a workload that kube-apiserver would not send
-        return False
-    if changed.isdisjoint(_IDENTIFIED):
-        return True
-    return not any(find_duplicates({"spec": stored} if kind is None else stored))
-
-
-@lru_cache(maxsize=1024)
-def find_conditions(kind: Kind | None, path: str, value: bytes) -> tuple[tuple[tuple[str, ...], str], ...] | None:
-    """Return the conditions under which a new member certainly adds nothing to the findings of `check_workload`.
-
-    Args:
-        kind: The kind of the workload; None for pods.
-        path: The JSON pointer of the member.
-        value: The member as JSON.
-
-    Returns:
-        The paths of structs with members that they must lack. None if the member may add a finding in any case.
-    """
-    *parents, name = path.split("/")[1:]
-    structs = [_TEMPLATE if kind is None else root_name(kind)]
-    for one in parents:
-        structs.append(_load_struct(structs[-1]).fields.get(one, ""))
-        if structs[-1] not in load_structs():
-            return None
-    changed = set[str]()
-    try:
-        _store_change(structs[-1], name, _MISSING, msgspec.json.decode(value), {}, changed)
-    except Exception:  # noqa: BLE001 - as in `adds_no_finding`
-        return None
-    changed.update(parents)
-    rules = [
-        (tuple(parents[:depth]), *one) for depth, struct in enumerate(structs) for one in _load_struct(struct).rules
-    ]
-    if kind is None:
-        rules += [((), rule, read) for rule, read in _load_struct("apps.v1.DeploymentSpec").rules]
-    asked = [(place, rule) for place, rule, read in rules if read is None or not changed.isdisjoint(read)]
-    is_known = changed.isdisjoint(_IDENTIFIED) and all(_load_struct(struct).is_checked for struct in structs)
-    if not is_known or not all(rule in NEEDS for _, rule in asked):
-        return None
-    return tuple((place, NEEDS[rule]) for place, rule in asked)
-
-
-class _DoubtError(Exception):
-    """A change may have added a finding."""
-
-
-_IDENTIFIED: Final = frozenset({*_CONTAINER_LISTS, *(name for name, _ in _IN_POD)})
-"""The lists that `find_duplicates` reads."""
-_TEMPLATE: Final = "core.v1.PodTemplateSpec"
-_MISSING: Final = object()
-_NEW: Final = ""
-"""Stands for the members of a struct that did not exist."""
-
-
-class _Struct(NamedTuple):
-    """A struct for the check of changes."""
-
-    fields: Mapping[str, str]
-    """The struct in a member; with ``[]`` before it for a list of structs, ``""`` for any other type."""
-    is_checked: bool
-    required: frozenset[str]
-    rules: tuple[tuple[Rule, frozenset[str] | None], ...]
-    """The rules with the names of the members on the paths that they read; None for rules that read all members."""
-
-
-@cache
-def _load_struct(struct: str) -> _Struct:
-    definition, structs = _load_checker("Deployment").definitions[struct], load_structs()
-    types = {name: field.type.lstrip("*") for name, field in structs[struct].items()}
-    return _Struct(
-        {name: one if one.removeprefix("[]") in structs else "" for name, one in types.items()},
-        "properties" in definition,
-        frozenset(definition.get("required", ())),
-        tuple((rule, READS.get(rule)) for rule in _list_rules(struct)),
-    )
-
-
-def _store_struct(struct: str, before: JSON, after: JSON) -> tuple[JSONObject, set[str]]:
-    """Return a struct with its changed members in stored form, and the names on the paths of its changes.
-
-    Raises:
-        _DoubtError: The changes may add a finding.
-    """
-    if type(after) is not dict:
-        raise _DoubtError
-    known, changed = _load_struct(struct), set[str]()
-    if type(before) is not dict:
-        before = {}
-        changed.add(_NEW)
-    if not known.is_checked:
-        return after, {_NEW}
-    stored = {**after}
-    for name in [name for name, new in after.items() if before.get(name, _MISSING) is not new]:
-        _store_change(struct, name, before.get(name, _MISSING), after[name], stored, changed)
-    changed.update([name for name in before if name not in after])
-    if changed:
-        _check_rules(known, stored, changed)
-    return stored, changed
-
-
-def _store_change(struct: str, name: str, old: JSON, new: JSON, stored: JSONObject, changed: set[str]) -> None:
-    """Store a changed member, and add the names on the paths of its changes; raises _DoubtError."""
-    kept, inner = None, _load_struct(struct).fields.get(name)
-    if inner is None:
-        raise _DoubtError
-    if new is None:
-        changed.add(name)
-    elif not inner:
-        changed.add(name)
-        kept = (_store_text if type(new) is str and len(new) <= _MAX_STORED else _store_value)(struct, name, new)
-    else:
-        is_list = inner.startswith("[]")
-        kept, made = _store_elements(inner[2:], old, new) if is_list else _store_struct(inner, old, new)
-        if made:
-            changed |= made - {_NEW}
-            changed.add(name)
-    if kept is None:
-        stored.pop(name, None)
-    else:
-        stored[name] = kept
-
-
-def _store_value(struct: str, name: str, new: JSON) -> JSON:
-    """Return a member that is neither a struct nor a list of structs in stored form; raises _DoubtError."""
-    kept = decode_member(struct, name, new)
-    if kept is not None and not _load_member_validator(struct, name).is_valid(kept):
-        raise _DoubtError
-    return kept
-
-
-_store_text: Final = lru_cache(maxsize=1024)(_store_value)
-_MAX_STORED: Final = 256
-"""Characters of the longest text whose check is cached: the constants of rules."""
-
-
-def _store_elements(struct: str, old: JSON, new: JSON) -> tuple[list[JSON] | None, set[str]]:
-    if type(new) is not list:
-        raise _DoubtError
-    former: list[JSON] = old if type(old) is list else []
-    stored, changed = [], set[str]() if len(new) == len(former) else {_NEW}
-    for one, before in zip_longest(new, former[: len(new)]):
-        kept, made = (one, ()) if one is before else _store_struct(struct, before, one)
-        stored.append(kept)
-        changed.update(made)
-    return stored or None, changed
-
-
-def _check_rules(known: _Struct, stored: JSONObject, changed: set[str]) -> None:
-    """Apply the rules of a struct that read any of its changes; raises _DoubtError."""
-    if not known.required <= stored.keys():
-        raise _DoubtError
-    for rule, read in known.rules:
-        if (read is None or _NEW in changed or not changed.isdisjoint(read)) and any(rule(stored)):
-            raise _DoubtError
-
-
-@cache
-def _load_member_validator(struct: str, name: str) -> Draft4Validator:
-    """Return the validator of a member that is neither a struct nor a list of structs."""
-    definitions = _load_checker("Deployment").definitions
-    simple = {one: schema for one, schema in definitions.items() if "properties" not in schema}
-    return _make_validator({**definitions[struct]["properties"][name], "definitions": simple})
 
 
 def _find_errors(validator: Draft4Validator, document: JSONObject) -> tuple[Sequence[ValidationError], bool]:
@@ -467,19 +287,23 @@ def _has_type(error: ValidationError) -> bool:
     return error.kind.name != "type"
 
 
-class _Checker(NamedTuple):
+class Checker(NamedTuple):
+    """The schema of a kind."""
+
     kind: Kind
     definitions: Mapping[str, JSONObject]
     validator: Draft4Validator
 
 
 @cache
-def _load_checker(kind: Kind) -> _Checker:
+def load_checker(kind: Kind) -> Checker:
+    """Return the checker of a kind."""
     schema = load_json_schema(kind)
-    return _Checker(kind, schema["definitions"], _make_validator(schema))
+    return Checker(kind, schema["definitions"], make_validator(schema))
 
 
-def _make_validator(schema: JSONObject) -> Draft4Validator:
+def make_validator(schema: JSONObject) -> Draft4Validator:
+    """Return the validator of a schema."""
     formats: dict[str, Callable[..., bool]] = {name: partial(_has_format, name) for name in FORMATS}
     return Draft4Validator(schema, formats=formats, validate_formats=True, offline=True)
 
@@ -488,7 +312,7 @@ def _has_format(name: str, text: str) -> bool:
     return not text or FORMATS[name](as_sample(text)) is None
 
 
-def _describe_error(error: ValidationError, checker: _Checker) -> Iterator[Finding]:
+def _describe_error(error: ValidationError, checker: Checker) -> Iterator[Finding]:
     path = error.instance_path
     keyword, details, value = error.kind.name, error.kind.as_dict(), error.instance
     if keyword == "additionalProperties":

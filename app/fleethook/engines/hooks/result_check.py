@@ -16,7 +16,8 @@ from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch import format_pointer
-from fleethook.workload_schema.check import MAX_FINDINGS, adds_no_finding, check_workload, find_conditions
+from fleethook.workload_schema.change_check import adds_no_finding, find_conditions
+from fleethook.workload_schema.check import MAX_FINDINGS, check_workload
 from fleethook.workload_schema.go_structs import Kind
 
 POD: Final = GroupKind("", "Pod")

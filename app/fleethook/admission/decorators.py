@@ -1,0 +1,150 @@
+"""The decorators that make a function a rule."""
+
+import inspect
+import re
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, Final
+
+from fleethook.admission.declaration import DEFAULT_TIMEOUT, Options, RuleError, compile_cel, declare
+from fleethook.admission.rule import Function, Hook, Rule
+from fleethook.cel import Program
+
+Decorator = Callable[[Function], Rule]
+
+COLLECTED: Final[ContextVar[list[Hook] | None]] = ContextVar("COLLECTED", default=None)
+"""The rules of the file that is being loaded. Python keeps only the last function of a name."""
+
+
+def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
+    api_version: str,
+    kind: str = "",
+    *,
+    on: str | Iterable[str] = ("CREATE", "UPDATE"),
+    subresource: str = "",
+    scope: str = "*",
+    namespace_selector: Mapping[str, Any] | None = None,
+    object_selector: Mapping[str, Any] | None = None,
+    match_conditions: Mapping[str, str] | None = None,
+    failure_policy: str | None = None,
+    side_effects: str = "None",
+    timeout: int = DEFAULT_TIMEOUT,
+    order: int = 0,
+    follows: Sequence[Any] = (),
+    resource: str = "",
+    name: str | None = None,
+    expression: str | None = None,
+    message: str = "",
+) -> Decorator:
+    """Make a function a rule that admits or refuses objects; it raises `Denied` to refuse.
+
+    Args:
+        api_version: The apiVersion of the objects, such as ``apps/v1``; ``*/*`` for all.
+        kind: The kind, such as ``Deployment``, or the resource, such as ``deployments``.
+        on: The operations; ``*`` for all.
+        subresource: The subresource, such as ``scale``.
+        scope: ``Namespaced``, ``Cluster`` or ``*``.
+        namespace_selector: A label selector for the namespaces of the objects.
+        object_selector: A label selector for the objects.
+        match_conditions: CEL expressions by name. kube-apiserver sends only requests for which all are true.
+        failure_policy: The answer of a rule that fails: ``Fail`` refuses the object, ``Ignore`` admits it. The default
+            is ``Fail``: a rule that cannot decide must not let an object pass.
+        side_effects: ``NoneOnDryRun`` for a rule that changes something outside of the object.
+        timeout: The time limit in seconds.
+        order: The position among the rules of a server.
+        follows: The kinds that the rule reads from ``store``: apiVersion, kind, irregular plural; or a list of these.
+        resource: The plural of the kind, if it is irregular.
+        name: The name of the rule; that of the function if missing.
+        expression: The rule in CEL; the function is not called then.
+        message: The reason of a refusal by ``expression``.
+
+    Raises:
+        RuleError: An argument cannot be used; raised when the decorator is applied.
+    """
+    _check_arguments(api_version)
+    options = Options(
+        api_version, kind, on, subresource, scope, namespace_selector, object_selector, match_conditions,
+        failure_policy, side_effects, timeout, order, follows, resource, name,
+    )  # fmt: skip
+    return lambda function: _make_rule(function, options, mutates=False, expression=expression, message=message)
+
+
+def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
+    api_version: str,
+    kind: str = "",
+    *,
+    on: str | Iterable[str] = ("CREATE", "UPDATE"),
+    subresource: str = "",
+    scope: str = "*",
+    namespace_selector: Mapping[str, Any] | None = None,
+    object_selector: Mapping[str, Any] | None = None,
+    match_conditions: Mapping[str, str] | None = None,
+    failure_policy: str | None = None,
+    side_effects: str = "None",
+    timeout: int = DEFAULT_TIMEOUT,
+    order: int = 0,
+    follows: Sequence[Any] = (),
+    resource: str = "",
+    name: str | None = None,
+) -> Decorator:
+    """Make a function a rule that changes objects; its changes become a JSON Patch.
+
+    The arguments are those of `validate`. The default of ``failure_policy`` is ``Ignore``: a missing default must not
+    block a write, and a validating rule can refuse objects without it.
+
+    Raises:
+        RuleError: An argument cannot be used; raised when the decorator is applied.
+    """
+    _check_arguments(api_version)
+    options = Options(
+        api_version, kind, on, subresource, scope, namespace_selector, object_selector, match_conditions,
+        failure_policy, side_effects, timeout, order, follows, resource, name,
+    )  # fmt: skip
+    return lambda function: _make_rule(function, options, mutates=True, expression=None, message="")
+
+
+def _make_rule(function: Any, options: Options, *, mutates: bool, expression: str | None, message: str) -> Hook:
+    if isinstance(function, Rule):
+        raise RuleError(
+            f"{_find_caller()}: {function.name!r} is a rule already: decorate another function, or for several "
+            "kinds, call validate(…, name=…)(function) once for each"
+        )
+    if not callable(function) or not inspect.isfunction(inspect.unwrap(function)):
+        raise RuleError(f"{_find_caller()}: {function!r} is no function: decorate one that `def` makes")
+    code = inspect.unwrap(function).__code__
+    try:
+        program = _compile_expression(expression, message)
+        declaration = declare(options, function.__name__, mutates=mutates)
+        # kube-apiserver trims the message of a policy.
+        made = Hook(declaration, function, expression=program, message=message.strip())
+    except RuleError as error:
+        raise RuleError(f"{code.co_filename}:{code.co_firstlineno}: {function.__name__}: {error}") from error
+    if (collected := COLLECTED.get()) is not None:
+        collected.append(made)
+    return made
+
+
+def _check_arguments(api_version: Any) -> None:
+    """Refuse ``@validate`` without arguments, which would give the function as the first one."""
+    if callable(api_version):
+        raise RuleError(f"{_find_caller()}: the decorator has no arguments: give apiVersion and kind")
+
+
+def _find_caller() -> str:
+    """Return file and line of the author's code that applies a decorator."""
+    frames = traceback.extract_stack()
+    frame = next((one for one in reversed(frames) if one.filename != __file__), frames[0])
+    return f"{frame.filename}:{frame.lineno}"
+
+
+def _compile_expression(expression: str | None, message: Any) -> Program | None:
+    if not isinstance(message, str):
+        raise RuleError(f"message: {message!r} is no text")
+    if expression is None and message:
+        raise RuleError("message: it belongs to expression=; a rule in Python raises Denied(message)")
+    if expression is not None and not message.strip():
+        raise RuleError("expression: give message=, the reason of a refusal")
+    if re.search(r"[\r\n]", message.strip()):
+        raise RuleError("message: it has a line break, which kube-apiserver refuses in a policy: give one line")
+    return None if expression is None else compile_cel("expression", expression)
