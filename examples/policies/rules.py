@@ -1,5 +1,6 @@
 """Five rules that policy libraries have, for Pods: ``fleethook serve --hooks rules.py``."""
 
+from functools import partial
 from typing import Any
 
 from fleethook.admission import Denied, Request, mutate, validate
@@ -39,9 +40,10 @@ def no_latest(pod: Any) -> None:
             raise Denied("use a fixed tag", field=f"{field}.image")
 
 
-for rule in (image_registries, no_latest):  # `kubectl debug` adds containers by a subresource.
-    debug = validate("v1", "Pod", on="UPDATE", subresource="ephemeralcontainers", name=f"{rule.name}-debug")
-    debug(rule.function)
+# `kubectl debug` adds containers by a subresource.
+validate_debug = partial(validate, "v1", "Pod", on="UPDATE", subresource="ephemeralcontainers")
+validate_debug(name="image-registries-debug")(image_registries.function)
+validate_debug(name="no-latest-debug")(no_latest.function)
 
 
 @validate("v1", "Pod", on="CREATE")

@@ -44,7 +44,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         *,
         prepare: Prepare | None = None,
         conclude: Conclude | None = None,
-        decode: Callable[[bytes], Decoded] = decode_review,
+        decode: Callable[[bytes], Decoded] | None = None,
         turns: Turns | None = None,
         pure: bool = False,
         hint: str = "",
@@ -57,7 +57,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
             handler: Answers reviews.
             prepare: Prepares the call of the handler.
             conclude: Awaited between the decision and the answer.
-            decode: Returns the review in a body that is not large; raises BadReviewError.
+            decode: Returns the review in a body that is not large; raises BadReviewError. None to decode all of it.
             turns: The turns that the work of a handler shares with other endpoints; None for turns of its own.
             pure: Whether the handler reads nothing but the review, so that it may run in a thread.
             hint: The end of the message of each refusal, ``""`` for none.
@@ -79,7 +79,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         del scope
 
     def _decode(self, body: bytes) -> Decoded:
-        return self._decode_small(body)
+        return decode_review(body) if self._decode_small is None else self._decode_small(body)
 
     def _decode_large(self, body: bytes) -> Decoded:
         return decode_review(body)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from fleethook.engines.overrider.controller.status import Result, status_in_slices, status_of
+from fleethook.engines.overrider.controller.status import Result, status_in_slices
 from fleethook.engines.overrider.controller.subject_state import collect_state
 from fleethook.engines.overrider.controller.workload_client import WriteLimits
 from fleethook.engines.overrider.controller.workload_decision import Decision
@@ -57,6 +57,6 @@ def test_building_a_long_status_pauses_and_has_the_same_result() -> None:
     now = datetime(2026, 6, 1, tzinfo=UTC)
     status, pauses = run(status_in_slices(overrider(), [], results, now=now))
     assert pauses >= 4
-    assert status == status_of(overrider(), [], list(reversed(results)), now=now)
+    assert status == run(status_in_slices(overrider(), [], list(reversed(results)), now=now))[0]
     assert [one.get("error") for one in status["pools"][:2]] == ["no", "no"]
     assert len(status["pools"]) == 1000
