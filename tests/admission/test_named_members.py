@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.admission.named_members import MAX_NAMES, Named, lacks, make_decoder
+from fleethook.admission.named_members import MAX_NAMES, Named, NotShortError, get, lacks, make_decoder
 from fleethook.admission.rule import Hook, build_request
 from fleethook.admission.rules_file import load_rules
 from fleethook.model.admission import AdmissionRequest, AdmissionReview, Response, cluster_conflict
@@ -39,6 +39,7 @@ READS = [
     "if request.labels: raise Denied('labels')",
     "pod.spec.a = 1\nif pod.spec.get('a') == 1: raise Denied('1')",
     "value = pod.spec.a\nif bool(value): raise Denied('true')",
+    "if '\"' in f'{pod.spec.a}' or pod.spec.get('\\n'): raise Denied('escape')",
     "if [one for one in (pod.spec.get('a'), pod.spec.get('b')) if one]: raise Denied('one')",
     "if pod.metadata.name: raise Denied(request.labels.get('a', 'none'))",
 ]
@@ -142,10 +143,19 @@ def test_code_about_members_without_names_has_no_result(rules: dict[str, Hook], 
 
 
 @pytest.mark.parametrize(
-    "names", [[f"n{number}" for number in range(MAX_NAMES)], ["setdefault"], ["journal"], keyword.kwlist[:1]]
+    "names",
+    [[f"n{number}" for number in range(MAX_NAMES)], ["setdefault"], ["journal"], keyword.kwlist[:1], ["member_3"]],
 )
 def test_some_names_need_all_members(names: list[str]) -> None:
     assert make_decoder(names) is None
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\n", "\ud800", "\x7f"])
+def test_a_text_that_json_escapes_is_no_name(name: str) -> None:
+    found = decode({"apiVersion": "v1", "kind": "Pod", "spec": {"a": 1}}, "spec", name, "a", "é", "")
+    assert found.spec.a == 1
+    with pytest.raises(NotShortError):
+        get(found, name)
 
 
 def decode(document: Any, *names: str) -> Any:

@@ -151,6 +151,12 @@ def test_the_conditions_of_usual_additions_are_known() -> None:
     assert find_conditions(None, "/spec/terminationGracePeriodSeconds", b"30") is None, "containers have hooks"
     assert find_conditions(None, "/spec/priorityClassName", b'"high"') == ()
     assert find_conditions(None, "/spec/priorityClassName", b"1") is None
+    assert find_conditions("Deployment", "/metadata/labels/a~1b", b'"c"') == ()
+    assert find_conditions("Deployment", "/metadata/labels", b'{"a":"b"}') == ()
+    assert find_conditions("Deployment", "/metadata/labels/a", b"1") is None
+    assert find_conditions("Deployment", "/metadata/labels/a b", b'"c"') is None
+    assert find_conditions("Deployment", "/spec/template/metadata/labels/a", b'"b"') is None, "the selector reads them"
+    assert find_conditions(None, "/spec/hostname/a", b'"b"') is None
     assert find_conditions(None, "/spec/unknown", b"1") is None
     assert find_conditions(None, "/spec/containers/0/stdin", b"true") is None
     assert find_conditions(None, "/spec/securityContext/seccompProfile", b'{"type":"Localhost"}') is None

@@ -23,6 +23,7 @@ _LEVELS: Final = 9
 """Levels of objects that have names; an object with more of them is decoded completely."""
 _SCALAR: Final[Any] = str | int | float | bool | None
 _SCALAR_TYPES: Final = frozenset({str, int, float, bool, type(None)})
+_ESCAPED: Final = frozenset({'"', "\\"})
 _RESERVED: Final = frozenset(keyword.kwlist)
 _MAY_CHANGE: Final = ("/spec/", "/metadata/labels", "/metadata/annotations", "/data")
 """The beginnings of paths that any webhook may change."""
@@ -211,10 +212,16 @@ class NamedDecoder:
 
 
 def make_decoder(names: Collection[str]) -> NamedDecoder | None:
-    """Return the decoder of objects for a rule with some names, None if they are too many."""
-    listed = dict.fromkeys((*_FOR_SERVER, *names))
-    attributes = {name: name if name.isidentifier() else f"member_{at}" for at, name in enumerate(listed)}
-    is_fit = len(listed) <= MAX_NAMES and {*dir(Named), *_RESERVED}.isdisjoint(attributes.values())
+    """Return the decoder of objects for a rule with some names, None if they are too many.
+
+    A text that no JSON has without an escape is no name. Code that reads such a member has no result.
+    """
+    listed = dict.fromkeys((*_FOR_SERVER, *(one for one in names if one.isprintable() and not _ESCAPED & {*one})))
+    attributes = {
+        name: name if name.isascii() and name.isidentifier() else f"member_{at}" for at, name in enumerate(listed)
+    }
+    given = {*attributes.values()}
+    is_fit = len(given) == len(listed) <= MAX_NAMES and given.isdisjoint({*dir(Named), *_RESERVED})
     return NamedDecoder(attributes) if is_fit else None
 
 

@@ -9,6 +9,7 @@ import msgspec
 from jsonschema_rs import Draft4Validator
 
 from fleethook.model.json import JSON, JSONObject
+from fleethook.patch import parse_pointer
 from fleethook.workload_schema.check import (
     CONTAINER_LISTS,
     IN_POD,
@@ -19,7 +20,7 @@ from fleethook.workload_schema.check import (
 )
 from fleethook.workload_schema.go_structs import Kind, load_structs, root_name
 from fleethook.workload_schema.normalize import decode_member
-from fleethook.workload_schema.pod_rules import NEEDS, READS
+from fleethook.workload_schema.pod_rules import MEMBERWISE, NEEDS, READS
 from fleethook.workload_schema.struct_rules import Rule
 
 
@@ -50,22 +51,31 @@ def find_conditions(kind: Kind | None, path: str, value: bytes) -> tuple[tuple[t
     """Return the conditions under which a new member certainly adds nothing to the findings of `check_workload`.
 
     Args:
-        kind: The kind of the workload; None for pods.
+        kind: The kind of the workload, below 256 KiB; None for pods.
         path: The JSON pointer of the member.
         value: The member as JSON.
 
     Returns:
         The paths of structs with members that they must lack. None if the member may add a finding in any case.
     """
-    *parents, name = path.split("/")[1:]
-    structs = [_TEMPLATE if kind is None else root_name(kind)]
-    for one in parents:
+    *parents, name = parse_pointer(path)
+    structs, added = [_TEMPLATE if kind is None else root_name(kind)], msgspec.json.decode(value)
+    for one in parents[:-1]:
         structs.append(_load_struct(structs[-1]).fields.get(one, ""))
         if structs[-1] not in load_structs():
             return None
+    if parents:
+        inner = _load_struct(structs[-1]).fields.get(parents[-1], "")
+        if inner in load_structs():
+            structs.append(inner)
+        else:
+            # A map: its other members are valid or not without this one.
+            name, added = parents.pop(), {name: added}
+    stored: JSONObject = {}
     changed = set[str]()
     try:
-        _store_change(structs[-1], name, _MISSING, msgspec.json.decode(value), {}, changed)
+        _store_change(structs[-1], name, _MISSING, added, stored, changed)
+        settled = {rule for rule, _ in _load_struct(structs[-1]).rules if rule in MEMBERWISE and not any(rule(stored))}
     except Exception:  # noqa: BLE001 - as in `adds_no_finding`
         return None
     changed.update(parents)
@@ -73,8 +83,14 @@ def find_conditions(kind: Kind | None, path: str, value: bytes) -> tuple[tuple[t
         (tuple(parents[:depth]), *one) for depth, struct in enumerate(structs) for one in _load_struct(struct).rules
     ]
     if kind is None:
-        rules += [((), rule, read) for rule, read in _load_struct("apps.v1.DeploymentSpec").rules]
-    asked = [(place, rule) for place, rule, read in rules if read is None or not changed.isdisjoint(read)]
+        # The selector of the Deployment that stands for a pod selects every pod.
+        outer = _load_struct("apps.v1.DeploymentSpec").rules
+        rules += [((), rule, read) for rule, read in outer if read is None or "selector" not in read]
+    asked = [
+        (place, rule)
+        for place, rule, read in rules
+        if rule not in settled and (read is None or not changed.isdisjoint(read))
+    ]
     is_known = changed.isdisjoint(_IDENTIFIED) and all(_load_struct(struct).is_checked for struct in structs)
     if not is_known or not all(rule in NEEDS for _, rule in asked):
         return None

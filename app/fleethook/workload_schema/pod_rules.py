@@ -13,7 +13,7 @@ from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.workload_schema.findings import Violation, shown_value
 from fleethook.workload_schema.json_schema import FORMATS
 from fleethook.workload_schema.normalize import find_default
-from fleethook.workload_schema.struct_rules import Rule, check_node_selector, check_sysctls
+from fleethook.workload_schema.struct_rules import Rule, check_metadata, check_node_selector, check_sysctls
 from fleethook.workload_schema.value_marks import as_sample
 
 _LISTS: Final = ("initContainers", "containers")
@@ -238,3 +238,5 @@ READS: Final[Mapping[Rule, frozenset[str]]] = {
 """The members that a rule reads, in its struct or in the pod template below it."""
 NEEDS: Final[Mapping[Rule, str]] = {_check_system: "os"}
 """The members without which a rule finds nothing."""
+MEMBERWISE: Final = frozenset({check_metadata})
+"""The rules that find the same about a member whatever the others are, in a workload below 256 KiB."""

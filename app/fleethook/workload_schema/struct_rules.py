@@ -84,7 +84,8 @@ def _check_spread(constraint: JSONObject) -> Iterator[Violation]:
         yield Violation(("matchLabelKeys",), "may only be set if labelSelector is set")
 
 
-def _check_metadata(metadata: JSONObject) -> Iterator[Violation]:
+def check_metadata(metadata: JSONObject) -> Iterator[Violation]:
+    """Yield the keys that are no labels or annotations, and annotations that are too long."""
     yield from _check_keys(metadata, "labels")
     annotations = as_object(metadata.get("annotations"))
     for key in annotations:
@@ -296,6 +297,6 @@ STRUCT_RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "core.v1.VolumeMount": (_check_mount,),
     "meta.v1.LabelSelector": (lambda selector: _check_keys(selector, "matchLabels"),),
     "meta.v1.LabelSelectorRequirement": (_check_label_requirement,),
-    "meta.v1.ObjectMeta": (_check_metadata,),
+    "meta.v1.ObjectMeta": (check_metadata,),
 }
 """The rules of a struct by its name."""

@@ -4,8 +4,15 @@ from typing import Any
 
 import pytest
 
+from fleethook.admission.named_members import make_decoder
 from fleethook.admission.rule import build_request
-from fleethook.engines.hooks.result_check import adds_no_fault, find_custom_faults, find_faults, read_schemas
+from fleethook.engines.hooks.result_check import (
+    adds_no_fault,
+    find_custom_faults,
+    find_faults,
+    is_harmless,
+    read_schemas,
+)
 from fleethook.model.gvk import GroupKind
 from fleethook.patch import apply
 
@@ -239,3 +246,41 @@ def test_without_a_schema_of_the_version_nothing_is_known(version: str) -> None:
 def test_a_schema_with_an_expression_of_go_alone_is_left_out() -> None:
     schema = {"type": "object", "properties": {"spec": {"type": "string", "pattern": r"\pN{"}}}
     assert custom_faults(1, schema=schema) == []
+
+
+SERVICE = GroupKind("", "Service")
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "expected"),
+    [
+        (POD, "/metadata/labels/a", "b", True),
+        (POD, "/metadata/labels/a", 1, False),
+        (POD, "/spec/securityContext", {"seccompProfile": {"type": "RuntimeDefault"}}, True),
+        (POD, "/spec/securityContext", {"seccompProfile": {"type": "Unknown"}}, False),
+        (POD, "/spec/priorityClassName", "a" * 300, False),
+        (DEPLOYMENT, "/spec/minReadySeconds", 5, False),
+        (DEPLOYMENT, "/metadata/annotations/a", "b", True),
+        (SERVICE, "/metadata/labels/a", "b", True),
+        (SERVICE, "/metadata/labels/a", 1, False),
+        (SERVICE, "/metadata/labels/a b", "c", False),
+        (SERVICE, "/spec/type", "any", True),
+    ],
+)
+def test_an_addition_is_harmless_by_its_path_and_value(
+    kind: GroupKind, path: str, value: Any, *, expected: bool
+) -> None:
+    made = make_decoder(["spec", "labels"])
+    assert made is not None
+    read = made.read(build_request(pod() | {"metadata": {"name": "a", "labels": {}}}, None, operation="CREATE"))
+    assert is_harmless(kind, [{"op": "add", "path": path, "value": value}], read) == expected
+    is_other = kind == SERVICE and path.startswith("/spec")
+    assert is_harmless(kind, [{"op": "replace", "path": path, "value": value}], read) == is_other
+
+
+def test_a_pod_with_an_operating_system_needs_the_whole_check() -> None:
+    made = make_decoder(["spec"])
+    assert made is not None
+    read = made.read(build_request(pod(os={"name": "windows"}), None, operation="CREATE"))
+    profile = {"op": "add", "path": "/spec/securityContext", "value": {"seccompProfile": {"type": "RuntimeDefault"}}}
+    assert not is_harmless(POD, [profile], read)

@@ -115,13 +115,15 @@ def is_harmless(kind: GroupKind, patch: Sequence[JSONObject], document: Any) -> 
         document: The object, with the members that `fleethook.admission.named_members` decodes.
     """
     name: Any = kind.kind
-    if kind != POD and (kind.group != "apps" or name not in get_args(Kind)):
-        return True
+    is_workload = kind.group == "apps" and name in get_args(Kind)
+    checked: Any = name if is_workload else None if kind == POD else "Deployment"
     for one in patch:
+        if checked == "Deployment" and not is_workload and not one["path"].startswith("/metadata"):
+            continue  # Nothing is known about other members of other kinds.
         value = msgspec.json.encode(one.get("value"))
         if one["op"] != "add" or len(value) > _MAX_CACHED:
             return False
-        conditions = find_conditions(None if kind == POD else name, one["path"], value)
+        conditions = find_conditions(checked, one["path"], value)
         if conditions is None or not all(lacks(document, path, member) for path, member in conditions):
             return False
     return True
