@@ -6,10 +6,9 @@ import itertools
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import fleethook.workload_schema
+from schemas.workloads import OPENAPI_FILE
 from tests.builders import entry, overrider, patch
 from tests.e2e.field_samples import PODS, JSONObject, Unit, units
 from tests.e2e.field_variants import Server, contains, get, put, variants
@@ -72,9 +71,8 @@ class Case(NamedTuple):
 @functools.cache
 def _enumerations() -> dict[str, set[str]]:
     """Return the values of enumerations by the name of their member."""
-    path = Path(fleethook.workload_schema.__file__).parent / "openapi.json"
     found: dict[str, set[str]] = {}
-    for definition in json.loads(path.read_text()).values():
+    for definition in json.loads(OPENAPI_FILE.read_text()).values():
         for name, schema in definition.get("properties", {}).items():
             if "enum" in schema:
                 found.setdefault(name, set()).update(schema["enum"])
