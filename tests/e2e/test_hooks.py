@@ -291,7 +291,8 @@ def test_a_rollout_of_a_rule_refuses_no_write_that_follows_both_versions(
     former.write_text(RULES.partition("@mutate")[0])
     newer.write_text(former.read_text() + NO_LATEST)
     with balancer() as front, contextlib.ExitStack() as stack:
-        fleet = Fleet(plane, tmp_path, team, front, stack)
+        # As in the chart: without a delay, kube-apiserver may send a review while an idle connection is being closed.
+        fleet = Fleet(plane, tmp_path, team, front, stack, FLEETHOOK_DRAIN_DELAY="1")
         replicas = [fleet.start("--hooks", str(former)) for _ in range(2)]
         refused(admin, team)
         with writing(admin, team) as statuses:
