@@ -21,7 +21,7 @@ _PAGES: Final = {
     "admission_control_config_file": "../dispatch.md#client-certificates-and-tokens",
     "dispatch_callers": "../who-calls-dispatch.md",
     "interpret_conventions": "../conventions.md#kinds-that-nothing-else-interprets",
-    "interpreter_registration": "../interpreters.md#registering-with-karmada",
+    "interpreter_registration": "../interpreters.md#choose-the-kinds",
     "max_connections": "../clients.md",
     "record": "../records.md",
     "rollout_refusal_share": "../what-if.md#a-guard-for-fleets",

@@ -73,7 +73,7 @@ MATRIX: dict[str, Values] = {
     "crds only": {"engines": {"overrider": {"enabled": False}, "crds": {"enabled": True}}},
     "interpret only": {"engines": {"overrider": {"enabled": False}, "interpret": {"enabled": True}}},
     "interpret, registered": {
-        "engines": {"overrider": {"enabled": False}, "interpret": {"enabled": True, "register": True}},
+        "engines": {"overrider": {"enabled": False}, "interpret": {"enabled": True, "register": "all"}},
         "certificates": {"mode": "cert-manager"},
     },
     "rules": {

@@ -35,11 +35,11 @@ def test_the_chart_grants_the_rights_that_registration_uses(
     helm: Path, plane: ControlPlane, admin: Api, kubeconfig: Path, karmada: None, namespace: str, tmp_path: Path
 ) -> None:
     release = Release(helm, plane, kubeconfig, namespace)
-    release.values["engines"] = {"overrider": {"enabled": False}, "interpret": {"enabled": True, "register": True}}
+    release.values["engines"] = {"overrider": {"enabled": False}, "interpret": {"enabled": True, "register": "missing"}}
     release.install()
     try:
         with release.server(tmp_path):
-            wait_for(lambda: sent(admin, "apps"), what="the kinds of Kubernetes are registered")
+            wait_for(lambda: sent(admin, "cert-manager.io"), what="the bundled kinds are registered")
             (webhook,) = admin[OWN]["webhooks"]
             assert webhook["clientConfig"]["url"].endswith("/interpret")
             # A patch that creates an object needs both rights, and is audited as a patch.
@@ -89,7 +89,7 @@ def foreign(kind: str, operation: str) -> dict[str, Any]:
 
 
 DEPENDENCY = "InterpretDependency"
-"""Every kind has it, because an annotation lists dependencies of any kind."""
+"""Every kind of which Karmada interprets nothing has it, because an annotation lists dependencies."""
 
 
 def sent(admin: Api, group: str) -> dict[str, list[str]]:
@@ -132,9 +132,9 @@ def test_the_command_prints_the_configuration_and_writes_the_same(
 
 
 def test_the_leader_registers_its_kinds_and_keeps_them_current(server: Server, admin: Api, put: Any) -> None:
-    wait_for(lambda: sent(admin, "apps"), what="the kinds of Kubernetes are registered")
-    assert "InterpretReplica" in sent(admin, "apps")["Deployment"]
-    assert "ConfigMap" not in sent(admin, "")
+    wait_for(lambda: sent(admin, "cert-manager.io"), what="the bundled kinds are registered")
+    assert "InterpretHealth" in sent(admin, "cert-manager.io")["Certificate"]
+    assert (sent(admin, "apps"), sent(admin, "")) == ({}, {})
     (webhook,) = admin[OWN]["webhooks"]
     assert webhook["clientConfig"]["url"] == f"https://127.0.0.1:{server.port}/interpret"
     assert base64.b64decode(webhook["clientConfig"]["caBundle"]) == server.authority.read_bytes()

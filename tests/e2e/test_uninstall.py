@@ -107,7 +107,7 @@ def test_a_chart_whose_namespace_was_deleted_leaves_nothing(
 ) -> None:
     by_policy = Subject(admin, new_namespace(admin), POOLS)
     release = Release(helm, plane, kubeconfig_of(plane), new_namespace(admin))
-    release.values["engines"] = {"interpret": {"enabled": True, "register": True}}
+    release.values["engines"] = {"interpret": {"enabled": True, "register": "missing"}}
     release.install()
     with release.server(tmp_path) as server:
         wait_for(partial(is_trusted, admin, server), what="the apiserver trusts the server")

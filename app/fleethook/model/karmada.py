@@ -73,6 +73,15 @@ class ConventionsMode(StrEnum):
     ALL = "all"
 
 
+class InterpreterRegistration(StrEnum):
+    """The kinds and operations about which Karmada asks fleethook."""
+
+    OFF = "off"
+    OWN = "own"
+    MISSING = "missing"
+    ALL = "all"
+
+
 class OperationRow(NamedTuple):
     """One operation: its names, and its fields of a review."""
 

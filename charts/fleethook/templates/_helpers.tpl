@@ -96,7 +96,7 @@ reads nor writes this cluster, so this template refuses values that need it.
 {{/* Whether the leader maintains the ResourceInterpreterWebhookConfiguration. */}}
 {{- define "fleethook.registersInterpreters" -}}
 {{- $interpret := .Values.engines.interpret }}
-{{- if and $interpret.enabled $interpret.register (not (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}
+{{- if and $interpret.enabled (ne $interpret.register "off") (not (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}
 {{- end }}
 
 {{/* The ConfigMap with admission rules; empty without rules. */}}

@@ -136,8 +136,8 @@ def test_names_that_users_choose_are_bounded() -> None:
     [
         ({}, False),
         ({"registration": "all"}, True),
-        ({"registration": "all", "interpreter_registration": False}, False),
-        ({"interpreter_registration": True}, True),
+        ({"registration": "all", "interpreter_registration": "off"}, False),
+        ({"interpreter_registration": "own"}, True),
     ],
 )
 def test_the_settings_decide_about_the_registration_with_karmada(given: dict[str, Any], *, registers: bool) -> None:
@@ -145,7 +145,7 @@ def test_the_settings_decide_about_the_registration_with_karmada(given: dict[str
     assert create_app(settings, log=None).find_engine(InterpretServer).registers is registers
 
 
-REGISTERING = Settings(kubeconfig=Path("k"), service="fleet/fleethook", interpreter_registration=True)
+REGISTERING = Settings(kubeconfig=Path("k"), service="fleet/fleethook", interpreter_registration="all")
 
 
 def test_the_configuration_has_the_kinds_that_no_other_webhook_has_and_these_are_logged_once(

@@ -11,20 +11,21 @@ from fleethook.settings import Settings
 
 
 @pytest.mark.parametrize(
-    ("given", "registers"),
+    ("given", "chosen"),
     [
-        ({}, False),
-        ({"registration": "all"}, True),
-        ({"registration": "all", "interpreter_registration": False}, False),
-        ({"interpreter_registration": True}, True),
-        ({"interpreter_registration": True, "engines": ["crds"]}, False),
+        ({}, "off"),
+        ({"registration": "all"}, "missing"),
+        ({"registration": "all", "interpreter_registration": "off"}, "off"),
+        ({"registration": "all", "interpreter_registration": "own"}, "own"),
+        ({"interpreter_registration": "all"}, "all"),
+        ({"interpreter_registration": "all", "engines": ["crds"]}, "off"),
     ],
 )
 def test_the_leader_registers_interpreters_with_the_server_or_if_it_is_asked(
-    given: dict[str, Any], *, registers: bool
+    given: dict[str, Any], chosen: str
 ) -> None:
     settings = Settings(kubeconfig=Path("k"), service="fleet/fleethook", **given)
-    assert settings.section(InterpretSettings).registers_interpreters is registers
+    assert settings.section(InterpretSettings).chosen_registration == chosen
 
 
 @pytest.mark.parametrize(
@@ -33,4 +34,4 @@ def test_the_leader_registers_interpreters_with_the_server_or_if_it_is_asked(
 )
 def test_the_registration_of_interpreters_needs_a_cluster_and_an_address(given: dict[str, Any], text: str) -> None:
     with pytest.raises(ValidationError, match=f"interpreter_registration {text}"):
-        Settings(interpreter_registration=True, **given)
+        Settings(interpreter_registration="own", **given)

@@ -113,7 +113,7 @@ class _NoInterpreterError(ChainError):
     """No layer has an interpreter."""
 
 
-_SCALED: Final = frozenset({Operation.REPLICA, Operation.REVISE_REPLICA})
+SCALED: Final = frozenset({Operation.REPLICA, Operation.REVISE_REPLICA})
 
 
 class Chain:
@@ -125,17 +125,13 @@ class Chain:
     layer, and without one: Retain for every kind whose replicas are interpreted, InterpretDependency for all kinds.
     """
 
-    def __init__(self, layers: Sequence[Layer], *, traces: bool = False, replaces_karmada: bool = True) -> None:
+    def __init__(self, layers: Sequence[Layer], *, traces: bool = False) -> None:
         """Make a chain.
 
         Args:
             layers: The layers in the order in which to ask them.
             traces: Add the calls to answers.
-            replaces_karmada: The layers interpret all that Karmada's own interpreters of custom resources do. Otherwise
-                `answers` names the rules for objects of every kind only for Kubernetes' own kinds, because Karmada asks
-                its own interpreters about operations that nobody else answers.
         """
-        self._replaces_karmada: Final = replaces_karmada
         self._layers: Final = tuple(layers)
         self._traces: Final = traces
         self._none: Final = {layer.name: Step(layer.name, "", "none") for layer in layers}
@@ -150,19 +146,9 @@ class Chain:
                 return False
         return True
 
-    def answers(self) -> frozenset[tuple[GroupVersionKind, Operation]]:
-        """Return the kinds and operations that any layer answers without calling other servers."""
-        found: dict[GroupVersionKind, set[Operation]] = {}
-        for layer in self._layers:
-            for kind, operation in layer.answers():
-                found.setdefault(kind, set()).add(operation)
-        for kind, operations in found.items():
-            if not self._replaces_karmada and kind not in NATIVE:
-                continue
-            operations.add(Operation.DEPENDENCY)
-            if operations >= _SCALED:
-                operations.add(Operation.RETAIN)
-        return frozenset((kind, operation) for kind, operations in found.items() for operation in operations)
+    def answers(self) -> dict[str, frozenset[tuple[GroupVersionKind, Operation]]]:
+        """Return the kinds and operations that each layer answers without calling other servers, by its name."""
+        return {layer.name: frozenset(layer.answers()) for layer in self._layers}
 
     def list_handlers(self, question: Question) -> list[tuple[str, Handler]]:
         """Return the names of the layers that have an interpreter for a question, with it, in the order of the chain.
@@ -238,7 +224,7 @@ class Chain:
         if question.operation is Operation.DEPENDENCY:
             return _NO_DEPENDENCIES
         if question.operation is Operation.RETAIN and all(
-            self.list_handlers(question._replace(operation=operation)) for operation in _SCALED
+            self.list_handlers(question._replace(operation=operation)) for operation in SCALED
         ):
             return _UNCHANGED
         return None

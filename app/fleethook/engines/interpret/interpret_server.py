@@ -40,6 +40,7 @@ from fleethook.model.karmada import (
     CUSTOMIZATION,
     EXPLORING_CONFIGURATION,
     INTERPRETER_CONFIGURATION,
+    InterpreterRegistration,
     InterpretReview,
 )
 from fleethook.outbound.client import HookClient
@@ -202,7 +203,7 @@ class InterpretServer(EngineServer):
         super().__init__(context)
         settings, store = context.settings.section(InterpretSettings), context.store
         self._settings: Final = settings
-        self.registers = settings.registers_interpreters
+        self.registers = settings.chosen_registration is not InterpreterRegistration.OFF
         self._left_out: Sequence[object] = ()
         if self.registers:
             store.subscribe(self._mark_changed)
@@ -276,7 +277,7 @@ class InterpretServer(EngineServer):
             select_from_store,
         )
 
-        found = select_from_store(self.context.store, self.chain.answers())
+        found = select_from_store(self.context.store, self.chain.answers(), self._settings.chosen_registration)
         if found.left_out != self._left_out:
             self._left_out = found.left_out
             for one in found.left_out:

@@ -4,7 +4,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 
-from fleethook.model.karmada import ConventionsMode
+from fleethook.model.karmada import ConventionsMode, InterpreterRegistration
 from fleethook.server_settings import ServerSettings
 
 LUA_SECONDS: Final = 1.0
@@ -23,7 +23,7 @@ class InterpretSettings(ServerSettings):
     interpret_conventions: ConventionsMode = ConventionsMode.OFF
     """Operations that the conventions of Kubernetes answer for custom resources that no interpreter knows: none (off),
     InterpretHealth (health), or InterpretHealth, InterpretReplica, ReviseReplica and InterpretDependency (all). With
-    interpreter_registration, Karmada then asks for all custom resources."""
+    interpreter_registration missing or all, Karmada then asks for all custom resources."""
     karmada_namespace: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")] = "karmada-system"
     """Namespace of the ConfigMap karmada-config."""
     lua_seconds: Annotated[float, Field(gt=0, le=30)] = LUA_SECONDS
@@ -32,21 +32,27 @@ class InterpretSettings(ServerSettings):
     """Instructions that a Lua script may run for one answer."""
     lua_memory: Annotated[int, Field(ge=1, le=1024)] = LUA_MEMORY
     """Memory limit of a Lua script, in MiB."""
-    interpreter_registration: bool | None = None
-    """The leader maintains the ResourceInterpreterWebhookConfiguration that makes Karmada call this server. Default:
-    with --register."""
+    interpreter_registration: InterpreterRegistration | None = None
+    """Kinds and operations of the ResourceInterpreterWebhookConfiguration, with which Karmada calls this server: those
+    of your own customizations and interpreters (own); with the bundled ones that Karmada does not interpret itself
+    (missing); all that the server answers (all). The leader maintains it. Default: missing with --register, else
+    off."""
 
     @property
-    def registers_interpreters(self) -> bool:
-        """Whether the leader maintains the ResourceInterpreterWebhookConfiguration."""
-        wanted = self.interpreter_registration
-        return (self.registration == "all" if wanted is None else wanted) and "interpret" in self.engines
+    def chosen_registration(self) -> InterpreterRegistration:
+        """The kinds and operations that the leader registers with Karmada."""
+        if "interpret" not in self.engines:
+            return InterpreterRegistration.OFF
+        by_default = InterpreterRegistration.MISSING if self.registration == "all" else InterpreterRegistration.OFF
+        return by_default if self.interpreter_registration is None else self.interpreter_registration
 
     @model_validator(mode="after")
     def _check_interpreter_registration(self) -> Self:
-        if self.interpreter_registration and not self.follows_cluster:
+        if self.interpreter_registration in {None, InterpreterRegistration.OFF}:
+            return self
+        if not self.follows_cluster:
             raise ValueError("interpreter_registration needs a cluster: give --kubeconfig or --in-cluster")
-        if self.interpreter_registration and self.service is None and self.webhook_url is None:
+        if self.service is None and self.webhook_url is None:
             raise ValueError(
                 "interpreter_registration needs the address of this server: give either --service or --webhook-url"
             )

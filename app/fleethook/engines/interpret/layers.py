@@ -123,4 +123,4 @@ def assemble_chain(
     layers.append(NativeLayer())
     if conventions is not None:
         layers.append(conventions)
-    return Chain(layers, traces=traces, replaces_karmada=bundle is not None)
+    return Chain(layers, traces=traces)

@@ -16,7 +16,7 @@ def test_register_prints_the_kinds_and_operations_of_all_layers(tmp_path: Path) 
     authority = tmp_path / "ca.pem"
     authority.write_text("PEM")
     where = ("--service", "karmada-system/fleethook:8443", "--ca-file", str(authority))
-    code, out, err = run("register", *where, "-f", str(bundle), "--interpreters", DATABASE)
+    code, out, err = run("register", *where, "-f", str(bundle), "--interpreters", DATABASE, "--registration", "all")
     assert (code, err) == (0, "")
     printed = yaml.safe_load(out)
     (webhook,) = printed["webhooks"]
@@ -36,8 +36,21 @@ def test_register_prints_the_kinds_and_operations_of_all_layers(tmp_path: Path) 
     assert database["operations"] == operations
     assert "Retain" in rules["Deployment"]
     assert "CloneSet" in rules
-    code, out, _ = run("register", *where, "--no-bundle", "-o", "json")
+    code, out, _ = run("register", *where, "--no-bundle", "--registration", "all", "-o", "json")
     assert not any("CloneSet" in rule["kinds"] for rule in json.loads(out)["webhooks"][0]["rules"])
+
+
+@pytest.mark.parametrize(("choice", "kinds"), [
+    ((), {"Game", "Certificate"}),
+    (("--registration", "own"), {"Game"}),
+    (("--registration", "all"), {"Game", "Certificate", "CloneSet", "Deployment", "Secret"}),
+])  # fmt: skip
+def test_register_takes_the_kinds_of_the_choice(choice: tuple[str, ...], kinds: set[str], tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    code, out, _ = run("register", "--webhook-url", "https://x:1", "-f", str(bundle), "-o", "json", *choice)
+    rules = json.loads(out)["webhooks"][0]["rules"]
+    named = {kind for rule in rules for kind in rule["kinds"]}
+    assert (code, named & {"Game", "Certificate", "CloneSet", "Deployment", "Secret"}) == (0, kinds)
 
 
 @pytest.mark.parametrize(("mode", "operations"), [
@@ -72,7 +85,7 @@ def test_register_leaves_out_operations_of_other_configurations(tmp_path: Path) 
     }  # fmt: skip
     file = tmp_path / "other.yaml"
     file.write_text(yaml.safe_dump(other))
-    code, out, err = run("register", "--webhook-url", "https://x:1", "-f", str(file))
+    code, out, err = run("register", "--webhook-url", "https://x:1", "-f", str(file), "--registration", "all")
     assert code == 0
     assert err.splitlines() == [
         "note: without --ca-file, Karmada trusts only the CAs of its system",

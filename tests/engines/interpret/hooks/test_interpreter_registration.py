@@ -1,27 +1,36 @@
 """The rules of this server's configuration name exactly the kinds and operations that it answers."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleethook.cluster.manifests.yaml_reader import read_values
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.chain import Chain, NativeLayer
+from fleethook.engines.interpret.fixtures import read_fixtures
 from fleethook.engines.interpret.hooks.hook_configuration import Hook, Target, matches, parse_hooks
 from fleethook.engines.interpret.hooks.interpreter_registration import (
+    KarmadaInterpreters,
     build_configuration,
+    choose_answers,
     list_hooks,
+    read_karmada_interpreters,
     select,
     select_from_store,
 )
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
+from fleethook.engines.interpret.lua.bundle import BundleLayer
+from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.native import NATIVE
 from fleethook.model.gvk import GroupVersionKind
-from fleethook.model.karmada import INTERPRETER_CONFIGURATION, Operation
+from fleethook.model.karmada import INTERPRETER_CONFIGURATION, InterpreterRegistration, Operation
 from fleethook.outbound.client import HookClient
 
-FOO, BAR = GroupVersionKind("example.org", "v1", "Foo"), GroupVersionKind("example.org", "v1", "Bar")
+FOO, BAR, BAZ = (GroupVersionKind("example.org", "v1", kind) for kind in ("Foo", "Bar", "Baz"))
+ALL = InterpreterRegistration.ALL
 KINDS = [
     GroupVersionKind(group, version, kind)
     for group in ("", "a", "b")
@@ -94,14 +103,103 @@ def test_configuration_without_rules_has_no_webhook() -> None:
     assert build_configuration([], {"url": "https://x"})["webhooks"] == []
 
 
-def test_native_layer_answers_kubernetes_kinds() -> None:
-    answers = Chain([NativeLayer()]).answers()
+def test_everything_has_the_rules_by_metadata_for_kubernetes_kinds() -> None:
+    answers = choose_answers(Chain([NativeLayer()]).answers(), ALL, read_karmada_interpreters())
     native = {(kind, operation) for kind, functions in NATIVE.items() for operation in functions}
     scaled = {kind for kind in NATIVE if {(kind, Operation.REPLICA), (kind, Operation.REVISE_REPLICA)} <= native}
     assert {kind.kind for kind in scaled} == {"Deployment", "ReplicaSet", "StatefulSet", "Job"}
     every = {(kind, Operation.DEPENDENCY) for kind in NATIVE} | {(kind, Operation.RETAIN) for kind in scaled}
     assert answers == native | every
     assert not any(kind.kind == "ConfigMap" for kind, _ in answers)
+
+
+KARMADA = KarmadaInterpreters(
+    {(BAR, one) for one in (Operation.HEALTH, Operation.RETAIN)},
+    {(BAZ, one) for one in (Operation.REPLICA, Operation.AGGREGATE_STATUS)},
+)
+
+
+def read_pairs(text: str) -> set[tuple[GroupVersionKind, Operation]]:
+    """Return kinds and operations: ``Foo Health Retain, Bar Health``."""
+    named = {one.value.removeprefix("Interpret"): one for one in Operation}
+    kinds = {"Foo": FOO, "Bar": BAR, "Baz": BAZ}
+    rows = [row.split() for row in text.split(", ") if row]
+    return {(kinds[kind], named[one]) for kind, *operations in rows for one in operations}
+
+
+@pytest.mark.parametrize(
+    ("layers", "own", "missing", "everything"),
+    [
+        # The user's interpreters replace Karmada's; a kind that Karmada interprets has no rules by metadata.
+        ({"lua": "Foo Health", "python": "Bar Retain"},
+         "Foo Health, Bar Retain",
+         "Foo Health Dependency, Bar Retain",
+         "Foo Health Dependency, Bar Retain Dependency"),
+        # Karmada lacks kinds or operations, which the bundle and the conventions answer.
+        ({"bundle": "Baz Replica Retain", "conventions": "Bar Health"},
+         "",
+         "Baz Retain",
+         "Baz Replica Retain Dependency, Bar Health Dependency"),
+        # The kinds of Kubernetes are Karmada's.
+        ({"native": "Bar Health, Foo Health"},
+         "",
+         "",
+         "Bar Health Dependency, Foo Health Dependency"),
+        # Components would replace the replicas that Karmada reads.
+        ({"bundle": "Baz Component, Foo Component"},
+         "",
+         "Foo Component Dependency",
+         "Foo Component Dependency, Baz Component Dependency"),
+        # The bundle's status is for its own aggregation, or for the user's.
+        ({"bundle": "Baz Status AggregateStatus, Bar Status"},
+         "",
+         "",
+         "Baz Status AggregateStatus Dependency, Bar Status Dependency"),
+        ({"bundle": "Baz Status", "python": "Baz AggregateStatus, Bar Status"},
+         "Baz AggregateStatus, Bar Status",
+         "Baz AggregateStatus Status, Bar Status",
+         "Baz AggregateStatus Status Dependency, Bar Status Dependency"),
+        # The label retains replicas that are divided.
+        ({"python": "Foo Replica ReviseReplica"},
+         "Foo Replica ReviseReplica",
+         "Foo Replica ReviseReplica Retain Dependency",
+         "Foo Replica ReviseReplica Retain Dependency"),
+    ],
+)  # fmt: skip
+def test_the_choice_decides_what_karmada_asks(layers: dict[str, str], own: str, missing: str, everything: str) -> None:
+    given = {name: read_pairs(answers) for name, answers in layers.items()}
+    for choice, expected in zip(InterpreterRegistration, ("", own, missing, everything), strict=True):
+        assert choose_answers(given, choice, KARMADA) == read_pairs(expected), choice
+
+
+def test_without_the_bundle_no_rule_by_metadata_hides_an_interpreter_of_karmada() -> None:
+    karmada = KarmadaInterpreters((), {(FOO, Operation.DEPENDENCY)})
+    assert choose_answers({"python": {(FOO, Operation.HEALTH)}}, ALL, karmada) == {(FOO, Operation.HEALTH)}
+
+
+def test_karmadas_interpreters_are_the_operations_of_its_fixtures() -> None:
+    found = read_karmada_interpreters()
+    fixtures = Path(__file__).parents[3] / "conformance" / "karmada" / "thirdparty"
+    asked = {
+        (case.question.kind, case.question.operation)
+        for path in fixtures.rglob("*.yaml")
+        for value in read_values(path.read_text("utf-8"), source=path.name)
+        for case in read_fixtures(value.value)
+    }
+    # Karmada has no fixture of this one.
+    sidecar_set = GroupVersionKind("apps.kruise.io", "v1alpha1", "SidecarSet")
+    assert asked | {(sidecar_set, Operation.RETAIN)} == found.thirdparty
+    assert {kind for kind, _ in found.native} == NATIVE.keys()
+
+
+def test_by_default_karmada_interprets_its_own_kinds_and_the_bundle_the_others() -> None:
+    karmada = read_karmada_interpreters()
+    chain = Chain([BundleLayer(Runner()), NativeLayer()])
+    missing = choose_answers(chain.answers(), InterpreterRegistration.MISSING, karmada)
+    assert not missing & {*karmada.native, *karmada.thirdparty}
+    assert choose_answers(chain.answers(), ALL, karmada) >= missing | {*karmada.thirdparty}
+    flux = {kind.version: one for kind, one in missing if kind.kind == "HelmRelease" and one is Operation.HEALTH}
+    assert flux.keys() == {"v2", "v2beta2"}, "Karmada has the version v2beta1"
 
 
 @pytest.mark.parametrize(("name", "asked"), [("fleethook", False), ("other", True)])
@@ -141,4 +239,5 @@ CLAIM = {
 def test_kinds_of_other_configurations_are_left_out() -> None:
     store = Store([DEFINITIONS_BY_KIND])
     store.put(CLAIM)
-    assert [one.kind for one in select_from_store(store, [(FOO_KIND, Operation.HEALTH)]).left_out] == [FOO_KIND]
+    found = select_from_store(store, {"python": [(FOO_KIND, Operation.HEALTH)]}, InterpreterRegistration.OWN)
+    assert [one.kind for one in found.left_out] == [FOO_KIND]

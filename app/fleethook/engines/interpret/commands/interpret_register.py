@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -37,7 +37,12 @@ from fleethook.engines.interpret.hooks.interpreter_registration import (
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.model.json import JSONObject
-from fleethook.model.karmada import INTERPRETER_CONFIGURATION, OWN_CONFIGURATION, ConventionsMode
+from fleethook.model.karmada import (
+    INTERPRETER_CONFIGURATION,
+    OWN_CONFIGURATION,
+    ConventionsMode,
+    InterpreterRegistration,
+)
 from fleethook.outbound.client import HookClient
 
 if TYPE_CHECKING:
@@ -74,6 +79,14 @@ def register(
     interpreters: InterpretersOption = None,
     bundle: Annotated[bool, Option(help="Include the bundled interpreters, if the server uses them.")] = True,
     conventions: ConventionsOption = ConventionsMode.OFF,
+    registration: Annotated[
+        InterpreterRegistration,
+        Option(
+            "--registration",
+            help="Kinds and operations to register: of your own interpreters, also those that Karmada does not "
+            "interpret itself, or all. The same as the setting interpreter_registration.",
+        ),
+    ] = InterpreterRegistration.MISSING,
     karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
     output: Annotated[
@@ -83,7 +96,7 @@ def register(
 ) -> None:
     """Write the ResourceInterpreterWebhookConfiguration that makes Karmada call the server.
 
-    It names exactly the kinds and operations that the server answers from customizations, interpreters in Python, the
+    It names the kinds and operations that --registration chooses from customizations, interpreters in Python, the
     bundle, the native interpreters and, for all CustomResourceDefinitions, --conventions. Kinds of other configurations
     are left out and listed on standard error.
 
@@ -97,11 +110,14 @@ def register(
     with report_input_errors(output or ""):
         given = read_objects([*(files or ()), *(manifests or ())], reading)
 
-    def load(objects: Sequence[Document]) -> tuple[Store, Answers]:
-        return _load(objects, interpreters or [], bundle=bundle, conventions=conventions)
+    def configure(objects: Sequence[Document]) -> JSONObject:
+        store, layers = _load(objects, interpreters or [], bundle=bundle, conventions=conventions)
+        found = select_from_store(store, layers, registration)
+        write_error(*(f"note: {one}" for one in found.left_out))
+        return build_configuration(found.rules, client_config)
 
     if target is None:
-        _print(_make_configuration(load(given), client_config), output or YamlOutput.YAML)
+        _print(configure(given), output or YamlOutput.YAML)
         return
     from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see fleethook.cluster
     from fleethook.cluster.registration.registrar import (  # noqa: PLC0415 - as above
@@ -112,11 +128,11 @@ def register(
     async def register_in_cluster() -> None:
         async with target.connect() as connection:
             definitions = (DEFINITIONS,) if bundle or conventions is not ConventionsMode.OFF else ()
-            loaded = load([*await _read_karmada(connection, (*_RESOURCES, *definitions)), *given])
+            configuration = configure([*await _read_karmada(connection, (*_RESOURCES, *definitions)), *given])
             if output is not None:
-                _print(_make_configuration(loaded, client_config), output)
+                _print(configuration, output)
                 return
-            changing = ChangingConfigurations(lambda: [_make_configuration(loaded, client_config)], asyncio.Event())
+            changing = ChangingConfigurations(lambda: [configuration], asyncio.Event())
             registrar = Registrar(connection, lambda: b"", changing=changing)
             written = await registrar.apply_changing()
             if registrar.unserved:
@@ -155,21 +171,14 @@ async def _read_karmada(connection: "Connection", resources: Sequence[WatchedRes
 
 def _load(
     objects: Sequence[Document], interpreters: Sequence[str], *, bundle: bool, conventions: ConventionsMode
-) -> tuple[Store, Answers]:
-    """Return a store of the objects, and the kinds and operations that the chain answers."""
+) -> tuple[Store, Mapping[str, Answers]]:
+    """Return a store of the objects, and the kinds and operations that the layers of the chain answer."""
     store = Store()
     for one in objects:
         store.put(one.object)
     client = HookClient(allow_private=True)
     chain = build_chain(client, Runner(), interpreters, objects, bundle=bundle, conventions=conventions)
     return store, chain.answers()
-
-
-def _make_configuration(loaded: tuple[Store, Answers], client_config: JSONObject) -> JSONObject:
-    store, answers = loaded
-    found = select_from_store(store, answers)
-    write_error(*(f"note: {one}" for one in found.left_out))
-    return build_configuration(found.rules, client_config)
 
 
 def _print(configuration: JSONObject, output: YamlOutput) -> None:

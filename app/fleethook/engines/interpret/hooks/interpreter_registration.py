@@ -1,14 +1,20 @@
-"""Builds this server's ResourceInterpreterWebhookConfiguration, with exactly the kinds and operations that it answers.
+"""Builds this server's ResourceInterpreterWebhookConfiguration, with the kinds and operations that Karmada asks about.
 
 Karmada considers every operation that a rule names as enabled, and calls only the first webhook by name
-(karmada v1.16 pkg/resourceinterpreter/customized/webhook). If a rule names more than the server answers, Karmada fails
-where its own interpreters would have answered. If two configurations name one kind, the second is never called.
+(karmada v1.16 pkg/resourceinterpreter/customized/webhook). It calls webhooks before its own interpreters, and fails if
+a webhook does not answer. So rules name only kinds that the server answers, and by default none that Karmada
+interprets itself. If two configurations name one kind, the second is never called.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
 from typing import Final, NamedTuple
 
+import yaml
+
 from fleethook.cluster.store import Store
+from fleethook.engines.interpret.chain import SCALED
 from fleethook.engines.interpret.hooks.hook_configuration import (
     CONFIGURATIONS,
     Hook,
@@ -17,13 +23,14 @@ from fleethook.engines.interpret.hooks.hook_configuration import (
     matches,
     parse_hooks,
 )
-from fleethook.model.gvk import GroupKind, GroupVersionKind
+from fleethook.model.gvk import GroupKind, GroupVersionKind, parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import (
     API_VERSION,
     INTERPRETER_CONFIGURATION,
     OWN_CONFIGURATION,
     VERSION,
+    InterpreterRegistration,
     Operation,
 )
 
@@ -33,7 +40,78 @@ _TIMEOUT_SECONDS: Final = 10
 _OPERATIONS: Final = tuple(operation for operation in Operation if operation is not Operation.PRUNE)
 """Karmada's operations, in the order of their names in rules."""
 
-Answers = Iterable[tuple[GroupVersionKind, Operation]]
+Answers = Collection[tuple[GroupVersionKind, Operation]]
+
+
+class KarmadaInterpreters(NamedTuple):
+    """The kinds and operations that Karmada interprets itself."""
+
+    native: Answers
+    """Those of Kubernetes' own kinds."""
+    thirdparty: Answers
+    """Those of well-known custom resources."""
+
+
+@cache
+def read_karmada_interpreters() -> KarmadaInterpreters:
+    """Return the interpreters of the newest Karmada; the data file beside this module names the version."""
+    text = resources.files(__package__).joinpath("karmada_interpreters.yaml").read_text("utf-8")
+    tables = yaml.load(text, yaml.CSafeLoader)
+    return KarmadaInterpreters(*(frozenset(_read_table(tables[name])) for name in KarmadaInterpreters._fields))
+
+
+def _read_table(table: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[tuple[GroupVersionKind, Operation]]:
+    for api_version, kinds in table.items():
+        group, version = parse_api_version(api_version)
+        for kind, operations in kinds.items():
+            yield from ((GroupVersionKind(group, version, kind), Operation(one)) for one in operations)
+
+
+_BUILT_IN: Final = frozenset({"bundle", "native", "conventions"})
+"""The layers that are part of fleethook. The others have the interpreters of users."""
+
+
+def choose_answers(
+    layers: Mapping[str, Answers], choice: InterpreterRegistration, karmada: KarmadaInterpreters
+) -> frozenset[tuple[GroupVersionKind, Operation]]:
+    """Return the kinds and operations about which Karmada asks this server.
+
+    Args:
+        layers: The kinds and operations that each layer answers, by the name of the layer.
+        choice: OWN for those of users, ALL for all of them. MISSING adds to those of users the kinds and operations of
+            the bundle and of conventions that Karmada does not interpret itself.
+        karmada: The kinds and operations that Karmada interprets itself.
+    """
+    own = {one for name, answers in layers.items() if name not in _BUILT_IN for one in answers}
+    if choice is InterpreterRegistration.OFF:
+        return frozenset()
+    if choice is InterpreterRegistration.OWN:
+        return frozenset(own)
+    if choice is InterpreterRegistration.ALL:
+        everything = {one for answers in layers.values() for one in answers}
+        # Without the bundle, these would hide interpreters of Karmada that no layer replaces.
+        return frozenset(everything | (_add_rules_by_metadata(everything) - set(karmada.thirdparty)))
+    known = {*karmada.native, *karmada.thirdparty}
+    # Karmada does not ask about replicas if anybody answers about components (pkg/detector/detector.go).
+    known |= {(kind, Operation.COMPONENT) for kind, operation in known if operation is Operation.REPLICA}
+    chosen = own | ({*layers.get("bundle", ()), *layers.get("conventions", ())} - known)
+    # Karmada copies the status of any kind. Only an aggregation of ours needs the generations that ours adds.
+    chosen -= {
+        one for one in chosen - own if one[1] is Operation.STATUS and (one[0], Operation.AGGREGATE_STATUS) not in chosen
+    }
+    partly = {kind for kind, _ in known}
+    return frozenset(chosen | {one for one in _add_rules_by_metadata(chosen) if one[0] not in partly})
+
+
+def _add_rules_by_metadata(answers: Answers) -> set[tuple[GroupVersionKind, Operation]]:
+    """Return answers with those that the chain adds for a label and an annotation of objects of interpreted kinds."""
+    found: dict[GroupVersionKind, set[Operation]] = {}
+    for kind, operation in answers:
+        found.setdefault(kind, {Operation.DEPENDENCY}).add(operation)
+    for operations in found.values():
+        if operations >= SCALED:
+            operations.add(Operation.RETAIN)
+    return {(kind, operation) for kind, operations in found.items() for operation in operations}
 
 
 class LeftOut(NamedTuple):
@@ -117,7 +195,8 @@ def list_hooks(configurations: Iterable[tuple[GroupKind, JSONObject]]) -> list[H
     return sorted(found, key=lambda hook: hook.uid)
 
 
-def select_from_store(store: Store, answers: Answers) -> Selection:
-    """Return the rules for the kinds and operations that no other configuration in the store names."""
+def select_from_store(store: Store, layers: Mapping[str, Answers], choice: InterpreterRegistration) -> Selection:
+    """Return the rules for the chosen kinds and operations that no other configuration in the store names."""
     kind = INTERPRETER_CONFIGURATION
+    answers = choose_answers(layers, choice, read_karmada_interpreters())
     return select(answers, list_hooks((kind, one) for one in store.each("", kind)))

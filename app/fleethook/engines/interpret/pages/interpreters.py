@@ -182,7 +182,9 @@ def build_interpreters(
     )
     defined = {kind for document in store.each("", DEFINITION) for kind in list_served_kinds(document)}
     refused = _list_refused(customizations)
-    kinds = {kind for kind, _ in chain.answers()} | defined | set(_list_rule_kinds(store))
+    kinds = (
+        {kind for answers in chain.answers().values() for kind, _ in answers} | defined | set(_list_rule_kinds(store))
+    )
     kinds |= {one.kind for one in refused if one.kind}
     return Interpreters(
         chain,
