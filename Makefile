@@ -55,7 +55,7 @@ FULL := $(addprefix tests/,e2e faults console/browser tools image distribution)
 # the rest of another one.
 PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal --junit-xml=$(REPORTS)/$@.xml
 REPORTS := .reports
-# How many examples the properties draw: fast, full or thorough (tests/hypothesis_profiles.py).
+# How many examples the properties draw: fast (the same ones each time), full or thorough (tests/hypothesis_profiles.py).
 PROFILE ?= fast
 
 test: $(VENV)/dev.stamp ## Run the tests that need only Python (minutes); ARGS selects some of all tests

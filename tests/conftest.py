@@ -2,6 +2,7 @@
 
 import gc
 import shutil
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -11,9 +12,18 @@ import pytest
 from fleethook.outbound.client import HookClient
 from tests.e2e.controlplane import build
 from tests.hook_server import RawHook, run_raw_hook
-from tests.hypothesis_profiles import register_profiles
+from tests.hypothesis_profiles import describe_seed, draw_seed, register_profiles
 
 register_profiles()
+# A shell lets processes in the background ignore Ctrl-C, and the programs that tests start and interrupt inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw the seed before Hypothesis reads the option."""
+    draw_seed(config)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -50,8 +60,12 @@ def into(tmp_path: Path) -> Path:
     return tmp_path / "new" / "crds.tar.gz"
 
 
-def pytest_report_header() -> str:
-    """Print the versions of the control plane, if there is one."""
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Print the versions of the control plane, if there is one, and the seed of random examples."""
+    return [_describe_control_plane(), *describe_seed(config)]
+
+
+def _describe_control_plane() -> str:
     directory = build.find()
     if directory is None:
         return "control plane: none (make controlplane builds it for the end-to-end tests)"

@@ -118,19 +118,10 @@ def test_check_reads_directories() -> None:
     assert "db.example.com/v1 Database" in out
 
 
-# If a shell runs the tests in the background, its child processes ignore SIGINT.
-INTERRUPTIBLE = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from fleethook.cli import main
-main()
-"""
-
-
 @contextlib.contextmanager
 def watch(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", IO[str]]]:
     """Run the command until the block ends. A watchdog ends the process after the limit for tests."""
-    command = [sys.executable, "-c", INTERRUPTIBLE, "interpret", "test", *arguments, "--watch"]
+    command = [sys.executable, "-m", "fleethook", "interpret", "test", *arguments, "--watch"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
     watchdog = threading.Timer(NET, process.kill)
