@@ -60,7 +60,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
             decode: Returns the review in a body that is not large; raises BadReviewError. None to decode all of it.
             turns: The turns that the work of a handler shares with other endpoints; None for turns of its own.
             pure: Whether the handler reads nothing but the review, so that it may run in a thread.
-            hint: The end of the message of each refusal, ``""`` for none.
+            hint: The end of the message of each review that cannot be answered, ``""`` for none.
             rest: As in `ReviewEndpoint`.
         """
         super().__init__(path, **rest)
@@ -102,7 +102,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
             response = to_response(explain_failure(error, route=self._path, uid=request.uid))
         if self._conclude is not None:
             response = (yield self._conclude(request, response)) or response
-        if not response.allowed:
+        if self._hint and find_outcome(response) == "errored":
             response = msgspec.structs.replace(response, message=f"{response.message}{self._hint}")
         if is_large:
             encode = partial(encode_response, response, uid=review.uid, api_version=review.api_version)

@@ -57,7 +57,7 @@ MAX_ON_LOOP: Final = 32 * 1024
 so 16 ms; an ordinary UPDATE has 26 KB and takes 0.1 ms."""
 
 SWITCH_OFF_HINT: Final = "to switch fleethook off, run fleethook uninstall"
-"""The end of messages with which the server refuses a write in a cluster that it is registered with."""
+"""The end of messages about reviews that the server cannot answer, so that it stops writes to a cluster."""
 CHARGE: Final = "fleethook.charge"
 """The member of an ASGI scope with the memory of the request, a `BodyCharge`; missing or None if none is charged."""
 
