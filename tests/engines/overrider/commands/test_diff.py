@@ -146,6 +146,14 @@ def test_workloads_are_listed_by_subject_and_node_pool(now: str, write_yaml: Wri
     assert allowed.startswith("A guard against rollouts allows YurtAppOverrider default/demo1 with fleethook.io/allow")
 
 
+def test_a_misspelled_subject_is_an_error(now: str, write_yaml: WriteYAML) -> None:
+    edit = write_yaml("new.yaml", yurt_app_set())
+    found = invoke(["diff", "-f", edit, "--against", now, "--subject", "yurtappset/demmo"])
+    assert found.exit_code == 2
+    assert "there is no such YurtAppSet or YurtAppDaemon; did you mean yurtappset/demo?" in found.stderr
+    assert invoke(["diff", "-f", edit, "--against", now, "--subject", "yurtappset/demo"]).exit_code == 0
+
+
 def test_several_subjects_have_a_total(write_yaml: WriteYAML) -> None:
     other = yurt_app_set("other", pools=[pool("jinan")])
     now = write_yaml("now.yaml", SET, OLD, *RUNNING)

@@ -169,6 +169,20 @@ def test_a_cluster_without_subjects_exits_2(cluster: tuple[Cluster, tuple[str, .
     assert "nothing to render: the cluster has no YurtAppSet or YurtAppDaemon with a node pool" in err
 
 
+@pytest.mark.parametrize(
+    ("option", "written", "hint"),
+    [
+        ("--pool", "bejing", "with node pool 'bejing'; did you mean 'beijing'?"),
+        ("--pool", "tokyo-1", "with node pool 'tokyo-1'\n"),
+        ("--subject", "YurtAppSet/yurtapset-demo", "did you mean YurtAppSet/yurtappset-demo?"),
+    ],
+)
+def test_a_misspelled_name_gets_a_suggestion(option: str, written: str, hint: str) -> None:
+    result = render("-f", str(STORIES / "story-5"), option, written)
+    assert result.exit_code == 2
+    assert hint in result.stderr
+
+
 def test_only_workloads_that_a_change_affects_are_printed(
     cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML
 ) -> None:

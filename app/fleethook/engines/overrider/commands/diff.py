@@ -35,8 +35,9 @@ from fleethook.engines.overrider.rollout.guard import ALLOW_ANNOTATION, make_all
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rollout.prediction import Outcome, Totals, count, predict, sum_outcomes
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
+from fleethook.model.formats.text import suggestion
 from fleethook.model.json import JSONObject
-from fleethook.model.openyurt import YURT_APP_OVERRIDER
+from fleethook.model.openyurt import SUBJECT_KINDS, YURT_APP_OVERRIDER
 from fleethook.work.pausing import do_at_once
 
 _STYLES: Final = {
@@ -254,6 +255,11 @@ def diff(
     outcomes = predict(before, after, running, source.changed)
     if subject is not None:
         name = parse_name(subject, option="--subject")
+        subjects = {key for store in (before, after) for kind in SUBJECT_KINDS for key in store.keys(kind)}
+        if not any(map(name.matches, subjects)):
+            kind, _, _ = subject.partition("/")
+            hint = suggestion(subject, {f"{kind}/{one.name}" for one in subjects if name.matches_kind(one.group_kind)})
+            fail(f"--subject {subject}: there is no such YurtAppSet or YurtAppDaemon{hint}")
         outcomes = [one for one in outcomes if name.matches(one.subject)]
     print_outcomes(outcomes, _find_allowances(source, before, after), output)
     print_lines(rows)

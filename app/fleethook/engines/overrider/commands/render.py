@@ -53,6 +53,7 @@ from fleethook.engines.overrider.rollout.preview import (
 )
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.template.node_affinity import SubjectError
+from fleethook.model.formats.text import suggestion
 from fleethook.model.json import JSON, JSONObject
 
 
@@ -166,11 +167,13 @@ class _Matrix(NamedTuple):
         documents: The objects.
         store: Holds the same objects.
         cells: The workloads to render.
+        every: The keys of all workloads.
     """
 
     documents: Sequence[Document]
     store: Store
     cells: dict[PoolKey, Cell]
+    every: Sequence[PoolKey]
 
 
 class _Rendered(NamedTuple):
@@ -240,9 +243,20 @@ def render(
     if has_failures(rows, strict=reading.strict):
         fail(count_levels(rows), code=CHECK_FAILED)
     if not size:
-        wanted = f"node pool {pool!r}" if pool else "a node pool"
         where = "the cluster has" if options.reads_cluster else "the files have"
-        fail(f"nothing to render: {where} no {subject or 'YurtAppSet or YurtAppDaemon'} with {wanted}")
+        fail(f"nothing to render: {where} no {_describe_missing(matrix.every, pool, subject)}")
+
+
+def _describe_missing(every: Sequence[PoolKey], pool: str | None, subject: str | None) -> str:
+    """Return the workloads that a caller asked for and that do not exist, with the name that was probably meant."""
+    wanted = f"{subject or 'YurtAppSet or YurtAppDaemon'} with {f'node pool {pool!r}' if pool else 'a node pool'}"
+    name = None if subject is None else parse_name(subject, option="--subject")
+    pools = {one.pool for one in every if name is None or name.matches(one.subject)}
+    if name is not None and not pools:
+        kind, _, _ = name.text.partition("/")
+        kinds = (one.subject for one in every if name.matches_kind(one.subject.group_kind))
+        return wanted + suggestion(name.text, {f"{kind}/{one.name}" for one in kinds})
+    return wanted + (suggestion(pool, pools, quote="'") if pool else "")
 
 
 def _report_unreadable(source: Source, matrix: _Matrix, output: Output) -> NoReturn:
@@ -278,12 +292,13 @@ def _build_matrix(documents: Sequence[Document], pool: str | None, subject: str 
     store = fill_store(documents, [OVERRIDERS_BY_SUBJECT])
     found = cells(store, sorted({key_of(one.object).cluster for one in documents}))
     name = None if subject is None else parse_name(subject, option="--subject")
+    every = {pool_key(cell): cell for cell in found}
     wanted = {
-        pool_key(cell): cell
-        for cell in found
-        if pool in (None, cell.pool) and (name is None or name.matches(key_of(cell.subject.document)))
+        key: cell
+        for key, cell in every.items()
+        if pool in (None, key.pool) and (name is None or name.matches(key.subject))
     }
-    return _Matrix(documents, store, wanted)
+    return _Matrix(documents, store, wanted, [*every])
 
 
 def _check(matrix: _Matrix) -> list[Row]:
