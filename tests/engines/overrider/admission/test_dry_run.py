@@ -58,7 +58,7 @@ def test_a_step_that_changes_nothing_is_a_warning() -> None:
 def test_steps_of_replicas_are_compared_with_the_count_of_each_pool() -> None:
     subject = yurt_app_set(pools=[pool("hangzhou", 3), pool("beijing", 2)])
     idle, reverted = run(entry("*", items=[{"replicas": 3}]), subject=subject).warnings
-    assert (idle.code, reverted.code) == ("no-effect", "dry-run")
+    assert (idle.code, reverted.code) == ("no-effect", "topology-replicas")
     assert idle.text.endswith("(node pool hangzhou)")
     assert reverted.text.endswith("(node pool beijing)")
     assert reverted.text.startswith(
@@ -131,7 +131,7 @@ def test_an_add_that_drops_annotations_is_a_warning() -> None:
     subject = yurt_app_set(template=template)
     path = "/spec/template/metadata/annotations"
     (warning,) = run(entry("*", patches=[patch("add", path, {"c": "e"})]), subject=subject).warnings
-    assert warning.code == "dry-run"
+    assert warning.code == "removed-keys"
     assert warning.text == (
         f"entries[0].patches[0]: add {path} replaces all of them and removes a: to keep them, write add {path}/KEY for "
         "each key (node pools hangzhou, beijing)"

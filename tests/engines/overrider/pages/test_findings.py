@@ -80,7 +80,7 @@ def test_workloads_are_not_checked(tmp_path: Path) -> None:
 
 FINDINGS = (
     finding("entries[0].items[0]", code="does-not-fit"),
-    finding("entries[1].items[0]", level="warning", code="dry-run"),
+    finding("entries[1].items[0]", level="warning", code="creation-only"),
     finding("spec", key=DEMO),
 )
 STORE = make_store(overrider({"pools": ["*", "-beijing"]}, {"pools": ["beijing"]}), yurt_app_set("demo"))
@@ -104,7 +104,7 @@ def test_a_filter_selects_findings(wanted: FindingFilter, expected: tuple[int, .
     listed = list_findings(FINDINGS, wanted, Concerned(STORE, ()))
     assert listed.rows == [FINDINGS[number] for number in expected]
     assert listed.by_level == {"error": 2, "warning": 1}
-    assert listed.by_code == {"does-not-fit": 1, "dry-run": 1, "invalid": 1}
+    assert listed.by_code == {"does-not-fit": 1, "creation-only": 1, "invalid": 1}
 
 
 def test_long_lists_have_pages() -> None:

@@ -150,15 +150,15 @@ def _find_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str) -> Iterat
     """Yield the remarks about a plan, with the mark in place of the pool's name."""
     shared = plan.shared.plan
     unknown = frozenset(warn_about_unknown_containers(shared.bare, shared.steps))
-    yield from (Remark("unknown-container" if text in unknown else "dry-run", text) for text in shared.warnings)
+    yield from (Remark("unknown-container" if text in unknown else "dropped", text) for text in shared.warnings)
     before = shared.bare["spec"].get("replicas")
     topology = plan.replicas if before == REPLICAS_MARK else before
     counting = [step for step in shared.steps if step.path == REPLICAS]
     yield from _find_idle_steps(plan, counting, topology)
     # Only v1alpha1 has a topology, and only the controller of OpenYurt 1.4 compares its replicas.
     if counting and group_kind == YURT_APP_SET and topology is not None and not shared.of_v1beta1:
-        yield from (Remark("dry-run", text) for text in _compare_with_topology(plan, topology, kind=kind))
-    yield from (Remark("dry-run", text) for text in _find_immutable_changes(shared))
+        yield from (Remark("topology-replicas", text) for text in _compare_with_topology(plan, topology, kind=kind))
+    yield from (Remark("creation-only", text) for text in _find_immutable_changes(shared))
 
 
 def _find_idle_steps(plan: PoolPlan, counting: Sequence[Step], topology: JSON) -> Iterator[Remark]:

@@ -271,7 +271,7 @@ def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> Traced:
         if (lost := _find_lost_keys(before, after, step)) and made:
             kept = f"to keep them, write add {step.path}/KEY for each key"
             text = f"{step.field}: add {step.path} replaces all of them and removes {', '.join(lost)}: {kept}"
-            remarks.append(Remark("dry-run", text))
+            remarks.append(Remark("removed-keys", text))
         if not made and step.idle and not (step.container and step.container not in container_names(before)):
             remarks.append(step.idle_remark)
         before = after
