@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -362,6 +363,16 @@ def owned_by_fleethook(admin: Api) -> set[str]:
     kinds = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
     entries = [one for kind in kinds for one in admin[f"{WEBHOOKS}/{kind}/fleethook"]["metadata"]["managedFields"]]
     return {one["manager"] for one in entries if one["manager"].startswith("fleethook")}
+
+
+def test_the_install_page_has_the_error_of_helm_beside_openyurts_definition(release: Release) -> None:
+    """The control plane has the definition from a client other than Helm; the release leaves it out."""
+    release.helm("uninstall", "fleethook")
+    release.values["crds"] = {"install": True}
+    with pytest.raises(AssertionError) as failure:
+        release.install()
+    (found,) = re.findall(r"```text\n(Error: .*)\n```", (CHART.parent.parent / "docs/how-to/install.md").read_text())
+    assert found in str(failure.value)
 
 
 def test_upgrade_and_rollback_keep_the_ca_and_uninstall_leaves_foreign_objects(

@@ -185,16 +185,24 @@ def test_on_a_fresh_cluster_overriders_are_followed_as_soon_as_they_are_defined(
         wait_for(lambda: subject.status().get("summary") == "1/1", what="the overrider is followed")
 
 
-def test_a_definition_that_prunes_members_is_reported(fresh: ControlPlane, tmp_path: Path) -> None:
+def test_a_definition_without_a_status_is_reported_and_the_status_follows_a_replacement_within_seconds(
+    fresh: ControlPlane, tmp_path: Path
+) -> None:
     admin = fresh.api()
     directory = tmp_path / "server"
     directory.mkdir()
     theirs = copy.deepcopy(upstream())
     admin.apply(f"{CRDS}/{theirs['metadata']['name']}", theirs, manager="openyurt")
     with Installation(fresh, directory).up() as server:
-        told = "drops entries[].items[].replicas"
+        wait_for(lambda: is_established(admin, "yurtappsets.apps.openyurt.io"))
+        subject = Subject(admin, "default", ["hangzhou"])
+        subject.override(entry("*", items=TO_2))
+        rendered = ("YurtAppOverrider", "AllRendered", "1 of 1 workloads")
+        wait_for(lambda: rendered in subject.events(), what="an event reports what the status cannot")
+        told = "drops status (so kubectl get yao shows no state), entries[].items[].replicas"
         wait_for(lambda: told in checks(server)[1].get("openyurt", ""), what=f"/readyz says: {told}")
         install_crds(admin)
         wait_for(lambda: "openyurt" not in checks(server)[1])
+        wait_for(lambda: subject.status().get("summary") == "1/1", what="the status is written")
     ours = custom_resource_definition(RESOURCES[0])["metadata"]["name"]
     assert f"keeping a CustomResourceDefinition that another installer owns: {CRDS}/{ours}" in server.log.read_text()

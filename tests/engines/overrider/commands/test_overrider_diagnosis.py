@@ -25,6 +25,7 @@ from tests.builders import overrider
 from tests.cli.doctor.test_doctor_checks import levels
 from tests.cli.doctor.test_doctor_probes import allows
 from tests.e2e.fleet import RULES
+from tests.engines.overrider.controller.test_openyurt_conflicts import upstream
 
 (DEFINITION,) = (custom_resource_definition(one) for one in RESOURCES if one.plural == "yurtappoverriders")
 BASE = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
@@ -118,8 +119,9 @@ def test_webhooks_of_others_are_noted_and_openyurts_renderer_is_an_error() -> No
     service = {"service": {"name": "yurt-manager-webhook-service", "path": "/mutate-apps-v1-deployment"}}
     render = foreign(MUTATING, "mutate.apps.v1.deployment", clientConfig=service)
     found = list(check_configurations([*configurations, render]))
-    assert levels(found) == ["error", "note"]
-    assert "openyurt-versions" in found[0].remedy
+    assert levels(found) == ["error"]
+    # yurt-manager registers a removed webhook again (tests/conformance/openyurt/controllers.yaml).
+    assert found[0].remedy.startswith("start yurt-manager with --controllers=*,-yurt-app-overrider-controller")
 
 
 def test_a_definition_that_drops_members_is_a_warning_and_none_is_an_error() -> None:
@@ -130,3 +132,5 @@ def test_a_definition_that_drops_members_is_a_warning_and_none_is_an_error() -> 
     del entries["items"]["properties"]["items"]["items"]["properties"]["env"]
     (one,) = check_definition(poor)
     assert (one.level, "env" in one.text) == ("warning", True)
+    (one,) = check_definition(upstream())
+    assert "drops status (so kubectl get yao shows no state)" in one.text

@@ -3,8 +3,6 @@
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from fleethook.cluster.api_errors import APIError
 from fleethook.engines.overrider.controller.controller import OverriderController
 from fleethook.engines.overrider.controller.status import (
@@ -21,6 +19,7 @@ from fleethook.engines.overrider.subject.unreached_workloads import Gaps
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.work.pausing import do_at_once
 from tests.builders import entry, image, overrider
+from tests.engines.overrider.controller.test_openyurt_conflicts import OURS, upstream
 from tests.engines.overrider.running import Fleet
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -199,14 +198,11 @@ async def test_a_status_is_written_once_if_the_apiserver_drops_fields_of_it() ->
         assert [reason for reason, _ in fleet.server.events[2:]] == ["Reverted", "NoWorkloads"]
 
 
-@pytest.mark.parametrize(
-    ("message", "events"),
-    [
-        ("the server could not find the requested resource", ["SubjectFound", "AllRendered"]),
-        ('yurtappoverriders.apps.openyurt.io "demo" not found', []),
-    ],
-)
-async def test_events_report_a_status_that_cannot_be_stored(message: str, events: list[str]) -> None:
+MISSING = APIError(404, "NotFound", 'yurtappoverriders.apps.openyurt.io "demo" not found')
+"""kube-apiserver's answer for a deleted object, and for a status subresource that the definition does not have."""
+
+
+async def test_events_report_a_status_that_cannot_be_stored() -> None:
     fleet = Fleet()
     fleet.subject()
     asked = []
@@ -215,7 +211,7 @@ async def test_events_report_a_status_that_cannot_be_stored(message: str, events
         if not path.endswith("/status"):
             return None
         asked.append(path)
-        return APIError(404, "NotFound", message)
+        return MISSING
 
     fleet.server.refuse = refuse
     async with fleet.leader() as controller:
@@ -223,5 +219,36 @@ async def test_events_report_a_status_that_cannot_be_stored(message: str, events
         await fleet.wait(MINUTE)
         times = len(asked)
         await reconcile_again(fleet, controller)
-        assert [reason for reason, _ in fleet.server.events] == events
-        assert (len(asked) == times) is bool(events)
+        assert [reason for reason, _ in fleet.server.events] == ["SubjectFound", "AllRendered"]
+        assert len(asked) == times
+
+
+async def test_no_event_is_about_a_deleted_overrider() -> None:
+    fleet = Fleet()
+    fleet.subject()
+    fleet.server.refuse = lambda method, path, _dry: (
+        MISSING if path.endswith("/status") or (method == "GET" and path == fleet.rule()) else None
+    )
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait(MINUTE)
+        assert fleet.server.events == []
+
+
+async def test_the_status_follows_within_seconds_if_a_definition_with_one_is_installed() -> None:
+    """The apiserver serves the status a moment after the definition has changed."""
+    fleet = Fleet()
+    fleet.subject()
+    fleet.conflict = "the installed definition drops status"
+    fleet.objects.put(upstream())
+    fleet.server.refuse = lambda _method, path, _dry: MISSING if path.endswith("/status") else None
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait(MINUTE)
+        fleet.conflict = ""
+        fleet.objects.put(OURS)
+        await fleet.wait(1)
+        assert fleet.status() == {}
+        fleet.server.refuse = lambda _method, _path, _dry: None
+        await fleet.wait(5)
+        assert fleet.status()["summary"] == "1/1"

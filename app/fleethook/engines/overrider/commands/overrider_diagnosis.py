@@ -13,6 +13,7 @@ from fleethook.cluster.registration.server_side_apply import get_object
 from fleethook.engine import Right
 from fleethook.engines.overrider.controller.openyurt_conflicts import (
     DEFINITION_NAME,
+    RENDERER_REMEDY,
     describe_dropped_members,
     find_dropped_members,
     find_render_webhooks,
@@ -27,15 +28,15 @@ _WORKLOADS: Final = ("deployments", "statefulsets")
 
 def check_configurations(configurations: Sequence[JSONObject]) -> Iterator[Diagnosis]:
     """Report webhooks of others that get the same objects."""
-    for render in find_render_webhooks(configurations):
-        remedy = "remove this webhook from its configuration, or turn it off in OpenYurt: docs/openyurt-versions.md"
-        yield Diagnosis("error", "other-webhooks", f"the {render} renders Deployments, too", remedy)
-    own = {one.name for one in list_webhooks()}
+    renderers = find_render_webhooks(configurations)
+    for render in renderers:
+        yield Diagnosis("error", "other-webhooks", f"the {render} renders Deployments, too", RENDERER_REMEDY)
+    reported = {one.name for one in list_webhooks()} | {one.name for one in renderers}
     for configuration in configurations:
         for webhook in list_objects(configuration.get("webhooks")):
             name = str(webhook.get("name") or "")
             kinds = [one for one in _WORKLOADS if is_called(webhook, "UPDATE", GroupVersionResource("apps", "v1", one))]
-            if name not in own and not name.endswith(SUFFIX) and kinds:
+            if name not in reported and not name.endswith(SUFFIX) and kinds:
                 text = f"{name} of {name_configuration(configuration)} is called for {' and '.join(kinds)}, too"
                 yield Diagnosis("note", "other-webhooks", text, _describe_order(str(configuration.get("kind"))))
 

@@ -27,10 +27,11 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.conditions import Condition
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.store import Store, StoreView
+from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
 from fleethook.engines.overrider.admission.read_your_writes import read_overriders
 from fleethook.engines.overrider.controller.converge import Converger, Outcome, Target
 from fleethook.engines.overrider.controller.event_handlers import EventHandlers, InputKinds
+from fleethook.engines.overrider.controller.openyurt_conflicts import MUTATING_CONFIGURATION
 from fleethook.engines.overrider.controller.outdated_workloads import Nudger, OutdatedWorkloads
 from fleethook.engines.overrider.controller.owner_controller import OwnerWaits
 from fleethook.engines.overrider.controller.status import (
@@ -51,7 +52,7 @@ from fleethook.engines.overrider.policies.policy_keeper import NO_UPKEEP, Policy
 from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.engines.overrider.subject.subject_members import same_input
 from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps
-from fleethook.model.gvk import GroupKind
+from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.work.pausing import Work
@@ -144,19 +145,22 @@ class OverriderController:
         self._registered: Final = registered
         self._register_seconds: Final = limits.owner_seconds
         self._openyurt_conflict: Final = openyurt_conflict
+        self._conflict = ""  # At the last report.
         self._clock: Final = clock
         self._backoff: Final = Backoff(retries_per_second=limits.per_second * _RETRY_SHARE, longest=resync_seconds)
         self._converger: Final = Converger(self.workloads, self._backoff, store=objects, plans=plans, time=clock.time)
         self._waits: Final = OwnerWaits(seconds=limits.owner_seconds, interval=resync_seconds, time=clock.time)
-        self._reporter: Final = StatusReporter(connection, source, turns=self._turns, now=now)
+        self._reporter: Final = StatusReporter(connection, source, objects, turns=self._turns, now=now)
         self._outdated: Final = OutdatedWorkloads(self.workloads, store=objects, plans=plans)
         self._nudger: Final = Nudger(connection, source, self._waits, self._outdated, self._reporter, now=now)
         self._handlers: Final = EventHandlers(self.queue, objects, self.workloads, self._waits, scheduler=clock)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
+        self._conflict = self._openyurt_conflict()
         endings = [
             self._objects.subscribe(self._handlers.object_changed),
+            self._objects.subscribe(self._conflict_changed),
             self.workloads.subscribe(self._workload_changed),
         ]
         try:
@@ -182,6 +186,14 @@ class OverriderController:
                 end()
             # If this replica leads again, it must not hold the workloads twice.
             self.workloads.release()
+
+    def _conflict_changed(self, key: ObjectKey, _before: Stored | None, _after: JSONObject | None) -> None:
+        """Report the state of all overriders again if OpenYurt's settings begin or cease to interfere."""
+        if key.group_kind in (MUTATING_CONFIGURATION, DEFINITION) and self._conflict != self._openyurt_conflict():
+            self._conflict = self._openyurt_conflict()
+            self._reporter.forget()
+            for binding in self._handlers.bindings():
+                self.queue.add(binding)
 
     async def _wait_for_registration(self) -> None:
         """Wait until the webhook is registered. Before that, touching a workload has no effect."""

@@ -31,6 +31,7 @@ _DEFINITION_REMEDY: Final = (
 )
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _MAX_NAMED: Final = 8
+_SHOWN: Final = {"status": "status (so kubectl get yao shows no state)"}
 
 
 class RenderWebhook(NamedTuple):
@@ -85,6 +86,9 @@ def find_dropped_members(definition: JSONObject) -> tuple[str, ...]:
 
     Args:
         definition: The installed CustomResourceDefinition.
+
+    Returns:
+        The paths; ``status`` is the first one, because messages name only some.
     """
     spec = as_object(definition.get("spec"))
     versions = [one for one in list_objects(spec.get("versions")) if one.get("name") == VERSION]
@@ -94,9 +98,9 @@ def find_dropped_members(definition: JSONObject) -> tuple[str, ...]:
     (own,) = definition["spec"]["versions"]
     schema = as_object(as_object(versions[0].get("schema")).get("openAPIV3Schema"))
     dropped = list(_find_missing(own["schema"]["openAPIV3Schema"], schema, ""))
-    if "status" not in dropped and "status" not in as_object(versions[0].get("subresources")):
+    if "status" not in as_object(versions[0].get("subresources")):
         dropped.append("status")
-    return tuple(dropped)
+    return tuple(sorted(dict.fromkeys(dropped), key=lambda path: path != "status"))
 
 
 def _find_missing(wanted: JSONObject, installed: JSON, path: str) -> Iterator[str]:
@@ -162,17 +166,23 @@ def _describe_definition(definition: JSONObject) -> tuple[str, ...]:
     return (describe_dropped_members(dropped),) if dropped else ()
 
 
+RENDERER_REMEDY: Final = (
+    "start yurt-manager with --controllers=*,-yurt-app-overrider-controller: it registers the webhook again if you "
+    "remove it from the configuration (docs/openyurt-versions.md)"
+)
+
+
 def describe_render_webhook(webhook: RenderWebhook) -> str:
     """Return the effect of OpenYurt's render webhook, and the option that disables it."""
     return (
         f"OpenYurt's own renderer is on ({webhook}): it ignores exclusions of node pools and causes a second "
-        "rollout; start yurt-manager with --controllers=*,-yurt-app-overrider-controller"
+        f"rollout; {RENDERER_REMEDY}"
     )
 
 
 def describe_dropped_members(dropped: tuple[str, ...]) -> str:
     """Return the members of overriders that are lost, and the definition that keeps them."""
-    named = ", ".join(dropped[:_MAX_NAMED])
+    named = ", ".join(_SHOWN.get(path, path) for path in dropped[:_MAX_NAMED])
     more = f" and {len(dropped) - _MAX_NAMED} more" if len(dropped) > _MAX_NAMED else ""
     return (
         f"the installed CustomResourceDefinition {DEFINITION_NAME} silently drops {named}{more}, as OpenYurt's own "

@@ -14,9 +14,12 @@ from fleethook.cluster.connection import MERGE_PATCH, Connection
 from fleethook.cluster.events import Recorder, Reference
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import YURT_APP_OVERRIDERS
+from fleethook.cluster.store import StoreView
+from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME, find_dropped_members
 from fleethook.engines.overrider.controller.workload_decision import Action, Decision
 from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps, describe_orphans, list_names
+from fleethook.model.gvk import DEFINITION
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
 from fleethook.work.pausing import Work
@@ -202,23 +205,35 @@ class StatusReporter:
     """Writes statuses and events to the apiserver."""
 
     def __init__(
-        self, connection: Connection, source: KubernetesSource, *, turns: Turns, now: Callable[[], datetime]
+        self,
+        connection: Connection,
+        source: KubernetesSource,
+        store: StoreView,
+        *,
+        turns: Turns,
+        now: Callable[[], datetime],
     ) -> None:
         """Create a reporter.
 
         Args:
             connection: The connection to the apiserver.
             source: The informers of overriders.
+            store: The CustomResourceDefinitions.
             turns: Shares the event loop while a long status is built.
             now: Returns the time.
         """
         self._connection: Final = connection
         self._source: Final = source
+        self._store: Final = store
         self._turns: Final = turns
         self._now: Final = now
         self._recorder: Final = Recorder(connection, component=COMPONENT, now=now)
         # The last report and its stored form: OpenYurt's CustomResourceDefinition drops a part of the status.
         self._reported: Final[OrderedDict[str, _Reported]] = OrderedDict()
+
+    def forget(self) -> None:
+        """Write each status again at the next report, because another definition may store more of it."""
+        self._reported.clear()
 
     async def report(
         self,
@@ -274,12 +289,27 @@ class StatusReporter:
         except APIError as error:
             if error.code != _NOT_FOUND:
                 raise
-            # OpenYurt's CustomResourceDefinition has no status subresource. Then only events report.
-            return None if f'"{path.rpartition("/")[2]}" not found' in error.message else {}
+            # kube-apiserver has the same answer for a deleted overrider and for a definition without a status
+            # subresource, as OpenYurt's. With the latter, only events report.
+            if not await self._exists(path):
+                return None
+            definition = self._store.get("", DEFINITION, "", DEFINITION_NAME)
+            if definition is not None and "status" not in find_dropped_members(definition):
+                raise  # The apiserver does not serve a replaced definition yet.
+            return {}
         document = YURT_APP_OVERRIDERS.decode(answer)
         # The next reconcile must compare with this status, even if it starts before the watch event arrives.
         self._source.informer(YURT_APP_OVERRIDER).learn(document)
         return as_object(document.get("status"))
+
+    async def _exists(self, path: str) -> bool:
+        try:
+            await self._connection.request("GET", path)
+        except APIError as error:
+            if error.code != _NOT_FOUND:
+                raise
+            return False
+        return True
 
     def _remember(self, path: str, report: _Reported) -> None:
         self._reported.pop(path, None)
