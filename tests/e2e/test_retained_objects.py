@@ -315,3 +315,23 @@ def test_each_retained_object_is_accepted(plane: ControlPlane, namespace: str, n
     print(name, dict(counts))  # noqa: T201 - the counts of a run
     assert not wrong, (len(wrong), wrong[:3])
     assert counts["not created"] < pairs / 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"clusterIP": "None"}, {"clusterIP": "None", "clusterIPs": ["None"]}, {"ipFamilies": ["IPv4"]}],
+)
+def test_a_service_keeps_its_addresses_and_takes_later_edits(
+    plane: ControlPlane, namespace: str, change: JSONObject
+) -> None:
+    path = f"/api/v1/namespaces/{namespace}/services"
+    api, ports = plane.api(), [{"port": 80}]
+    created = {"ipFamilyPolicy": "PreferDualStack", "ports": ports}
+    observed = api.create(path, {"metadata": {"generateName": "a-"}, "spec": created})
+    retain = NATIVE[kind_of("/v1/Service")][Operation.RETAIN]
+    for selector in ({}, {"app": "edited"}):
+        desired = {"metadata": observed["metadata"], "spec": {**created, **change, "selector": selector}}
+        observed = api.replace(f"{path}/{observed['metadata']['name']}", retain(desired, observed))
+        assert observed["spec"].get("selector", {}) == selector
+    assert observed["spec"]["clusterIP"] not in ("", "None")
+    assert len(observed["spec"]["clusterIPs"]) == 2

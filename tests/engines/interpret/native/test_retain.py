@@ -24,8 +24,12 @@ SINGLE: Final = {
         ({"type": "ExternalName"}, {}),
         ({}, DUAL),
         ({"clusterIP": "10.0.0.8"}, DUAL),
-        ({"clusterIP": "None"}, {}),
+        ({"clusterIP": "None"}, DUAL),
+        ({"clusterIP": "None", "clusterIPs": ["None"]}, DUAL),
+        ({"type": "NodePort", "clusterIP": "None"}, DUAL),
         ({"ipFamilyPolicy": "SingleStack"}, SINGLE),
+        ({"ipFamilies": ["IPv4"], "ipFamilyPolicy": "PreferDualStack"}, DUAL | {"ipFamilyPolicy": "PreferDualStack"}),
+        ({"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}, SINGLE),
         ({"ipFamilies": ["IPv6"]}, {}),
         ({"type": "LoadBalancer"}, {**DUAL, "loadBalancerClass": "c"}),
         (
@@ -57,6 +61,12 @@ SINGLE: Final = {
 )
 def test_a_service_keeps_the_addresses_and_ports_that_its_type_has(desired: Any, retained: Any) -> None:
     assert retain.service({"spec": desired}, {"spec": OBSERVED})["spec"] == {**desired, **retained}
+
+
+def test_a_service_gets_a_second_family() -> None:
+    wanted = {"ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"}
+    kept = {"clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"]}
+    assert retain.service({"spec": wanted}, {"spec": SINGLE})["spec"] == {**wanted, **kept}
 
 
 def test_a_headless_service_stays_headless_unless_its_type_needs_an_address() -> None:

@@ -122,15 +122,14 @@ def service(desired: JSONObject, observed: JSONObject) -> JSONObject:
 def _retain_addresses(desired: JSONObject, observed: JSONObject, kind: str) -> JSONObject:
     """Set the addresses of a Service and their families, which are immutable except the second ones.
 
-    A Service keeps none if it becomes headless, or if its first family changes: kube-apiserver refuses both.
+    A Service with an address keeps it if the template becomes headless: kube-apiserver would refuse every update.
+    It keeps none if its first family changes, or if a headless one gets another type: kube-apiserver refuses both.
     """
-    address, wanted = text(observed, "spec", "clusterIP"), text(desired, "spec", "clusterIP")
+    address = text(observed, "spec", "clusterIP")
     families, found = listing(desired, "spec", "ipFamilies"), listing(observed, "spec", "ipFamilies")
-    is_headless = address == "None"
     if (
         not address
-        or (is_headless and kind in _WITH_NODE_PORTS)
-        or (not is_headless and wanted == "None")
+        or (address == "None" and kind in _WITH_NODE_PORTS)
         or (families and found and families[0] != found[0])
     ):
         return desired
@@ -138,7 +137,9 @@ def _retain_addresses(desired: JSONObject, observed: JSONObject, kind: str) -> J
     kept = with_member(desired, policy, "spec", "ipFamilyPolicy") if policy else desired
     limit = 1 if policy == "SingleStack" else None
     addresses = listing(observed, "spec", "clusterIPs") or [address]
-    retained = {"clusterIP": address, "clusterIPs": addresses[:limit], "ipFamilies": families or found[:limit]}
+    # A template may name only the first family: its own apiserver has one, and kube-apiserver releases none by itself.
+    kept_families = max(families, found[:limit], key=len)
+    retained = {"clusterIP": address, "clusterIPs": addresses[:limit], "ipFamilies": kept_families}
     for member, value in retained.items():
         if value:
             kept = with_member(kept, value, "spec", member)
