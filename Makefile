@@ -10,6 +10,7 @@ PORT ?= 9443
 CONSOLE_PORT ?= 9444
 RECORDS := .run/records
 REVIEW := examples/testdata/review-story-2.json
+RULES := examples/admission/rules.py
 
 .DEFAULT_GOAL := help
 # Some images of containers set it. Each of the hundreds of processes of the tests would then compile all modules again.
@@ -32,21 +33,30 @@ $(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $@
 
+# Succeeds once the server answers. Its certificate, which curl and the console check, exists then, too.
+IS_READY := import http.client, ssl; server = http.client.HTTPSConnection("localhost", $(PORT), context=ssl.create_default_context(cafile="certs/ca.crt")); \
+	server.request("GET", "/readyz"); exit(server.getresponse().status != 200)
+
 run: $(VENV)/run.stamp ## Serve the examples over HTTPS, and the console; no cluster needed
-	@echo 'In another terminal, once it serves, try:'
+	@echo 'Starting the server (https://localhost:$(PORT)) and then the console (http://localhost:$(CONSOLE_PORT)). Ctrl+C ends both.'
+	@echo 'Once they serve, try in another terminal an overrider, and a rule of examples/admission:'
 	@echo
-	@echo "  curl --cacert certs/ca.crt -H 'Content-Type: application/json' \\"
-	@echo '    --data @$(REVIEW) \'
-	@echo '    https://localhost:$(PORT)/mutate-apps-v1-deployment'
-	@echo
+	@for route in mutate-apps-v1-deployment hooks/validate/needs-owner; do \
+	  echo "  curl --cacert certs/ca.crt -H 'Content-Type: application/json' \\"; \
+	  echo '    --data @$(REVIEW) \'; \
+	  echo "    https://localhost:$(PORT)/$$route"; \
+	  echo; \
+	done
 	@mkdir -p -m 700 $(RECORDS)
-	@# The hooks of the examples are on this server, so their certificate is from its CA.
+	@# The hooks of the examples are on this server, so their certificate is from its CA. Rules alone would be the only engine.
 	@# Ctrl-C reaches both processes, or only make's shell, which then ends both by SIGTERM.
 	@trap 'trap - INT TERM EXIT; kill $$server $$console 2>/dev/null; wait' INT TERM EXIT; \
-	$(BIN)/fleethook console -f examples --port $(CONSOLE_PORT) --records $(RECORDS) \
-	  --metrics-url https://localhost:$(PORT)/metrics --metrics-ca-file certs/ca.crt & console=$$!; \
-	SSL_CERT_FILE=certs/ca.crt $(BIN)/fleethook serve --manifests examples --cert-dir certs --port $(PORT) \
+	SSL_CERT_FILE=certs/ca.crt FLEETHOOK_ENGINES='["crds", "dispatch", "hooks", "interpret", "overrider"]' \
+	  $(BIN)/fleethook serve --manifests examples --hooks $(RULES) --cert-dir certs --port $(PORT) \
 	  --record $(RECORDS) --record-max 64Mi & server=$$!; \
+	until $(BIN)/python -c '$(IS_READY)' 2>/dev/null; do kill -0 $$server 2>/dev/null || exit 1; sleep 0.2; done; \
+	$(BIN)/fleethook console -f examples --hooks $(RULES) --port $(CONSOLE_PORT) --records $(RECORDS) \
+	  --metrics-url https://localhost:$(PORT)/metrics --metrics-ca-file certs/ca.crt & console=$$!; \
 	wait $$server
 
 # The tests of these directories need more than Python: a control plane, Chromium, Go, Node, promtool or an image.

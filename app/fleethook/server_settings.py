@@ -145,6 +145,9 @@ class ServerSettings(BaseSettings):
     """Seconds for requests in flight to finish at shutdown."""
     log_reviews: bool = True
     """Write one log line per review."""
+    log_format: Literal["auto", "text", "json"] = "auto"
+    """Format of log lines: text for people, or json. With auto, it is text if standard output and standard error are a
+    terminal."""
     record: Path | None = None
     """Directory to record reviews and answers in. Hashes replace the values of Secrets and of record_redact."""
     record_sample: Annotated[float, Field(gt=0, le=1)] = 1.0

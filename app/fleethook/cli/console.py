@@ -35,7 +35,9 @@ from fleethook.console.process import ConsoleOptions, run_console
 from fleethook.console.server_watch import MetricsTarget, check_target
 from fleethook.console.users.local_access import TOKEN_VARIABLE
 from fleethook.interpret.interpreter import LoadError
+from fleethook.server.log_buffer import LogLines
 from fleethook.server.log_format import configure_logging
+from fleethook.server.log_text import choose_format
 from fleethook.settings import Settings
 
 
@@ -132,7 +134,7 @@ def console(
         tuple(paths), records, crd_cache, playground, token, tuple(allowed_host or ()), metrics, tuple(hooks or ()),
         _read_lasting_token() if settings.listens_on_loopback and token else "",
     )  # fmt: skip
-    configure_logging()
+    configure_logging(LogLines(convert=choose_format(settings.log_format)))
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             listeners = bind(settings.host, settings.port)

@@ -75,13 +75,21 @@ class LogLines:
     ten lines. So each write, of any length, holds a lock that all workers share.
     """
 
-    def __init__(self, descriptor: int = _STANDARD_ERROR, *, lock_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        descriptor: int = _STANDARD_ERROR,
+        *,
+        lock_file: Path | None = None,
+        convert: Callable[[bytes], bytes] | None = None,
+    ) -> None:
         """Prepare.
 
         Args:
             descriptor: The file descriptor of the stream.
             lock_file: Locked during each write; None if no other process writes to the same stream.
+            convert: Turns each line into another form before it is written; None to write the lines as they are.
         """
+        self._convert: Final = convert
         self._descriptor: Final = descriptor
         # Each process opens the file itself: an inherited descriptor would share its lock (flock(2)).
         self._lock_file: Final = None if lock_file is None else os.open(lock_file, os.O_RDWR | os.O_CREAT, 0o600)
@@ -114,7 +122,7 @@ class LogLines:
         with self._mutex:
             if not self._lines:
                 return
-            text = b"".join(self._lines)
+            text = b"".join(self._lines if self._convert is None else map(self._convert, self._lines))
             self._lines, self._size = [], 0
             if self._lock_file is None:
                 self._write(text)

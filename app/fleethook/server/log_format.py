@@ -205,13 +205,9 @@ class JSONFormatter(logging.Formatter):
         return encode_line(fields).decode().removesuffix("\n")
 
 
-def configure_logging(lines: LogLines | None = None) -> None:
-    """Send every logger's records to standard error as JSON lines.
-
-    Args:
-        lines: Writes the lines about reviews to standard error. Records keep their order among them; None without any.
-    """
-    handler = logging.StreamHandler() if lines is None else LinesHandler(lines)
+def configure_logging(lines: LogLines) -> None:
+    """Send every logger's records as JSON lines to ``lines``, where they keep their order among those of reviews."""
+    handler = LinesHandler(lines)
     handler.setFormatter(JSONFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -44,6 +44,7 @@ from fleethook.interpret.interpreter import LoadError
 from fleethook.lifetime import run_in_background
 from fleethook.server.log_buffer import LogLines
 from fleethook.server.log_format import configure_logging
+from fleethook.server.log_text import choose_format
 from fleethook.server.metrics.metrics import certificate_gauge
 from fleethook.server.protocol.capacity import tune_allocator
 from fleethook.server.reviews.recording import RecordSettingError
@@ -136,7 +137,9 @@ def serve(
         raise SystemExit(_run_workers(settings))
     lock_file = os.environ.get(LOCK_VARIABLE)
     with (
-        LogLines(lock_file=None if lock_file is None else Path(lock_file)) as lines,
+        LogLines(
+            lock_file=None if lock_file is None else Path(lock_file), convert=choose_format(settings.log_format)
+        ) as lines,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         configure_logging(lines)

@@ -38,7 +38,9 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.karmada_instance import parse_release
 from fleethook.lifetime import run_in_background
 from fleethook.server.health import Check, health_routes
+from fleethook.server.log_buffer import LogLines
 from fleethook.server.log_format import configure_logging
+from fleethook.server.log_text import choose_format
 from fleethook.server.metrics.metrics import exposition
 from fleethook.tracing.spans import StartRoot, TracingError, start_tracing
 
@@ -63,7 +65,7 @@ class ProcessOptions(NamedTuple):
 
 def run_controller(cache: Cache, options: Options, place: ProcessOptions) -> None:
     """Run the controller until SIGTERM or SIGINT; raises CRDsError NETWORK, HTTP or USAGE if it cannot start."""
-    configure_logging()
+    configure_logging(LogLines(convert=choose_format()))
     try:
         tracing = start_tracing(place.otlp_endpoint)
     except TracingError as error:
