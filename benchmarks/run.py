@@ -21,12 +21,12 @@ from benchmarks.harness.section import Context
 from benchmarks.harness.tables import table
 
 PARTS = (
-    "webhook", "cold", "record", "tracing", "replay", "one_connection", "unasked", "handshakes", "overriders", "objects", "workers", "stages",
+    "webhook", "cold", "tracing", "one_connection", "unasked", "handshakes", "overriders", "objects", "workers", "stages",
     "lua", "dispatch", "hooks", "scale", "console", "cli", "admission", "policies", "interpret", "worst", "soak",
 )  # fmt: skip
 """Modules of ``benchmarks/cases``, in the order of the page."""
 
-IN_PROCESS = frozenset({"cli", "console", "policies", "replay", "scale", "soak", "worst"})
+IN_PROCESS = frozenset({"cli", "console", "policies", "scale", "soak", "worst"})
 """Parts that measure fleethook alone, so that no peer has to be built for them."""
 
 MADE = ROOT / ".bench"

@@ -20,7 +20,7 @@ from fleethook.cluster.store import Index, PartState, Source, Store
 from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.lifetime import follow_cluster, follow_manifests, run_in_background
 from fleethook.outbound.call_errors import log_loop_error
-from fleethook.server.engine_server import EngineServer, Replay, ServerContext
+from fleethook.server.engine_server import EngineServer, ServerContext
 from fleethook.server.health import Check, health_routes
 from fleethook.server.log_format import LogSink, write_line
 from fleethook.server.metrics.metrics import Metrics, store_gauges
@@ -63,12 +63,12 @@ class Fleethook(FastAPI):
         log: LogSink | None,
         record: RecordReview | None = None,
         trace: StartTrace | None = None,
-        replay: Replay | None = None,
+        is_replay: bool = False,
         store: Store | None = None,
     ) -> None:
         """Create the routes and the clients; arguments as of `create_app`.
 
-        ``replay`` tells how recorded reviews are replayed, None for a server. ``store`` is an empty store with the
+        With ``is_replay``, all answers of other servers come from records. ``store`` is an empty store with the
         indexes of `list_indexes` that the caller fills; None to make one.
         """
         super().__init__(
@@ -98,7 +98,7 @@ class Fleethook(FastAPI):
         """Connections of the listening server, None without one."""
         self._record: Final = record
         self._trace: Final = trace
-        self.engines: Final = self._make_engines(replay)
+        self.engines: Final = self._make_engines(is_replay=is_replay)
         """The enabled engines by name."""
         self.metrics.registry.register(EdgeMetrics(lambda: self.connections, self.bodies))
         for engine in self.engines.values():
@@ -115,7 +115,7 @@ class Fleethook(FastAPI):
             route.path: self._make_endpoint(route) for route in self.routes_of_reviews
         }
 
-    def _make_engines(self, replay: Replay | None) -> dict[str, EngineServer]:
+    def _make_engines(self, *, is_replay: bool) -> dict[str, EngineServer]:
         context = ServerContext(
             self.settings,
             self.store,
@@ -126,7 +126,7 @@ class Fleethook(FastAPI):
             self.cluster,
             lambda: self.port,
             self.listening,
-            replay,
+            is_replay,
             traces_calls=self._record is not None,
             add_route=self._add_route,
             registration_changed=self.registration_changed,

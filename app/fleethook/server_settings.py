@@ -149,7 +149,7 @@ class ServerSettings(BaseSettings):
     """Format of log lines: text for people, or json. With auto, it is text if standard output and standard error are a
     terminal."""
     record: Path | None = None
-    """Directory to record reviews and answers in. Hashes replace the values of Secrets and of record_redact."""
+    """Directory to record reviews and answers in. Reviews with Secrets are left out; hashes replace record_redact."""
     record_sample: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Share of reviews to record. All servers choose the same ones, by uid."""
     record_max: Annotated[int, BeforeValidator(parse_bytes), Field(ge=1 << 20, le=_MAX_RECORD_BYTES)] = 1 << 30

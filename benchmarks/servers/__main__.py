@@ -26,7 +26,6 @@ def main() -> None:
     parser.add_argument("--objects", type=int, default=0, help="workloads in the store, as partial objects")
     parser.add_argument("--churn", type=int, default=0, help="workloads that are replaced each second")
     parser.add_argument("--hooks", type=int, default=0, help="mutating webhooks of one logical cluster")
-    parser.add_argument("--record", type=Path, default=None, help="directory to record reviews in")
     parser.add_argument("--otlp-endpoint", default=None, help="URL of a collector of traces")
     parser.add_argument("--traced", type=float, default=1.0, help="share of reviews to trace")
     parser.add_argument("--collector", choices=["settled", "default"], default="settled")

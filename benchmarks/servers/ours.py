@@ -25,10 +25,8 @@ from fleethook.cluster.certificates.certificate_files import ensure_certificates
 from fleethook.cluster.certificates.reloading_tls_context import ReloadingContext
 from fleethook.cluster.kubernetes.resources import decode_metadata, decode_object
 from fleethook.cluster.store import Store
-from fleethook.recordings.record.recorder import RecordMetrics, make_recorder, record_reviews
 from fleethook.server.log_buffer import LogLines
 from fleethook.server.log_format import configure_logging
-from fleethook.server.reviews.recording import RecordReview
 from fleethook.settings import Settings
 from fleethook.tracing.otlp import start_otlp
 from fleethook.tracing.spans import StartTrace
@@ -37,14 +35,12 @@ from tests.engines.dispatch.builders import configuration
 _NUMBERED = "the-name-of-one-of-them"
 
 
-def app_of(
-    given: argparse.Namespace, *, record: RecordReview | None = None, trace: StartTrace | None = None
-) -> Fleethook:
+def app_of(given: argparse.Namespace, *, trace: StartTrace | None = None) -> Fleethook:
     """Return the app with a store filled as by a source; garbage collection is off meanwhile."""
     settings = Settings(port=given.port, cert_dir=given.cert_dir)
     lines = LogLines()
     configure_logging(lines)
-    app = create_app(settings, log=lines.write, record=record, trace=trace)
+    app = create_app(settings, log=lines.write, trace=trace)
     gc.disable()
     for document in stored():
         app.store.put(document)
@@ -91,14 +87,7 @@ def serve(given: argparse.Namespace) -> None:
         with contextlib.closing(start_otlp(given.otlp_endpoint)) as tracing:
             _serve(given, app_of(given, trace=tracing.start))
         return
-    if given.record is None:
-        _serve(given, app_of(given))
-        return
-    metrics = RecordMetrics()
-    recorder = make_recorder(Settings(), given.record / str(os.getpid()), metrics)
-    app = app_of(given, record=recorder)
-    with record_reviews(recorder, metrics, app.metrics.registry):
-        _serve(given, app)
+    _serve(given, app_of(given))
 
 
 def _serve(given: argparse.Namespace, app: Fleethook) -> None:

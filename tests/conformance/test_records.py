@@ -13,7 +13,8 @@ from tests.serving import EXAMPLES
 
 RECORDS = Path(__file__).parent / "records"
 STORIES = (str(RECORDS / "stories.jsonl.gz"), "-f", str(RECORDS / "stories.yaml"))
-EXPECTED = ("--expect", str(RECORDS / "stories.expected"))
+KNOWN = {"yurtappset-stateful", "yurtappset-demo"}
+"""The subjects were created before their overriders, which the replay knows already, so it warns about their replicas."""
 
 
 def replay(*arguments: str, code: int) -> dict[str, Any]:
@@ -24,12 +25,12 @@ def replay(*arguments: str, code: int) -> dict[str, Any]:
 
 
 def list_changed(output: dict[str, Any]) -> list[tuple[str, Sequence[str]]]:
-    return sorted((one["subject"]["name"], one["kinds"]) for one in output["changes"] if not one["expected"])
+    return sorted((one["subject"]["name"], one["kinds"]) for one in output["changes"])
 
 
 def test_the_stories_are_decided_as_on_the_apiserver() -> None:
-    output = replay(*STORIES, *EXPECTED, code=0)
-    assert list_changed(output) == []
+    output = replay(*STORIES, code=1)
+    assert list_changed(output) == [(name, ["warnings"]) for name in sorted(KNOWN)]
     assert (output["summary"]["reviews"], output["summary"]["problems"]) == (38, 0)
 
 
@@ -51,7 +52,7 @@ def edited(tmp_path: Path) -> Path:
 
 
 def test_an_edit_of_an_overrider_changes_its_pool_and_nothing_else(edited: Path) -> None:
-    output = replay(*STORIES, *EXPECTED, "--change", str(edited), "--route", "/mutate-apps-v1-deployment", code=1)
+    output = replay(*STORIES, "--change", str(edited), "--route", "/mutate-apps-v1-deployment", code=1)
     (change,) = output["changes"]
     assert change["kinds"] == ["object"]
     assert change["about"] == "YurtAppSet story-3/yurtappset-demo"

@@ -7,10 +7,6 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from fleethook.recordings.quoted_values import Hasher
-from fleethook.recordings.record.lines import LineEncoder
-from fleethook.recordings.redaction import Redactor
-from fleethook.recordings.suspicion import Suspicion, parse_field
 from fleethook.server.reviews.recording import AnsweredReview, AskedCall
 
 ROUTE = "/mutate-apps-v1-deployment"
@@ -27,7 +23,6 @@ def answered(
         "path": ROUTE.encode(),
         "query": b"",
         "cluster": "",
-        "consumer": "",
         "seconds": 0.000123,
         "status": status,
         "caller": {},
@@ -43,31 +38,12 @@ def to_bytes(document: Any) -> bytes:
     return document if isinstance(document, bytes) else json.dumps(document).encode()
 
 
-def encoder(*fields: str) -> LineEncoder:
-    """Return an encoder with a fixed key, which also redacts fields."""
-    hasher, parsed = Hasher(b"k" * 32), [parse_field(text) for text in fields]
-    return LineEncoder(Redactor(hasher, parsed), Suspicion(parsed), hasher)
-
-
-def encode_one(review: AnsweredReview, *fields: str) -> Any:
-    """Return the line of one review, decoded."""
-    lines = encoder(*fields).encode([review])
-    assert (lines.written, lines.refused) == (1, 0)
-    assert lines.text.endswith(b"\n")
-    assert lines.text.count(b"\n") == 1
-    return json.loads(lines.text)
-
-
 def to_base64(text: str | bytes) -> str:
     return base64.b64encode(text.encode() if isinstance(text, str) else text).decode()
 
 
 def to_patch(*operations: Any) -> str:
     return to_base64(json.dumps(operations))
-
-
-def from_patch(text: str) -> Any:
-    return json.loads(base64.b64decode(text))
 
 
 def read_lines(path: Path) -> list[Any]:

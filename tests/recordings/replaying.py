@@ -8,9 +8,8 @@ from typing import Any
 
 from fleethook.app import Fleethook, create_app
 from fleethook.recordings.reader import Entry, read_entries
-from fleethook.recordings.record.recorder import make_encoder
-from fleethook.recordings.replay.replay import Replayed, Replayer
-from fleethook.server.engine_server import Replay
+from fleethook.recordings.recorder import encode_line, make_redactor
+from fleethook.recordings.replay.replay import Replayed, replay_reviews
 from fleethook.server.reviews.recording import AnsweredReview
 from fleethook.settings import Settings
 from tests.asgi_client import call
@@ -34,7 +33,8 @@ class Recording:
 
     def text(self, *redact: str) -> bytes:
         """Return the file of the recording."""
-        return header() + b"\n" + make_encoder(list(redact)).encode(self.reviews).text
+        redactor = make_redactor(list(redact))
+        return b"".join([header(), b"\n", *(encode_line(one, redactor) for one in self.reviews)])
 
     def entries(self, *redact: str) -> list[Entry]:
         found = list(read_entries(io.BytesIO(self.text(*redact)), "file"))
@@ -51,16 +51,14 @@ async def recording(*documents: dict[str, Any], **settings: Any) -> AsyncIterato
         yield Recording(app, reviews)
 
 
-async def replay(
-    entries: Sequence[Entry], documents: Iterable[dict[str, Any]], *, calls: bool = False, **settings: Any
-) -> list[Replayed]:
+async def replay(entries: Sequence[Entry], documents: Iterable[dict[str, Any]], **settings: Any) -> list[Replayed]:
     """Replay records with these objects."""
-    app = Fleethook(Settings(**LOOPBACK, **settings), log=None, replay=Replay.CALLING if calls else Replay.RECORDED)
+    app = Fleethook(Settings(**LOOPBACK, **settings), log=None, is_replay=True)
     for document in documents:
         app.store.put(document)
     found: list[Replayed] = []
     try:
-        await Replayer(app.find_endpoint, calls_webhooks=calls).replay(entries, found.append)
+        await replay_reviews(entries, app.find_endpoint, found.append)
     finally:
         await app.close()
     return found

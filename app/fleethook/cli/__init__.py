@@ -80,7 +80,7 @@ _LAST: Final = {
         "Find overriders that are refused or have no effect, and webhooks that never fire or block themselves.",
     ),
     "replay": CommandSpec(
-        "fleethook.cli.replay.replay",
+        "fleethook.cli.replay",
         "replay",
         "Replay recorded reviews, and report changed decisions.",
     ),

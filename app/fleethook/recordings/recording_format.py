@@ -27,6 +27,7 @@ class _Base64(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _decode_text: Final = msgspec.json.Decoder(_Text).decode
+_check_json: Final = msgspec.json.Decoder(msgspec.Raw).decode
 _decode_base64: Final = msgspec.json.Decoder(_Base64).decode
 # A JSON body that has only one of these members is kept as text. So readers cannot mistake it for this form.
 _TEXT: Final = b'{"text":'
@@ -53,6 +54,24 @@ def unwrap_body(raw: msgspec.Raw) -> bytes:
     except (binascii.Error, UnicodeEncodeError) as error:
         raise BodyError(f"the body is damaged: {error}") from None
     return body
+
+
+def wrap_body(body: bytes) -> msgspec.Raw:
+    """Return a body as the member ``review`` or ``answer`` of a record, in one line; `unwrap_body` is the reverse.
+
+    Args:
+        body: The bytes of a request or an answer. A line feed between tokens of JSON becomes a blank.
+    """
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return msgspec.Raw(msgspec.json.encode({"base64": base64.b64encode(body).decode()}))
+    try:
+        _check_json(body)
+        is_json = not body.startswith((_TEXT, _BASE64))
+    except (msgspec.DecodeError, RecursionError):
+        is_json = False
+    return msgspec.Raw(body.replace(b"\n", b" ") if is_json else msgspec.json.encode({"text": text}))
 
 
 FORMAT_NAME: Final = "fleethook.io/records"

@@ -1,284 +1,167 @@
-"""Replaces the values of Secrets, and of fields that a setting names, in a record by hashes.
+"""Refuses reviews that may contain a Secret, and hashes the fields that a setting names, before a record is written.
 
-An object counts as a Secret if its kind says so, wherever it is: in a review, in a List or a Work, in JSON text such as
-an annotation, and in a patch. Quotations of its values elsewhere in the record are replaced as well.
+A recording that may contain a Secret is not made: its values occur in objects, patches, annotations, and messages of
+webhooks, in many encodings. So a review of a Secret, or one with a manifest of a Secret at any place, is not recorded.
 """
 
 import base64
 import binascii
+import hashlib
+import hmac
 import re
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch.pointer import parse
-from fleethook.recordings.quoted_values import Hasher, QuotedValues, list_public_texts
-from fleethook.recordings.suspicion import Field, nest, replace_at, unnest
+from fleethook.recordings.recording_format import Call, Record, unwrap_body
 
-_DEPTH_LIMIT: Final = 200
-
-
-class Patch(list[JSON]):
-    """The operations of a patch that is base64 text in the record."""
-
-
-def open_patches(value: JSON, depth: int = 0) -> JSON:
-    """Return a copy in which base64 patches are replaced by their operations; raises RecursionError."""
-    if depth > _DEPTH_LIMIT:
-        raise RecursionError
-    if isinstance(value, list):
-        return [open_patches(element, depth + 1) for element in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: _open_patch(member) if name == "patch" else open_patches(member, depth + 1)
-        for name, member in value.items()
-    }
-
-
-def _open_patch(value: JSON) -> JSON:
-    if not isinstance(value, str):
-        return open_patches(value)
-    try:
-        operations: JSON = msgspec.json.decode(base64.b64decode("".join(value.split()), validate=True))
-    except (binascii.Error, ValueError, RecursionError):
-        return value
-    return Patch(operations) if isinstance(operations, list) else value
-
-
-def close_patches(value: JSON) -> JSON:
-    """Return a copy in which the operations of patches are base64 text again."""
-    if isinstance(value, Patch):
-        return base64.b64encode(msgspec.json.encode(list(value))).decode()
-    if isinstance(value, list):
-        return [close_patches(element) for element in value]
-    if isinstance(value, dict):
-        return {name: close_patches(member) for name, member in value.items()}
-    return value
-
-
-_KIND: Final = "Secret"
-_LIST_KIND: Final = "SecretList"
-_KINDS: Final = (_KIND, _LIST_KIND)
-_RESOURCE: Final = "secrets"
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-_OBJECTS: Final = ("object", "oldObject", "observedObject")
-# A manifest in a text that is no JSON: YAML in a ConfigMap, or JSON in a message.
+PREFIX: Final = "hmac-sha256:"
+_DIGITS: Final = 32
+_NAME: Final = re.compile(r"[^/:*\s]+")
+_ANY: Final = "*"
+_KINDS: Final = ("Secret", "SecretList")
+# A reference to a Secret has its kind and its name. A manifest has one of these members, too.
+_MANIFEST_MEMBERS: Final = frozenset({"metadata", "data", "stringData", "items"})
+# YAML or damaged JSON in a text, for example in a ConfigMap.
 _MANIFEST: Final = re.compile(r"""kind["'\\\s]*:["'\\\s]*Secret(List)?\b""")
+# JSON can escape each letter of the kind. Go also escapes &, < and >, which begin no name.
+_ESCAPE: Final = rb"\\u00(?!26|3[cCeE])[2-7]"
+_MAX_DEPTH: Final = 200
+_decode_calls: Final = msgspec.json.Decoder(list[Call]).decode
 
 
-class RedactionError(Exception):
-    """A record cannot be redacted reliably."""
+class SecretError(Exception):
+    """A record may contain a Secret, so it must not be written."""
 
 
-class RecordValues(NamedTuple):
-    """The parts of a record that may have secrets."""
+class Field(NamedTuple):
+    """A field of objects whose values are hashed.
 
-    review: JSON
-    answer: JSON
-    calls: JSON
+    Attributes:
+        kind: The kind of the objects, ``""`` for all kinds. A single name without path, for members of that name
+            anywhere, has ``kind`` ``*``.
+        tokens: The path in the object; ``*`` stands for any member or element.
+    """
+
+    kind: str
+    tokens: tuple[str, ...]
+
+
+def parse_field(text: str) -> Field:
+    """Return the field that a text names.
+
+    Args:
+        text: ``name`` for each member of that name, or ``/path/to/*/field`` in each object, or
+            ``Kind:/path/to/*/field`` in each object of a kind.
+
+    Raises:
+        ValueError: The text names no field.
+    """
+    if _NAME.fullmatch(text):
+        return Field(_ANY, (text,))
+    kind, _, path = ("", "", text) if text.startswith("/") else text.partition(":")
+    tokens = tuple(parse(path)) if path.startswith("/") else ()
+    has_kind = path == text or _NAME.fullmatch(kind) is not None
+    if not has_kind or not any(token not in ("", _ANY) for token in tokens):
+        raise ValueError(f"{text!r} names no field: write a name, /path/to/*/field or Kind:/path/to/*/field")
+    return Field(kind, tokens)
 
 
 class Redactor:
-    """Redacts records."""
+    """Decides which records may be written, and hashes the values of fields."""
 
-    def __init__(self, hasher: Hasher, fields: Sequence[Field] = ()) -> None:
+    def __init__(self, key: bytes, fields: Sequence[Field] = ()) -> None:
         """Initialize the redactor.
 
         Args:
-            hasher: Hashes values.
-            fields: Further fields to redact.
+            key: The key of the hashes. It must not leave the process: with it, anybody could guess short values.
+            fields: The fields to hash.
         """
-        self._hasher: Final = hasher
-        self._fields: Final = tuple(fields)
+        self._key: Final = key
+        self._names: Final = frozenset(field.tokens[0] for field in fields if field.kind == _ANY)
+        self._paths: Final = [field for field in fields if field.kind != _ANY]
+        needles = [next(one for one in reversed(field.tokens) if one not in ("", _ANY)) for field in fields]
+        words = "|".join(["Secret", *map(re.escape, needles)]).encode()
+        # Most records have none of these words, and need not be decoded. Text in UTF-16 has zeros.
+        self._words: Final = re.compile(words + b"|" + _ESCAPE + b"|\\x00")
 
-    def redact(self, values: RecordValues) -> RecordValues | None:
-        """Return redacted copies, None if nothing had to be replaced.
+    def redact(self, record: Record) -> Record:
+        """Return a record with hashes in place of the fields; the record itself if it has none of them.
 
         Raises:
-            RedactionError: The record is nested too deep.
-            WorkLimitError: The record has too many values to look for quotations of all of them.
+            SecretError: The record may contain a Secret.
         """
+        calls = msgspec.json.encode(record.calls)
+        texts = [unwrap_body(record.review), unwrap_body(record.answer), calls]
+        if not any(self._words.search(_open_text(text)) for text in texts):
+            return record
         try:
-            return self._redact(values)
-        except RecursionError:
-            raise RedactionError("nested too deep") from None
+            bodies = [_decode_body(raw) for raw in (record.review, record.answer)]
+            values = [_open_patches(value) for value in (*bodies, msgspec.json.decode(calls))]
+        except (ValueError, RecursionError) as error:  # msgspec's and UTF-8's errors are ValueErrors
+            raise SecretError from error
+        if _is_about_secret(values[0]) or any(map(_has_secret, values)):
+            raise SecretError
+        hashed = [self._redact(value) for value in values]
+        if hashed == values:
+            return record
+        review, answer, calls = (msgspec.json.encode(_close_patches(value)) for value in hashed)
+        return msgspec.structs.replace(
+            record,
+            redacted=True,
+            review=msgspec.Raw(review),
+            answer=msgspec.Raw(answer),
+            calls=_decode_calls(calls),
+        )
 
-    def _redact(self, values: RecordValues) -> RecordValues | None:
-        request = as_object(as_object(values.review).get("request"))
-        opened = [open_patches(value) for value in values]
-        quoted = QuotedValues(self._hasher)
-        quoted.except_for(list_public_texts(request))
-        is_secret = _is_secret_request(request)
-        walk = _Walk(quoted, self._fields, makes_secrets=is_secret or any(map(_names_secret, opened)))
-        if is_secret or any(map(_makes_secret, opened)):
-            walk.redact_roots(opened[0])
-        redacted = [walk.redact(value) for value in opened]
-        if not quoted:
-            return None
-        redacted = quoted.replace_in(redacted)
-        return RecordValues(*(close_patches(value) for value in redacted))
-
-
-def _names_secret(value: JSON) -> bool:
-    """Return whether the kind of a Secret is anywhere in a value."""
-    if isinstance(value, str):
-        return value in _KINDS
-    if isinstance(value, list):
-        return any(map(_names_secret, value))
-    return isinstance(value, dict) and any(map(_names_secret, value.values()))
-
-
-def _makes_secret(value: JSON) -> bool:
-    """Return whether a patch in a value turns an object into a Secret, because it sets the kind."""
-    if isinstance(value, Patch):
-        return any(isinstance(one, dict) and one.get("value") in _KINDS for one in value)
-    if isinstance(value, list):
-        return any(map(_makes_secret, value))
-    return isinstance(value, dict) and any(map(_makes_secret, value.values()))
-
-
-def _is_secret_request(request: Mapping[str, JSON]) -> bool:
-    kinds = (as_object(request.get(name)).get("kind") for name in ("kind", "requestKind"))
-    resources = (as_object(request.get(name)).get("resource") for name in ("resource", "requestResource"))
-    return any(kind in _KINDS for kind in kinds) or _RESOURCE in resources
-
-
-class _Walk:
-    """Redacts the values of one record."""
-
-    def __init__(self, quoted: QuotedValues, fields: Sequence[Field], *, makes_secrets: bool) -> None:
-        """Initialize the walk.
-
-        Args:
-            quoted: Takes the values that are replaced.
-            fields: Further fields to redact.
-            makes_secrets: Whether patches may concern Secrets.
-        """
-        self._quoted: Final = quoted
-        self._names: Final = frozenset(field.tokens[0] for field in fields if field.is_name)
-        self._paths: Final = [field for field in fields if not field.is_name]
-        self._makes_secrets: Final = makes_secrets
-
-    def redact_roots(self, review: JSON) -> None:
-        """Redact the objects under review as Secrets, even if their members name another kind."""
-        request = review.get("request") if isinstance(review, dict) else None
-        for name in _OBJECTS:
-            if isinstance(request, dict) and request.get(name) is not None:
-                request[name] = self._redact_nested_secrets(request[name])
-
-    def redact(self, value: JSON) -> JSON:
-        """Return a redacted copy of a value."""
+    def _redact(self, value: JSON) -> JSON:
+        """Return a copy of a value with hashes in place of the fields."""
         if isinstance(value, str):
             return self._redact_text(value)
-        if isinstance(value, Patch):
-            return Patch(self._redact_operation(operation) for operation in value)
+        if isinstance(value, _Patch):
+            return _Patch(self._redact_operation(operation) for operation in value)
         if isinstance(value, list):
-            return [self.redact(element) for element in value]
+            return [self._redact(element) for element in value]
         if not isinstance(value, dict):
             return value
         kind = value.get("kind")
-        if kind == _KIND:
-            value = self._redact_secret(value)
-        elif kind == _LIST_KIND and isinstance(value.get("items"), list):
-            items = [self._redact_secret(item) if isinstance(item, dict) else item for item in value["items"]]
-            value = {**value, "items": items}
-        value = self._redact_paths(value, kind)
-        return {name: self._redact_member(name, member) for name, member in value.items()}
-
-    def _redact_member(self, name: str, value: JSON) -> JSON:
-        return self._hash_leaves(value) if name in self._names else self.redact(value)
-
-    def _redact_paths(self, document: JSONObject, kind: JSON) -> JSONObject:
         for field in self._paths:
             if kind is not None and field.kind in ("", kind):
-                document = replace_at(document, field.tokens, self._hash_leaves)
-        return document
-
-    def _redact_secret(self, document: JSONObject) -> JSONObject:
-        changed = dict(document)
-        for name, is_base64 in (("data", True), ("stringData", False)):
-            if changed.get(name) is not None:
-                changed[name] = self._redact_data(changed[name], is_base64=is_base64)
-        metadata = as_object(changed.get("metadata"))
-        annotations = as_object(metadata.get("annotations"))
-        if annotations.get(_LAST_APPLIED) is not None:
-            applied = self._redact_last_applied(annotations[_LAST_APPLIED])
-            changed["metadata"] = {**metadata, "annotations": {**annotations, _LAST_APPLIED: applied}}
-        return changed
-
-    def _redact_data(self, data: JSON, *, is_base64: bool) -> JSON:
-        if not isinstance(data, dict):
-            return self._hash(data)
-        hash_one = partial(self._hash_data, is_base64=is_base64)
-        return {name: None if value is None else hash_one(value) for name, value in data.items()}
-
-    def _hash_data(self, value: JSON, *, is_base64: bool) -> str:
-        return self._quoted.add_base64(value) if is_base64 and isinstance(value, str) else self._hash(value)
-
-    def _redact_last_applied(self, value: JSON) -> JSON:
-        document = _parse_json(value) if isinstance(value, str) else None
-        if not isinstance(document, dict):
-            return self._hash(value)
-        return _to_text(self.redact(self._redact_secret(document)))
+                value = as_object(_replace_at(value, field.tokens, self._hash_leaves))
+        return {
+            name: self._hash_leaves(member) if name in self._names else self._redact(member)
+            for name, member in value.items()
+        }
 
     def _redact_text(self, text: str) -> str:
-        """Return JSON text with its Secrets redacted. Other text that looks like a manifest becomes a hash."""
-        if _KIND not in text and "\\u" not in text and not any(name in text for name in self._needles()):
+        """Return JSON text, such as the annotation of ``kubectl apply``, with its fields redacted."""
+        if text.lstrip()[:1] not in ("{", "["):
             return text
-        if text.lstrip()[:1] in ("{", "[", '"'):
-            document = _parse_json(text)
-            if document is None:
-                return self._hash(text)
-            redacted = self.redact(open_patches(document))
-            return text if redacted == document else _to_text(close_patches(redacted))
-        return self._hash(text) if _MANIFEST.search(text) else text
-
-    def _needles(self) -> list[str]:
-        return [*self._names, *(field.needle for field in self._paths)]
+        try:
+            document: JSON = msgspec.json.decode(text)
+        except (ValueError, RecursionError):
+            return text
+        redacted = self._redact(document)
+        return text if redacted == document else msgspec.json.encode(redacted).decode()
 
     def _redact_operation(self, operation: JSON) -> JSON:
         if not isinstance(operation, dict) or operation.get("value") is None:
             return operation
         try:
-            tokens = parse(operation["path"])
+            tokens = tuple(parse(operation["path"]))
         except (KeyError, TypeError, ValueError):
             tokens = ()
         value = operation["value"]
-        if self._makes_secrets:
-            value = self._redact_in_secret(tokens, value)
         for field in self._paths:
             # The path of an operation does not show the kind of the changed object, so fields of all kinds count.
             for start in range(len(tokens) + 1):
-                inner = tokens[start:]
-                nested = replace_at(nest(inner, value), field.tokens, self._hash_leaves)
-                value = unnest(inner, nested)
+                value = _replace_below(tokens[start:], value, field.tokens, self._hash_leaves)
         if not self._names.isdisjoint(tokens):
             value = self._hash_leaves(value)
-        return {**operation, "value": self.redact(value)}
-
-    def _redact_in_secret(self, tokens: tuple[str, ...], value: JSON) -> JSON:
-        """Redact the value of an operation, as if the changed object and all objects in the value were Secrets."""
-        for start in range(len(tokens)):
-            if tokens[start] in ("data", "stringData", "metadata"):
-                inner = tokens[start:]
-                value = unnest(inner, self._redact_secret(nest(inner, value)))
-                break
-        return self._redact_nested_secrets(value)
-
-    def _redact_nested_secrets(self, value: JSON) -> JSON:
-        if isinstance(value, list):
-            return [self._redact_nested_secrets(element) for element in value]
-        if not isinstance(value, dict):
-            return value
-        redacted = self._redact_secret(value)
-        return {
-            name: member if name in ("data", "stringData") else self._redact_nested_secrets(member)
-            for name, member in redacted.items()
-        }
+        return {**operation, "value": self._redact(value)}
 
     def _hash_leaves(self, value: JSON) -> JSON:
         """Return a value with a hash in place of each text, number and boolean."""
@@ -286,19 +169,145 @@ class _Walk:
             return {name: self._hash_leaves(member) for name, member in value.items()}
         if isinstance(value, list):
             return [self._hash_leaves(element) for element in value]
-        return None if value is None else self._hash(value)
+        if value is None or (isinstance(value, str) and value.startswith(PREFIX)):
+            return value
+        text = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else msgspec.json.encode(value)
+        return PREFIX + hmac.new(self._key, text, hashlib.sha256).hexdigest()[:_DIGITS]
 
-    def _hash(self, value: JSON) -> str:
-        return self._quoted.add_text(value if isinstance(value, str) else _to_text(value))
+
+def _replace_at(value: JSON, tokens: Sequence[str], replace: Callable[[JSON], JSON]) -> JSON:
+    """Return a value in which ``replace`` has replaced all values at a path."""
+    if not tokens:
+        return replace(value)
+    token, rest = tokens[0], tokens[1:]
+    if isinstance(value, dict):
+        return {
+            name: _replace_at(member, rest, replace) if token in (_ANY, name) else member
+            for name, member in value.items()
+        }
+    if isinstance(value, list):
+        return [
+            _replace_at(element, rest, replace) if token in (_ANY, str(index)) else element
+            for index, element in enumerate(value)
+        ]
+    return value
 
 
-def _parse_json(text: str) -> JSON:
-    """Return the value of JSON text, None for other text."""
+def _replace_below(place: Sequence[str], value: JSON, path: Sequence[str], replace: Callable[[JSON], JSON]) -> JSON:
+    """Return a value, which is at a place of an object, in which the values at a path of the object are replaced."""
+    common = min(len(place), len(path))
+    if any(ours not in (_ANY, theirs) for ours, theirs in zip(path, place, strict=False)):
+        return value
+    return _replace_at(value, path[common:], replace)
+
+
+def _is_about_secret(review: JSON) -> bool:
+    """Return whether the object under review is a Secret, even if its members name another kind."""
+    request = as_object(as_object(review).get("request"))
+    return any(as_object(request.get(name)).get("kind") in _KINDS for name in ("kind", "requestKind"))
+
+
+def _has_secret(value: JSON) -> bool:
+    """Return whether a value has a manifest of a Secret at any place, also in a text or a patch."""
+    if isinstance(value, str):
+        return ("Secret" in value or "\\u" in value) and _is_manifest(value)
+    if isinstance(value, _Patch):
+        return any(map(_makes_secret, value)) or _has_secret(list(value))
+    if isinstance(value, list):
+        return any(map(_has_secret, value))
+    if not isinstance(value, dict):
+        return False
+    is_secret = value.get("kind") in _KINDS and not _MANIFEST_MEMBERS.isdisjoint(value)
+    return is_secret or any(map(_has_secret, value)) or any(map(_has_secret, value.values()))
+
+
+def _is_manifest(text: str) -> bool:
+    if text.lstrip()[:1] in ("{", "[", '"'):
+        try:
+            return _has_secret(msgspec.json.decode(text))
+        except (ValueError, RecursionError):
+            return True
+    return _MANIFEST.search(text) is not None
+
+
+def _makes_secret(operation: JSON) -> bool:
+    """Return whether an operation turns an object into a Secret, whose members other operations may add."""
+    members = as_object(operation)
+    value = members.get("value")
+    return _has_kind(value) or (value in _KINDS and str(members.get("path")).endswith("/kind"))
+
+
+def _has_kind(value: JSON) -> bool:
+    if isinstance(value, list):
+        return any(map(_has_kind, value))
+    return isinstance(value, dict) and (value.get("kind") in _KINDS or any(map(_has_kind, value.values())))
+
+
+class _Patch(list[JSON]):
+    """The operations of a patch that is base64 text in the record."""
+
+
+_PATCH: Final = re.compile(rb'"patch":\s*"([A-Za-z0-9+/=]+)"')
+
+
+def _open_text(text: bytes) -> bytes:
+    """Return JSON text followed by the text of its base64 patches."""
+    if b'"patch"' not in text:
+        return text
+    return b"\n".join([text, *map(_decode_base64, _PATCH.findall(text))])
+
+
+def _decode_base64(text: bytes | str) -> bytes:
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return b""
 
 
-def _to_text(value: JSON) -> str:
-    return msgspec.json.encode(value).decode()
+def _decode_body(raw: msgspec.Raw) -> JSON:
+    """Return the value of a body; the text of a body that is no JSON. Raises ValueError."""
+    body = unwrap_body(raw)
+    if body != bytes(raw):
+        text = body.decode(errors="replace")
+        # A text in UTF-16 has a zero beside each letter.
+        if "ecret" in text or "\0" in text or "\\u" in text:
+            raise ValueError("a body that is no JSON may contain a Secret")
+        return text
+    document: JSON = msgspec.json.decode(body)
+    return document
+
+
+def _open_patches(value: JSON, depth: int = 0) -> JSON:
+    """Return a copy in which base64 patches are replaced by their operations; raises RecursionError."""
+    if depth > _MAX_DEPTH:
+        raise RecursionError
+    if isinstance(value, list):
+        return [_open_patches(element, depth + 1) for element in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _open_patch(member, depth) if name == "patch" else _open_patches(member, depth + 1)
+        for name, member in value.items()
+    }
+
+
+def _open_patch(value: JSON, depth: int) -> JSON:
+    if not isinstance(value, str):
+        return _open_patches(value, depth + 1)
+    try:
+        operations: JSON = msgspec.json.decode(_decode_base64(value))
+    except (ValueError, RecursionError):
+        return value
+    return _Patch(operations) if isinstance(operations, list) else value
+
+
+def _close_patches(value: JSON) -> JSON:
+    """Return a copy in which the operations of patches are base64 text again."""
+    if isinstance(value, _Patch):
+        return base64.b64encode(msgspec.json.encode(list(value))).decode()
+    if isinstance(value, list):
+        return [_close_patches(element) for element in value]
+    if isinstance(value, dict):
+        closed: JSONObject = {name: _close_patches(member) for name, member in value.items()}
+        return closed
+    return value

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from prometheus_client.registry import Collector
@@ -22,15 +21,6 @@ if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
 
 
-class Replay(Enum):
-    """Tells where a replay of recorded reviews gets the answers of other servers."""
-
-    RECORDED = "recorded"
-    """All answers come from the records."""
-    CALLING = "calling"
-    """Webhooks without side effects are called. The answers of apiservers come from the records."""
-
-
 def _ignore_route(route: ReviewRoute) -> None:
     """Ignore a route, because no server runs around the engine."""
 
@@ -48,7 +38,7 @@ class ServerContext(NamedTuple):
         cluster: The apiserver, None without one.
         find_port: Returns the port that the server listens on, 0 before it is known.
         listening: Set once the server listens.
-        replay: Tells how recorded reviews are replayed; None in a server.
+        is_replay: Whether recorded reviews are replayed, with the recorded answers of other servers.
         traces_calls: Whether answers list the calls that they depend on, for the recorder.
         add_route: Adds a route of reviews to the running server.
         registration_changed: The engine sets it when the result of `EngineServer.configurations` changes.
@@ -63,7 +53,7 @@ class ServerContext(NamedTuple):
     cluster: Cluster | None
     find_port: Callable[[], int]
     listening: asyncio.Event
-    replay: Replay | None = None
+    is_replay: bool = False
     traces_calls: bool = False
     add_route: Callable[[ReviewRoute], None] = _ignore_route
     registration_changed: asyncio.Event = asyncio.Event()

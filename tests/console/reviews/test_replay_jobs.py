@@ -16,7 +16,6 @@ from fleethook.console.reviews.replay_jobs import (
     ReplayJobs,
     ReviewReplay,
     Start,
-    describe_example,
     list_rows,
     select_changed,
 )
@@ -81,9 +80,9 @@ def test_the_largest_group_comes_first_and_further_ones_are_left_out(monkeypatch
     report = Report()
     for one in (changed("warnings"), *(changed("message") for _ in range(3)), Replayed(ENTRY)):
         report.add(one)
-    examples = {name: describe_example(ENTRY, group.example) for name, group in report.groups.items()}
+    examples = {name: describe_change(group.example) for name, group in report.groups.items()}
     rows = list_rows(report, examples)
-    assert [(row.name.kinds, row.total, row.example.lines[0].text) for row in rows] == [
+    assert [(row.name.kinds, row.total, row.example[0].text) for row in rows] == [
         (("message",), 3, "message"),
         (("warnings",), 1, "warnings"),
     ]
@@ -233,4 +232,4 @@ async def test_each_group_has_the_example_that_the_command_shows(bench: Bench) -
     await job.advance(cast("ReviewReplay", Differences()), bench.worker)
     assert [group.count for group in job.report.groups.values()] == [6, 5]
     for name, group in job.report.groups.items():
-        assert job.examples[name].lines == describe_change(group.example)
+        assert job.examples[name] == describe_change(group.example)

@@ -1,4 +1,4 @@
-"""Changes: the object and the cause of a review that is decided differently, and its key."""
+"""Changes: the object and the cause of a review that is decided differently."""
 
 import base64
 import json
@@ -221,30 +221,6 @@ def test_messages_of_dispatched_reviews_name_the_webhooks() -> None:
     assert make(REQUEST, Difference("code", "403", "400"), route=DISPATCH).about == "Deployment.apps"
 
 
-def test_the_key_stays_the_same_in_another_run_of_the_same_change() -> None:
-    key = make().key
-    unrelated = Difference("object", {"a": 1, "b": 5}, {"a": 2, "b": 5})
-    assert len(key) == 16
-    assert make(edit(uid="u-2", object={**REQUEST["object"], "spec": {"more": True}})).key == key
-    assert make(REQUEST, unrelated).key == key
-    assert make(unasked=[CallName("webhook", "c", "w")]).key == key
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        make(edit(namespace="other")),
-        make(edit(operation="CREATE")),
-        make(route="/other"),
-        make(REQUEST, Difference("object", {"a": 1}, {"a": 3})),
-        make(REQUEST, Difference("result", *DIFFERENCE[1:])),
-        make(missing=[(CallName("webhook", "c", "w"), "reason")]),
-    ],
-)
-def test_another_change_has_another_key(change: Change) -> None:
-    assert change.key != make().key
-
-
 @pytest.mark.parametrize(
     ("parts", "name"),
     [(("Pod", "n", "p"), "Pod n/p"), (("Pod", "", "p"), "Pod p"), (("Pod", "n", ""), "Pod n"), (("", "", ""), "")],
@@ -257,7 +233,7 @@ SUBJECT = Subject("Pod", "n", "p", "UPDATE", "")
 
 
 def describe(*differences: Difference, missing: tuple[tuple[str, str], ...] = ()) -> list[str]:
-    change = Change("key", (), "/mutate", "", "", SUBJECT, "", "", "file", 1, False, differences, missing)
+    change = Change((), "/mutate", "", "", SUBJECT, "", "", "file", 1, False, differences, missing)
     return [f"{sign}{text}" for sign, text in describe_change(change)]
 
 
@@ -330,5 +306,5 @@ def test_lines_beyond_the_limit_are_left_out(count: int, *, is_cut: bool) -> Non
 
 
 def test_a_line_has_a_sign_and_a_text() -> None:
-    change = Change("k", (), "", "", "", SUBJECT, "", "", "", 1, False, (Difference("status", 200, 500),), ())
+    change = Change((), "", "", "", SUBJECT, "", "", "", 1, False, (Difference("status", 200, 500),), ())
     assert describe_change(change) == [DiffLine(" ", "status"), DiffLine("-", "200"), DiffLine("+", "500")]

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from fleethook.app import Fleethook
 from fleethook.recordings.reader import Entry, read_entries
-from fleethook.recordings.replay.replay import Replayed, Replayer, batch
+from fleethook.recordings.replay.replay import Replayed, batch, replay_reviews
 from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, patch, workload, yurt_app_set
 from tests.engines.dispatch.builders import (
@@ -270,27 +270,6 @@ async def test_explanations_are_compared(server: Webhooks) -> None:
     assert kinds(await replay(made.entries(), objects())) == [("result",)]
 
 
-async def test_call_asks_the_webhooks_of_today_as_dry_runs(server: Webhooks) -> None:
-    server.answers["/w"] = allow
-    one = hook(server, "/w", "w.example.org")
-    made = await record_dispatch(server, one)
-    server.answers["/w"] = deny("not any more", code=403)
-    found = await replay(made.entries() * 40, objects(one), calls=True)
-    assert kinds(found) == [("verdict", "code", "message")] * 40
-    assert server.calls[0].review["request"]["dryRun"] is False
-    assert all(call.review["request"]["dryRun"] for call in server.calls[1:])
-
-
-async def test_call_does_not_call_webhooks_with_side_effects(server: Webhooks) -> None:
-    server.answers["/w"] = allow
-    one = hook(server, "/w", "w.example.org", sideEffects="Some")
-    made = await record_dispatch(server, one)
-    (found,) = await replay(made.entries(), objects(one), calls=True)
-    assert len(server.calls) == 1
-    assert found.change is not None
-    assert "side effects" in found.change.missing[0][1]
-
-
 def convert(asked: Any) -> web.StreamResponse:
     request = asked["request"]
     made = [{**one, "apiVersion": request["desiredAPIVersion"]} for one in request["objects"]]
@@ -421,7 +400,7 @@ async def test_a_cancellation_keeps_the_results_so_far() -> None:
     found: list[Replayed] = []
 
     async def run() -> None:
-        await Replayer(Fleethook(Settings(), log=None).find_endpoint).replay(entries, found.append)
+        await replay_reviews(entries, Fleethook(Settings(), log=None).find_endpoint, found.append)
 
     task = asyncio.create_task(run())
     await asyncio.sleep(0)

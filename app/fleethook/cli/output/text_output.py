@@ -8,17 +8,13 @@ Pass lines one by one: a line feed within a line comes from untrusted input and 
 
 import contextlib
 import enum
-import itertools
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NewType
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NewType
 
 from fleethook.model.formats.text import escape, escape_json
-
-if TYPE_CHECKING:
-    from pathlib import Path  # `--version` starts faster without it
 
 # A tab only moves the cursor forward, and Lua scripts print columns with it.
 _KEPT: Final = "\t"
@@ -167,51 +163,12 @@ class ListProgress:
         self._line.update(f"{self._read}/{self._lists} Reading {self._name}: {self._objects:,} objects")
 
 
-class FileProgress:
-    """The progress of reading several files in their order."""
-
-    def __init__(self, line: StatusLine, sizes: Sequence[int], describe: Callable[[], str]) -> None:
-        """Prepare; ``sizes`` are the bytes of all files, or none if one of them is unknown."""
-        self._line: Final = line
-        self._starts: Final = iter([0, *itertools.accumulate(sizes)] if sizes else itertools.repeat(0))
-        self._total: Final = sum(sizes)
-        self._start = 0
-        self._parts = 0
-        self._describe: Final = describe
-
-    def start(self) -> None:
-        """Note that the next file is being read."""
-        self._start = next(self._starts)
-
-    def advance(self, stream: BinaryIO) -> None:
-        """Note that a part of a file was read, by the position of its stream."""
-        self._parts += 1
-        if self._line.is_shown and self._parts % _PARTS_PER_UPDATE == 0:
-            share = f"{(self._start + stream.tell()) / self._total:4.0%} " if self._total else ""
-            self._line.update(f"{share}{self._describe()}")
-
-
 @contextlib.contextmanager
 def show_lists(lists: int) -> Iterator[ListProgress]:
     """Show the progress of reading so many lists during the block."""
     with _show_line() as line:
         line.update("Connecting")
         yield ListProgress(line, lists)
-
-
-@contextlib.contextmanager
-def show_files(files: "Sequence[Path]", describe: Callable[[], str], *, hidden: bool = False) -> Iterator[FileProgress]:
-    """Show the progress of reading files during the block.
-
-    Args:
-        files: The files. If one is not a regular file, such as a pipe, the share is not shown.
-        describe: Returns the description; called for each update.
-        hidden: Whether to show nothing at a terminal either.
-    """
-    sizes = [one.stat().st_size for one in files] if all(one.is_file() for one in files) else []
-    with _show_line(hidden=hidden) as line:
-        line.update(describe())
-        yield FileProgress(line, sizes, describe)
 
 
 @contextlib.contextmanager

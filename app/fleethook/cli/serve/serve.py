@@ -244,7 +244,7 @@ def _create_app(settings: Settings, lines: LogLines, stack: contextlib.AsyncExit
     if settings.record is None:
         return create_app(settings, log=lines.write, trace=trace)
     # Imported here, because a server that records nothing does not need them.
-    from fleethook.recordings.record.recorder import (  # noqa: PLC0415
+    from fleethook.recordings.recorder import (  # noqa: PLC0415
         RecordMetrics,
         make_recorder,
         record_reviews,

@@ -124,7 +124,7 @@ async def show_review(request: Request, context: Context, file: str, line: int, 
     if summary is None or not entries:
         raise HTTPException(404, f"there is no review at line {line} of {file}; its file may have been deleted")
     await _require(request, context, summary)
-    detail = describe_review(entries[0], summary.group_kind)
+    detail = describe_review(entries[0])
     results = await replay.replay(entries) if now else []
     here = {"file": file, "line": line}
     return await render(

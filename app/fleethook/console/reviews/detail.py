@@ -1,7 +1,6 @@
 """One recorded review: its verdict, the changes of its object, and the webhooks and scripts that were asked."""
 
 import json
-import secrets
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -9,44 +8,13 @@ import msgspec
 
 from fleethook.console.reviews.summary import classify, read_recorded_outcome
 from fleethook.model.formats.text import shorten
-from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, as_object
 from fleethook.patch import PatchError, apply
-from fleethook.recordings.quoted_values import Hasher, WorkLimitError
 from fleethook.recordings.reader import Entry
 from fleethook.recordings.recording_format import BodyError, Call, unwrap_body
-from fleethook.recordings.redaction import RecordValues, RedactionError, Redactor
 from fleethook.recordings.replay.decision_changes import Difference
 from fleethook.recordings.replay.report import DiffLine, describe_difference
 
-SECRET: Final = GroupKind("", "Secret")
-_redactor: Final = Redactor(Hasher(secrets.token_bytes(32)))
-
-
-def holds_secret(entry: Entry, group_kind: GroupKind) -> bool:
-    """Return whether a record is about a Secret, or has the content or the hashes of one at any place.
-
-    A record that cannot be searched counts as one that has.
-
-    Args:
-        entry: The record.
-        group_kind: The kind that its review names.
-    """
-    if group_kind == SECRET:
-        return True
-    record = entry.record
-    try:
-        review, answer = (msgspec.json.decode(unwrap_body(one)) for one in (record.review, record.answer))
-        calls = msgspec.json.decode(msgspec.json.encode(record.calls))
-        return _redactor.redact(RecordValues(review, answer, calls)) is not None
-    except (RedactionError, WorkLimitError, RecursionError):
-        return True
-    except (msgspec.DecodeError, UnicodeDecodeError, BodyError):
-        # A body that is no JSON has no object; the page shows it as text, so text that names a Secret is hidden.
-        return b"Secret" in bytes(record.review) or b"Secret" in bytes(record.answer)
-
-
-HIDDEN: Final = "The console does not show Secrets."
 MAX_CHARACTERS: Final = 100_000
 """Characters of the shown review."""
 _MAX_ANSWER: Final = 20_000
@@ -127,8 +95,7 @@ class ReviewDetail(NamedTuple):
         changes: The changes of the object, as lines: ``-`` before, ``+`` after.
         result: The result of an interpreter, or an explanation; None without one.
         calls: The calls that the answer depended on.
-        review: The body as JSON, ``""`` if it must not be shown.
-        hidden: The reason why object and changes are not shown, ``""`` if they are.
+        review: The body as JSON.
         redacted: Whether values were replaced by hashes.
     """
 
@@ -141,31 +108,23 @@ class ReviewDetail(NamedTuple):
     result: ShownValue | None
     calls: Sequence[AskedCall]
     review: str
-    hidden: str
     redacted: bool
 
 
-def describe_review(entry: Entry, group_kind: GroupKind) -> ReviewDetail:
-    """Return the parts of a record for its page. The content of a Secret is never among them.
-
-    Args:
-        entry: The record.
-        group_kind: The kind of its object.
-    """
+def describe_review(entry: Entry) -> ReviewDetail:
+    """Return the parts of a record for its page."""
     record, outcome = entry.record, read_recorded_outcome(entry)
-    hidden = HIDDEN if holds_secret(entry, group_kind) else ""
     document = _read_review(entry)
     return ReviewDetail(
         verdict=classify(outcome),
         status=outcome.status,
         code=outcome.code,
-        message=() if hidden else outcome.message,
-        warnings=() if hidden else outcome.warnings,
-        changes=() if hidden else list_changes(document, outcome.patch),
-        result=None if hidden or outcome.result is None else show_value(outcome.result, MAX_CHARACTERS),
-        calls=[_describe_call(one, hidden=bool(hidden)) for one in record.calls],
-        review="" if hidden else format_json(document, MAX_CHARACTERS),
-        hidden=hidden,
+        message=outcome.message,
+        warnings=outcome.warnings,
+        changes=list_changes(document, outcome.patch),
+        result=None if outcome.result is None else show_value(outcome.result, MAX_CHARACTERS),
+        calls=[_describe_call(one) for one in record.calls],
+        review=format_json(document, MAX_CHARACTERS),
         redacted=record.redacted,
     )
 
@@ -201,10 +160,10 @@ def _read_review(entry: Entry) -> JSON:
     return document
 
 
-def _describe_call(call: Call, *, hidden: bool) -> AskedCall:
+def _describe_call(call: Call) -> AskedCall:
     name = f"{call.configuration}/{call.name}" if call.configuration else call.name
-    answer = None if call.answer is msgspec.UNSET or hidden else _show_answer(call.answer)
-    return AskedCall(call.kind, name, call.cluster, call.key, answer, "" if hidden else call.error)
+    answer = None if call.answer is msgspec.UNSET else _show_answer(call.answer)
+    return AskedCall(call.kind, name, call.cluster, call.key, answer, call.error)
 
 
 def _show_answer(raw: msgspec.Raw) -> ShownValue:

@@ -11,16 +11,14 @@ from typing import Final, NamedTuple
 from fleethook.app import Fleethook
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, Stored
 from fleethook.console.rendering import Paging, take_page
-from fleethook.console.reviews.detail import holds_secret
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.reviews.search import Query
-from fleethook.console.reviews.summary import ReviewSummary, summarize
+from fleethook.console.reviews.summary import ReviewSummary
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.reader import Entry
 from fleethook.recordings.replay.decision_changes import Change
-from fleethook.recordings.replay.replay import OFFLINE, Replayed, Replayer, batch
+from fleethook.recordings.replay.replay import OFFLINE, Replayed, batch, replay_reviews
 from fleethook.recordings.replay.report import DiffLine, GroupName, Report, describe_change
-from fleethook.server.engine_server import Replay
 from fleethook.settings import Settings
 from fleethook.work.turns import Worker
 
@@ -38,8 +36,7 @@ class ReviewReplay:
             store: The objects, with the indexes of `fleethook.app.list_indexes`. It is still empty: the engines follow
                 its changes.
         """
-        self._app: Final = Fleethook(Settings(**OFFLINE), log=None, replay=Replay.RECORDED, store=store)
-        self._replayer: Final = Replayer(self._app.find_endpoint)
+        self._app: Final = Fleethook(Settings(**OFFLINE), log=None, is_replay=True, store=store)
         # The calls of a review are in the context of one task, and an engine may answer only one review at a time.
         self._turn: Final = asyncio.Lock()
         self.version = 0
@@ -51,7 +48,7 @@ class ReviewReplay:
         found: list[Replayed] = []
         for start in range(0, len(entries), _PORTION):
             async with self._turn:
-                await self._replayer.replay(entries[start : start + _PORTION], found.append)
+                await replay_reviews(entries[start : start + _PORTION], self._app.find_endpoint, found.append)
         return found
 
     def _note_change(self, key: ObjectKey, _before: Stored | None, _after: object) -> None:
@@ -84,18 +81,6 @@ class ChangedReview(NamedTuple):
     kinds: tuple[str, ...]
 
 
-class Example(NamedTuple):
-    """The difference of one review.
-
-    Attributes:
-        lines: The lines about it; none if the review has the content of a Secret.
-        hidden: Whether the lines are left out for that reason.
-    """
-
-    lines: Sequence[DiffLine]
-    hidden: bool
-
-
 class Row(NamedTuple):
     """Changes of one cause.
 
@@ -103,22 +88,16 @@ class Row(NamedTuple):
         name: Their common facts.
         total: Their number.
         change: One of them.
-        example: Its difference.
+        example: The lines about its difference.
     """
 
     name: GroupName
     total: int
     change: Change
-    example: Example
+    example: Sequence[DiffLine]
 
 
-def describe_example(entry: Entry, change: Change) -> Example:
-    """Return the difference of a review, without the content of a Secret."""
-    hidden = holds_secret(entry, summarize(entry, 0).group_kind)
-    return Example(() if hidden else describe_change(change), hidden)
-
-
-def list_rows(report: Report, examples: Mapping[GroupName, Example]) -> list[Row]:
+def list_rows(report: Report, examples: Mapping[GroupName, Sequence[DiffLine]]) -> list[Row]:
     """Return the largest groups of changes, at most `MAX_ROWS`."""
     ordered = sorted(report.groups.items(), key=lambda item: item[1].count, reverse=True)
     return [Row(group.name, group.count, group.example, examples[name]) for name, group in ordered[:MAX_ROWS]]
@@ -175,7 +154,7 @@ class ReplayJob:
         """
         self.start: Final = start
         self.report: Final = Report()
-        self.examples: Final[dict[GroupName, Example]] = {}
+        self.examples: Final[dict[GroupName, Sequence[DiffLine]]] = {}
         self.changed: Final[list[ChangedReview]] = []
         self.is_stopped = False
         self.is_done = False
@@ -220,7 +199,7 @@ class ReplayJob:
         if (change := one.change) is None:
             return
         if len(self.report.groups) > known:
-            self.examples[next(reversed(self.report.groups))] = describe_example(one.entry, change)
+            self.examples[next(reversed(self.report.groups))] = describe_change(change)
         if len(self.changed) < MAX_CHANGED:
             self.changed.append(ChangedReview(change.file, change.line, str(change.subject), change.kinds))
 

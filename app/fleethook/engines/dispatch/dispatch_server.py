@@ -23,7 +23,7 @@ from fleethook.engines.dispatch.configuration_review import ConfigurationValidat
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.explain import Explanation
-from fleethook.engines.dispatch.factory import answer_from_records, build_dispatcher, call_without_effects
+from fleethook.engines.dispatch.factory import answer_from_records, build_dispatcher
 from fleethook.engines.dispatch.hooks.own_endpoints import Address, OwnEndpoints, list_own_addresses
 from fleethook.engines.dispatch.request_limits import RequestLimits
 from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_open, log_access, needed_credentials
@@ -39,7 +39,7 @@ from fleethook.outbound.call_limits import Quotas
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.http_exchange import OUTGOING
 from fleethook.server.callers import NamedCallers, RequestQuota
-from fleethook.server.engine_server import BackgroundTask, EngineServer, Replay, ServerContext
+from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.protocol.capacity import log_contradictions
 from fleethook.server.reviews.admission_endpoint import Make, ReviewHandler, ReviewRoute, make_admission_route
@@ -86,7 +86,6 @@ _ONE_SHARD: Final = (
     "webhooks of providers on other shards are known"
 )
 _NAMES: Final = frozenset(one.name for one in DISPATCHING)
-_REPLACE: Final = {None: None, Replay.RECORDED: answer_from_records, Replay.CALLING: call_without_effects}
 
 
 def list_resources(settings: Settings) -> Followed:
@@ -167,7 +166,7 @@ class DispatchServer(EngineServer):
                 cel_cost=settings.dispatch_cel_budget,
             ),
             own=OwnEndpoints(self._list_addresses),
-            replace=_REPLACE[self.context.replay],
+            replace=answer_from_records if self.context.is_replay else None,
             traces=self.context.traces_calls,
         )
 
@@ -189,7 +188,7 @@ class DispatchServer(EngineServer):
                 seconds=settings.dispatch_token_seconds,
                 audiences=settings.dispatch_token_audiences,
             )
-        if self.context.replay is None:
+        if not self.context.is_replay:
             log_access(settings)
             log_contradictions(settings, self.context.capacity)
         callers, lack = NamedCallers(settings.dispatch_callers), needed_credentials(settings)

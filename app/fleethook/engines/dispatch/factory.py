@@ -8,7 +8,7 @@ The review then counts as undecidable, and its answer is ignored.
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, NoReturn, Protocol
+from typing import Final, NoReturn, Protocol
 
 from fleethook.cel.evaluation import AccessDecision, AccessQuestion
 from fleethook.cluster.api_errors import APIError, UnreachableError
@@ -175,9 +175,6 @@ async def _refuse_call(*_args: object, **_rest: object) -> NoReturn:
     raise internal("webhooks are not called offline")
 
 
-_WITHOUT_EFFECTS: Final = ("None", "NoneOnDryRun")
-
-
 def answer_from_records(store: Store, dependencies: Dependencies) -> Dependencies:
     """Return the dependencies of a dispatcher that calls nothing.
 
@@ -191,26 +188,6 @@ def answer_from_records(store: Store, dependencies: Dependencies) -> Dependencie
         authorize=_authorize,
         read_namespace=_NamespaceReader(store),
         is_silent=lambda _hook, _consumer: False,
-    )
-
-
-def call_without_effects(store: Store, dependencies: Dependencies) -> Dependencies:
-    """Return the dependencies of a dispatcher that calls webhooks which have no side effects on dry runs.
-
-    Everything that an apiserver answered comes from the records. Arguments as of `answer_from_records`.
-    """
-    call = dependencies.call_webhook
-
-    async def call_webhook(relevant: RelevantHook, *arguments: Any, **rest: Any) -> WebhookResponse:
-        hook, calls = relevant.hook, find_current()
-        calls.note_asked(title := CallName("webhook", hook.configuration, hook.name))
-        if hook.side_effects not in _WITHOUT_EFFECTS:
-            calls.note_missing(title, f"it has side effects (sideEffects: {hook.side_effects}), so it is not called")
-            raise CallingError(hook.name, UNRECORDED)
-        return await call(relevant, *arguments, **rest)
-
-    return answer_from_records(store, dependencies)._replace(
-        call_webhook=call_webhook, convert=dependencies.convert, is_silent=dependencies.is_silent
     )
 
 

@@ -44,7 +44,7 @@ from fleethook.model.karmada import (
     InterpretReview,
 )
 from fleethook.outbound.client import HookClient
-from fleethook.server.engine_server import EngineServer, Leadership, Replay, ServerContext
+from fleethook.server.engine_server import EngineServer, Leadership, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.metrics.metrics import SECONDS_BUCKETS, FirstNames
 from fleethook.server.metrics.worker_metrics import Gauges, Observations
@@ -214,7 +214,7 @@ class InterpretServer(EngineServer):
             ScriptLimits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20)
         )
         self.runner.prepare()
-        make_hooks = RecordedHookLayer if context.replay is Replay.RECORDED else WebhookLayer
+        make_hooks = RecordedHookLayer if context.is_replay else WebhookLayer
         self.chain: Final = assemble_chain(
             self.customizations,
             make_hooks(store, self.client, observe=self.metrics.count_hook_call),

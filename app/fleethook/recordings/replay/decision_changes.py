@@ -1,11 +1,7 @@
-"""The outcome of a review, how two outcomes differ, and the change: a review that is decided differently.
-
-A change has a key that stays the same in other runs and recordings.
-"""
+"""The outcome of a review, how two outcomes differ, and the change: a review that is decided differently."""
 
 import base64
 import binascii
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -17,7 +13,7 @@ from fleethook.model.admission import KIND as ADMISSION_REVIEW
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import EXPLORE_REVIEW, INTERPRETER_CONTEXT
-from fleethook.patch import PatchError, apply, diff
+from fleethook.patch import PatchError, apply
 from fleethook.patch.diff import identical
 from fleethook.recordings.recording_format import Record
 from fleethook.recordings.replay.recorded_calls import CallName
@@ -177,7 +173,6 @@ UNDECIDABLE: Final = "undecidable"
 MAX_NAMED: Final = 3
 """Webhooks that the title of a change names."""
 _WEBHOOK: Final = re.compile(r'webhook "([^"\\]{1,253})"')
-_KEY_LENGTH: Final = 16
 
 
 class Subject(NamedTuple):
@@ -198,7 +193,6 @@ class Change(NamedTuple):
     """A review that is decided differently.
 
     Attributes:
-        key: Equal for the same change of the same object in another run or recording.
         kinds: The parts of the outcome that differ, or only `UNDECIDABLE`.
         route: The template of the route.
         cluster: The logical cluster, ``""`` for a plain cluster.
@@ -214,7 +208,6 @@ class Change(NamedTuple):
         missing: The calls without a recorded answer, with the reasons.
     """
 
-    key: str
     kinds: tuple[str, ...]
     route: str
     cluster: str
@@ -266,7 +259,6 @@ def make_change(
     kinds = (UNDECIDABLE,) if gone else tuple(one.aspect for one in differences)
     webhooks = [name for name, _ in gone] or [str(one) for one in unasked]
     return Change(
-        key=_make_key(record, subject, differences, gone),
         kinds=kinds,
         route=record.route,
         cluster=record.cluster,
@@ -325,15 +317,3 @@ def _list_texts(difference: Difference) -> Iterator[str]:
 def _join(names: Sequence[str]) -> str:
     more = len(names) - MAX_NAMED
     return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _make_key(
-    record: Record, subject: Subject, differences: Sequence[Difference], missing: Sequence[tuple[str, str]]
-) -> str:
-    """Return the digest of a change: of the object and the differences, without the rest of the outcome."""
-    changed: list[JSON] = [
-        [one.aspect, diff(one.before, one.after) if one.aspect in ("object", "result") else [one.before, one.after]]
-        for one in differences
-    ]
-    facts = [record.route, record.cluster, subject[:4], changed, missing]
-    return hashlib.sha256(msgspec.json.encode(facts, order="sorted")).hexdigest()[:_KEY_LENGTH]

@@ -5,14 +5,10 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode
 
-import msgspec
-
-from fleethook.model.json import JSON, as_object
 from fleethook.outbound.http_exchange import OUTGOING
 from fleethook.recordings.reader import Entry
 from fleethook.recordings.recording_format import BodyError, Record, unwrap_body
 from fleethook.recordings.replay.decision_changes import (
-    DISPATCHING,
     Change,
     Outcome,
     Place,
@@ -33,14 +29,10 @@ OFFLINE: Final[dict[str, Any]] = {
 """The settings of a replay: it reads objects itself, watches nothing and writes nothing."""
 
 
-CALLS_AT_ONCE: Final = 16
-"""Reviews that are replayed at the same time if webhooks are called."""
 _BAD_REQUEST: Final = 400
 _DECIDED: Final = (200, _BAD_REQUEST)
 _OVERLOAD: Final = "try again later"
 _TOO_MANY_REQUESTS: Final = "429"
-# Logical clusters and queries can make any number of paths.
-_MAX_TARGETS: Final = 1_024
 _HOPS: Final = [(name.lower().encode(), value.encode()) for name, value in OUTGOING.items()]
 
 FindEndpoint = Callable[[str], Endpoint | None]
@@ -65,81 +57,41 @@ class Replayed(NamedTuple):
     unasked: Sequence[CallName] = ()
 
 
-class _Target(NamedTuple):
-    """The endpoint of a recorded path and query, and the members of the ASGI scope that come from these."""
-
-    endpoint: Endpoint | None
-    path: str
-    raw_path: bytes
-    query: bytes
-
-
 Take = Callable[[Replayed], None]
 """Takes a result."""
 
 
-class Replayer:
-    """Replays reviews with the endpoints of a server."""
+async def replay_reviews(entries: Sequence[Entry], find_endpoint: FindEndpoint, take: Take) -> None:
+    """Replay reviews in their order.
 
-    def __init__(self, find_endpoint: FindEndpoint, *, calls_webhooks: bool = False) -> None:
-        """Prepare.
+    Args:
+        entries: The records. A caller that has many passes them in portions.
+        find_endpoint: Finds endpoints, as `fleethook.app.Fleethook.find_endpoint` does.
+        take: Takes each result as soon as it is there.
+    """
+    for entry in entries:
+        take(await _replay_one(entry, find_endpoint))
+    # A cancellation takes effect at an await that suspends, and most reviews have none.
+    await asyncio.sleep(0)
 
-        Args:
-            find_endpoint: Finds endpoints, as `fleethook.app.Fleethook.find_endpoint` does.
-            calls_webhooks: Whether the endpoints call webhooks, so that several reviews may wait at the same time.
-        """
-        self._find_endpoint: Final = find_endpoint
-        self._calls_webhooks: Final = calls_webhooks
-        self._targets: Final[dict[str, _Target]] = {}
 
-    async def replay(self, entries: Sequence[Entry], take: Take) -> None:
-        """Replay reviews in their order.
-
-        Args:
-            entries: The records. A caller that has many passes them in portions.
-            take: Takes each result as soon as it and the results before it are there, also before a cancellation.
-        """
-        if self._calls_webhooks:
-            for start in range(0, len(entries), CALLS_AT_ONCE):
-                portion = entries[start : start + CALLS_AT_ONCE]
-                # Each task has a context of its own, which holds the calls of its review.
-                async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(self._replay_one(entry)) for entry in portion]
-                for task in tasks:
-                    take(task.result())
-        else:
-            for entry in entries:
-                take(await self._replay_one(entry))
-        # A cancellation takes effect at an await that suspends, and most reviews have none.
-        await asyncio.sleep(0)
-
-    async def _replay_one(self, entry: Entry) -> Replayed:
-        record = entry.record
-        if reason := _find_obstacle(record):
-            return Replayed(entry, skipped=reason)
-        target = self._targets.get(record.path)
-        if target is None:
-            target = self._find_target(record.path)
-        endpoint = target.endpoint
-        if endpoint is None:
-            return Replayed(entry, unknown_route=True)
-        try:
-            body = unwrap_body(record.review)
-        except BodyError as error:
-            return Replayed(entry, skipped=str(error))
-        calls = ReviewCalls(record.calls)
-        current_calls.set(calls)
-        is_dry_run = self._calls_webhooks and record.route.startswith(DISPATCHING)
-        begun = endpoint.answer(_make_scope(record, target), _mark_dry_run(body) if is_dry_run else body)
-        reply = begun if isinstance(begun, Reply) else await _wait(begun, calls)
-        return _compare(entry, body, reply, calls)
-
-    def _find_target(self, path: str) -> _Target:
-        """Return the target of a path and query, and cache it: most reviews have one of a few."""
-        if len(self._targets) >= _MAX_TARGETS:
-            self._targets.clear()
-        target = self._targets[path] = _make_target(path, self._find_endpoint)
-        return target
+async def _replay_one(entry: Entry, find_endpoint: FindEndpoint) -> Replayed:
+    record = entry.record
+    if reason := _find_obstacle(record):
+        return Replayed(entry, skipped=reason)
+    scope = _make_scope(record)
+    endpoint = find_endpoint(scope["path"])
+    if endpoint is None:
+        return Replayed(entry, unknown_route=True)
+    try:
+        body = unwrap_body(record.review)
+    except BodyError as error:
+        return Replayed(entry, skipped=str(error))
+    calls = ReviewCalls(record.calls)
+    current_calls.set(calls)
+    begun = endpoint.answer(scope, body)
+    reply = begun if isinstance(begun, Reply) else await _wait(begun, calls)
+    return _compare(entry, body, reply, calls)
 
 
 async def _wait(begun: Coroutine[Any, Any, Reply], calls: ReviewCalls) -> Reply:
@@ -148,18 +100,6 @@ async def _wait(begun: Coroutine[Any, Any, Reply], calls: ReviewCalls) -> Reply:
     finally:
         for finish in calls.after:
             finish()
-
-
-def _mark_dry_run(body: bytes) -> bytes:
-    """Return a review as a dry run, so that webhooks have no side effects; a body that is no review stays as it is."""
-    try:
-        review: JSON = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return body
-    request = as_object(review).get("request")
-    if not isinstance(request, dict):
-        return body
-    return msgspec.json.encode({**review, "request": {**request, "dryRun": True}})
 
 
 def _find_obstacle(record: Record) -> str:
@@ -175,23 +115,16 @@ def _find_obstacle(record: Record) -> str:
     return ""
 
 
-def _make_target(path: str, find_endpoint: FindEndpoint) -> _Target:
-    """Return the target of a path and query, without the time limit of its caller."""
-    raw, _, query = path.partition("?")
-    if "timeout" in query:
-        query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "timeout"])
-    plain = unquote(raw)
-    return _Target(find_endpoint(plain), plain, raw.encode(), query.encode())
-
-
-def _make_scope(record: Record, target: _Target) -> dict[str, Any]:
-    """Return the ASGI scope of a request like the recorded one."""
+def _make_scope(record: Record) -> dict[str, Any]:
+    """Return the ASGI scope of a request like the recorded one, without the time limit of its caller."""
+    raw, _, query = record.path.partition("?")
+    query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "timeout"])
     return {
         "type": "http",
         "method": "POST",
-        "path": target.path,
-        "raw_path": target.raw_path,
-        "query_string": target.query,
+        "path": unquote(raw),
+        "raw_path": raw.encode(),
+        "query_string": query.encode(),
         "headers": _HOPS if record.caller.get("returned") is True else [],
         "client": None,
     }

@@ -5,7 +5,7 @@ A group keeps one example, so the size of the report does not grow with the reco
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -18,12 +18,8 @@ from fleethook.recordings.replay.decision_changes import UNDECIDABLE, Change, Di
 from fleethook.recordings.replay.recorded_calls import CallName
 from fleethook.recordings.replay.replay import Replayed
 
-MAX_GROUPS: Final = 1_000
-"""Groups of changes with an example; further changes count in one group for each kind and route."""
 MAX_PROBLEMS: Final = 20
 """Problems that are shown; all of them are counted."""
-_MAX_NAMES: Final = 1_000
-_OTHERS: Final = "others"
 
 
 class GroupName(NamedTuple):
@@ -42,19 +38,12 @@ class Group:
         name: Their common facts.
         example: The first of them.
         count: Their number.
-        expected: The number of those that were expected.
     """
 
     def __init__(self, name: GroupName, example: Change) -> None:
         self.name: Final = name
-        self.example = example
+        self.example: Final = example
         self.count = 0
-        self.expected = 0
-
-    @property
-    def unexpected(self) -> int:
-        """The number of changes that were not expected."""
-        return self.count - self.expected
 
 
 class Report:
@@ -65,52 +54,46 @@ class Report:
         same: The number of reviews with the same outcome.
         changed: The number of reviews with a different outcome.
         undecidable: The number of reviews whose outcome depends on an answer that was not recorded.
-        expected: The number of changed and undecidable reviews that were expected.
         skipped: The number of reviews that were not compared, by reason.
         groups: The changes.
         unasked: For each webhook that is not asked any more, the number of reviews that asked it.
         problems: The first problems of the input.
         problem_count: The number of all problems.
-        routes: The number of reviews by route.
         is_complete: Whether all input was replayed.
     """
 
-    def __init__(self, expected: Iterable[str] = ()) -> None:
-        """Prepare; ``expected`` are keys of changes."""
+    def __init__(self) -> None:
+        """Prepare an empty report."""
         self.reviews = 0
         self.same = 0
         self.changed = 0
         self.undecidable = 0
-        self.expected = 0
         self.skipped: Final[Counter[str]] = Counter()
         self.groups: Final[dict[GroupName, Group]] = {}
         self.unasked: Final[Counter[CallName]] = Counter()
         self.problems: Final[list[Problem]] = []
         self.problem_count = 0
-        self.routes: Final[Counter[str]] = Counter()
         self.is_complete = False
-        self._expected: Final = dict.fromkeys(expected)
-        self._absent: Final = dict(self._expected)
 
-    def add(self, one: Replayed) -> bool:
-        """Count the result of a review; return whether it is a change that was expected."""
+    def add(self, one: Replayed) -> None:
+        """Count the result of a review."""
         self.reviews += 1
         record = one.entry.record
         if one.unknown_route:
             self.add_problem(Problem(one.entry.file, one.entry.line, f"this fleethook has no route {record.route}"))
             self.skipped["this fleethook lacks the route"] += 1
-            return False
+            return
         if one.skipped:
             self.skipped[one.skipped] += 1
-            return False
-        self.routes[record.route] += 1
-        for name in one.unasked:
-            if name in self.unasked or len(self.unasked) < _MAX_NAMES:
-                self.unasked[name] += 1
+            return
+        self.unasked.update(one.unasked)
         if one.change is None:
             self.same += 1
-            return False
-        return self._add_change(one.change)
+            return
+        is_undecidable = one.change.kinds == (UNDECIDABLE,)
+        self.undecidable += is_undecidable
+        self.changed += not is_undecidable
+        self._find_group(one.change).count += 1
 
     def add_problem(self, problem: Problem) -> None:
         """Count a problem of the input."""
@@ -118,39 +101,13 @@ class Report:
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
 
-    def list_absent(self) -> list[str]:
-        """Return the keys of expected changes that did not happen."""
-        return list(self._absent)
-
-    @property
-    def unexpected(self) -> int:
-        """The number of changes that were not expected."""
-        return self.changed + self.undecidable - self.expected
-
     @property
     def passes(self) -> bool:
-        """Whether exactly the expected changes happened. An incomplete replay may lack some of them."""
-        return not self.unexpected and not (self.is_complete and self._absent)
-
-    def _add_change(self, change: Change) -> bool:
-        is_undecidable = change.kinds == (UNDECIDABLE,)
-        self.undecidable += is_undecidable
-        self.changed += not is_undecidable
-        group = self._find_group(change)
-        group.count += 1
-        if change.key not in self._expected:
-            if group.expected == group.count - 1:
-                group.example = change  # the first unexpected change
-            return False
-        self._absent.pop(change.key, None)
-        self.expected += 1
-        group.expected += 1
-        return True
+        """Whether no review has a different outcome."""
+        return not self.changed and not self.undecidable
 
     def _find_group(self, change: Change) -> Group:
         name = GroupName(change.kinds, change.route, change.cluster, change.about)
-        if name not in self.groups and len(self.groups) >= MAX_GROUPS:
-            name = GroupName(change.kinds, change.route, _OTHERS, _OTHERS)
         return self.groups.setdefault(name, Group(name, change))
 
 

@@ -4,8 +4,8 @@ The endpoints pass these facts to an object from the caller of `fleethook.app.cr
 recordings.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from fleethook.model.json import JSON
 
@@ -47,7 +47,6 @@ class AnsweredReview(NamedTuple):
         path: The path as requested, percent-encoded.
         query: The query as requested, ``b""`` without one.
         cluster: The logical cluster in which the review was decided, ``""`` for a plain cluster.
-        consumer: The logical cluster that has a share of the recording, ``""`` for callers without one.
         seconds: From the review to its answer.
         status: The HTTP status.
         caller: Facts about the HTTP request that the answer depends on.
@@ -62,7 +61,6 @@ class AnsweredReview(NamedTuple):
     path: bytes
     query: bytes
     cluster: str
-    consumer: str
     seconds: float
     status: int
     caller: Mapping[str, JSON]
@@ -72,14 +70,8 @@ class AnsweredReview(NamedTuple):
     calls: Sequence[AskedCall]
 
 
-class RecordReview(Protocol):
-    """Takes answered reviews. Both methods return at once and raise nothing: they are called on the event loop."""
-
-    def wants(self, uid: str, consumer: str, body: bytes, answer: bytes) -> bool:
-        """Return whether to record a review, before the caller collects its facts. Count a dropped review."""
-
-    def __call__(self, review: AnsweredReview) -> None:
-        """Take a review that `wants` has accepted."""
+RecordReview = Callable[[AnsweredReview], None]
+"""Takes answered reviews. It returns at once and raises nothing: it is called on the event loop."""
 
 
 class RecordSettingError(ValueError):

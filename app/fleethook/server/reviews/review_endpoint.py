@@ -178,18 +178,17 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         )
         if trace_id:
             self._note_answer(received, operation, outcome)
-        consumer = self._name_consumer(received)
-        if self._log is not None and self._line_shares.take(consumer):
+        if self._log is not None and self._line_shares.take(self._name_consumer(received)):
             line = self._describe(received, verdict, seconds=seconds)
             if trace_id:
                 line.trace_id = trace_id
             self._log(encode_line(line))
-        if self._record is not None and self._record.wants(review.uid, consumer, body, answer):
+        if self._record is not None:
             # By position, because names take 20 % more time.
             self._record(
                 AnsweredReview(
                     time.time(), self._path, scope["raw_path"], scope["query_string"],
-                    self._name_cluster(received), consumer, seconds, 200, self._list_facts(received), review.uid,
+                    self._name_cluster(received), seconds, 200, self._list_facts(received), review.uid,
                     body, answer, self._list_calls(verdict),
                 )
             )  # fmt: skip
@@ -225,16 +224,12 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
             return
         answer = encode_error(error.code, error.reason, str(error))
         uid = "" if received is None else received.review.uid
-        consumer = "" if received is None else self._name_consumer(received)
-        if not self._record.wants(uid, consumer, body, answer):
-            return
         review = AnsweredReview(
             time=time.time(),
             route=self._path,
             path=scope["raw_path"],
             query=scope["query_string"],
             cluster="" if received is None else self._name_cluster(received),
-            consumer=consumer,
             seconds=seconds,
             status=error.code,
             caller={} if received is None else self._list_facts(received),
@@ -251,7 +246,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         return ""
 
     def _name_consumer(self, received: Received[ReviewT, CallT]) -> str:
-        """Return the logical cluster that has a share of the log and the recording, ``""`` for an API server."""
+        """Return the logical cluster that has a share of the log, ``""`` for an API server."""
         del received
         return ""
 

@@ -245,7 +245,7 @@ def _find_versions(store: Store, name: ResourceName, cluster: str) -> list[str]:
 
 def read_reviews(paths: Sequence[Path]) -> Iterator[InputDocument]:
     """Yield the admission reviews of recordings. Reports records that are none, and exits if there are no others."""
-    from fleethook.cli.replay.replay_input import (  # noqa: PLC0415 - `explain` reads no recordings
+    from fleethook.cli.inputs.recordings import (  # noqa: PLC0415 - `explain` reads no recordings
         list_recordings,
         read_recordings,
     )

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.app import Fleethook
-from fleethook.cli.replay.replay import list_resources
+from fleethook.cli.replay import list_resources
 from fleethook.cluster.kubernetes.resources import DISPATCHING, INTERPRETING, KCP, RESOURCES
 from fleethook.settings import Settings
 from tests.cli.commands import run_command

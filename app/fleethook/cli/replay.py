@@ -1,0 +1,278 @@
+"""``fleethook replay``: replay recorded reviews, and report changed decisions."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+from fleethook.app import Fleethook, find_followed
+from fleethook.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail, raise_at_interrupt
+from fleethook.cli.inputs.recordings import list_recordings, read_recordings
+from fleethook.cli.inputs.sources import ClusterOptions, Source, read_source
+from fleethook.cli.load_settings import load_settings
+from fleethook.cli.options import FilenameOption, HooksOption, InputOptions
+from fleethook.cli.output.findings_output import report_input_errors
+from fleethook.cli.output.text_output import styled, write_error, write_json, write_styled
+from fleethook.cli.parameters import Argument, Option
+from fleethook.cluster.kubernetes.resources import KCP, WatchedResource
+from fleethook.cluster.registration.paths import (
+    MUTATE_KARMADA,
+    OBSERVE,
+    VALIDATE_KARMADA,
+    VALIDATE_MUTATING,
+    VALIDATE_VALIDATING,
+)
+from fleethook.engine import EngineStartError
+from fleethook.interpret.interpreter import LoadError
+from fleethook.model.json import JSONObject
+from fleethook.recordings.reader import Entry
+from fleethook.recordings.recording_format import Record
+from fleethook.recordings.replay.decision_changes import Change
+from fleethook.recordings.replay.replay import OFFLINE, Replayed, batch, replay_reviews
+from fleethook.recordings.replay.report import Group, Report, describe_change, describe_patch
+from fleethook.settings import Settings
+from fleethook.work.garbage import settle_garbage_collector
+
+# The answers of these routes depend on no stored object.
+_DECIDED_ALONE: Final = (MUTATE_KARMADA, OBSERVE, VALIDATE_KARMADA, VALIDATE_MUTATING, VALIDATE_VALIDATING)
+
+
+def list_resources(app: Fleethook, routes: Collection[str], *, kcp: bool) -> list[WatchedResource]:
+    """Return the resources that the engines of routes decide with, each once.
+
+    Without ``kcp``, the result lacks the resources of kcp, so that users do not need the right to read them.
+
+    Args:
+        app: The engines with their routes.
+        routes: Templates of the routes; all routes if it is empty.
+        kcp: Whether the cluster is a kcp.
+    """
+    of_routes = {app.engine_of_route[route] for route in routes if route not in _DECIDED_ALONE}
+    settings = app.settings.model_copy(update={"kcp": kcp})
+    followed = find_followed(settings, of_routes if routes else settings.engines)
+    needed = dict.fromkeys(one for each in followed for one in each.needed)
+    return [one for one in needed if kcp or one not in KCP]
+
+
+class Output(StrEnum):
+    """Output formats of the command."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+_RULES: Final = "/hooks/"
+"""The beginning of the routes of rules in Python."""
+_REVIEWS_AT_ONCE: Final = 64
+_BYTES_AT_ONCE: Final = 8 * 1024 * 1024
+
+
+def replay(
+    files: Annotated[list[Path], Argument(help="Recordings or directories of recordings; '-' for standard input.")],
+    filename: FilenameOption = None,
+    live: ClusterOptions = ClusterOptions(),
+    reading: InputOptions = InputOptions(),
+    route: Annotated[
+        list[str] | None,
+        Option("--route", help="Route to replay, such as /explore; may be repeated (default: all)."),
+    ] = None,
+    since: Annotated[str | None, Option(help="Replay records from this time on (RFC 3339).")] = None,
+    hooks: HooksOption = None,
+    config: Annotated[Path | None, Option(help="YAML file of the server's settings; FLEETHOOK_* overrides it.")] = None,
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
+) -> None:
+    """Replay recorded reviews, and report changed decisions.
+
+    The command answers with this version of fleethook, the objects of -f or of a cluster, and --change and --without.
+    With --hooks, it answers only the reviews of rules in Python, by the rules of these files.
+    It compares verdict, code, message, warnings, and the object after the patch. Webhooks answer as recorded. A review
+    that needs an answer which was not recorded is undecidable, and counts as changed.
+
+    Exit codes: 0 no changes; 1 changes; 2 invalid arguments, or nothing to replay; 130 interrupted, with the results
+    so far.
+    """
+    recordings = list_recordings(files)
+    report, changes = Report(), list[Change]()
+
+    def take(one: Replayed) -> None:
+        report.add(one)
+        if one.change is not None:
+            changes.append(one.change)
+
+    settings = load_settings(OFFLINE | ({} if hooks is None else {"hooks": hooks}), config)
+    app = _build_app(settings)
+    routes = _check_routes(route or (), app)
+    # With files of rules, the user asks about these rules only, so the command needs no other reviews and objects.
+    prefix = _RULES if hooks and not route else ""
+    deciding = [one for one in app.reviews if one.startswith(prefix)] if prefix else routes
+    resources = list_resources(app, deciding, kcp=live.kcp)
+    with report_input_errors(output):
+        if resources or filename or live != ClusterOptions():
+            source = read_source(live.beside(filename, reading=reading), resources)
+        else:
+            source = Source([], [], frozenset())
+    for document in source.documents:
+        app.store.put(document.object)
+    settle_garbage_collector()
+    oldest = _read_time(since)
+    raise_at_interrupt()
+    with contextlib.suppress(KeyboardInterrupt):
+        entries = read_recordings(recordings, report.add_problem)
+        selected = (entry for entry in entries if _is_selected(entry.record, routes, oldest, prefix))
+        replay_all(app, selected, take)
+        report.is_complete = True
+    print_report(report, changes, output)
+    if not report.is_complete:
+        raise SystemExit(INTERRUPTED)
+    _exit(report, is_filtered=bool(route or since or prefix))
+
+
+def _build_app(settings: Settings) -> Fleethook:
+    """Return the server's app without a source, whose webhooks answer as recorded."""
+    try:
+        return Fleethook(settings, log=None, is_replay=True)
+    except (LoadError, EngineStartError) as error:
+        fail(str(error))
+
+
+def _check_routes(routes: Sequence[str], app: Fleethook) -> frozenset[str]:
+    unknown = [one for one in routes if one not in app.reviews]
+    if unknown:
+        fail(f"--route: there is no route {unknown[0]}; give one of {', '.join(sorted(app.reviews))}")
+    return frozenset(routes)
+
+
+def replay_all(app: Fleethook, entries: Iterator[Entry], take: Callable[[Replayed], None]) -> None:
+    """Replay reviews. Records are read outside the event loop, where Ctrl-C interrupts a wait for standard input."""
+    with asyncio.Runner() as runner:
+        try:
+            for portion in batch(entries, count=_REVIEWS_AT_ONCE, size=_BYTES_AT_ONCE):
+                runner.run(replay_reviews(portion, app.find_endpoint, take))
+        finally:
+            runner.run(app.close())
+
+
+def _read_time(text: str | None) -> datetime | None:
+    """Return the time of ``--since``. Exits with a message if it is no RFC 3339 time, or has no offset."""
+    time = None if text is None else _parse_time(text)
+    if text is not None and time is None:
+        fail(f"--since: {text!r} is no RFC 3339 time with an offset, such as 2026-11-22T10:00:00Z")
+    return time
+
+
+def _parse_time(text: str) -> datetime | None:
+    """Return an RFC 3339 time, None for other text and for a time without offset, which is ambiguous."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else None
+
+
+def _is_selected(record: Record, routes: frozenset[str], oldest: datetime | None, prefix: str) -> bool:
+    if (routes and record.route not in routes) or not record.route.startswith(prefix):
+        return False
+    if oldest is None:
+        return True
+    time = _parse_time(record.time)
+    return time is not None and time >= oldest
+
+
+def _exit(report: Report, *, is_filtered: bool) -> None:
+    """Exit with the code of a complete replay."""
+    if not report.reviews and not report.problem_count:
+        reason = "no record matches --route and --since" if is_filtered else "the recordings hold no review"
+        fail(f"nothing to replay: {reason}")
+    if not report.reviews:
+        fail("nothing to replay: no record can be read")
+    if not report.passes:
+        raise SystemExit(CHECK_FAILED)
+
+
+MAX_SHOWN: Final = 50
+"""Groups of changes with an example in text; the others are counted."""
+_STYLES: Final = {"-": "red", "+": "green", " ": "cyan"}
+
+
+def print_report(report: Report, changes: Sequence[Change], output: Output) -> None:
+    """Write a report to standard output, and the problems of the input to standard error."""
+    if output is Output.JSON:
+        _print_json(report, changes)
+    else:
+        _print_text(report)
+    write_error(*(f"{problem.place}: {problem.reason}" for problem in report.problems))
+    if more := report.problem_count - len(report.problems):
+        write_error(f"{_count(more, 'further problem')} of the input")
+
+
+def _list_groups(report: Report) -> list[Group]:
+    """Return the groups of changes, the largest first."""
+    return sorted(report.groups.values(), key=lambda group: (-group.count, group.name))
+
+
+def _print_text(report: Report) -> None:
+    """Write a summary for people, coloured on a terminal: groups, notes and numbers."""
+    groups = _list_groups(report)
+    for group in groups[:MAX_SHOWN]:
+        kinds, route, cluster, about = group.name
+        title = f"{', '.join(kinds)}: {about or 'no object'}, {route}{f' in {cluster}' if cluster else ''}"
+        write_styled(styled(f"{title}: {_count(group.count, 'review')}", "bold"))
+        write_styled(styled(f"  for example {_describe_example(group.example)}"))
+        for sign, text in describe_change(group.example):
+            write_styled(styled(f"    {text}" if sign == " " else f"      {sign} {text}", _STYLES[sign]))
+    if len(groups) > MAX_SHOWN:
+        write_styled(styled(f"and {_count(len(groups) - MAX_SHOWN, 'further kind')} of changes"))
+    for name, number in sorted(report.unasked.items()):
+        write_styled(styled(f"not asked any more: {name} (in {_count(number, 'review')})", "yellow"))
+    for reason, number in sorted(report.skipped.items()):
+        write_styled(styled(f"not compared: {_count(number, 'review')}, because {reason}", "yellow"))
+    write_styled(styled(_summarize(report)))
+
+
+def _summarize(report: Report) -> str:
+    """Return the numbers of a report in one line."""
+    parts = [f"{report.same:,} with the same outcome", f"{report.changed:,} changed"]
+    parts += [f"{report.undecidable:,} undecidable"] if report.undecidable else []
+    parts += [f"{report.skipped.total():,} not compared"] if report.skipped else []
+    interrupted = "" if report.is_complete else " (interrupted)"
+    return f"{_count(report.reviews, 'review')}: {', '.join(parts)}{interrupted}"
+
+
+def _count(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 review``, ``1,024 reviews``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _describe_example(change: Change) -> str:
+    """Return the object of an example and its place."""
+    redacted = ", redacted" if change.redacted else ""
+    subject = f"{change.subject} ({change.subject.operation})" if change.subject.operation else str(change.subject)
+    return f"{subject or 'a body that is no review'}, {change.file}:{change.line}{redacted}"
+
+
+def _print_json(report: Report, changes: Sequence[Change]) -> None:
+    write_json(
+        {
+            "changes": [_list_members(one) for one in changes],
+            "groups": [{**group.name._asdict(), "reviews": group.count} for group in _list_groups(report)],
+            "notAsked": [{**name._asdict(), "reviews": number} for name, number in sorted(report.unasked.items())],
+            "problems": [problem._asdict() for problem in report.problems],
+            "summary": {
+                "reviews": report.reviews, "same": report.same, "changed": report.changed,
+                "undecidable": report.undecidable, "skipped": report.skipped, "problems": report.problem_count,
+                "complete": report.is_complete,
+            },
+        }
+    )  # fmt: skip
+
+
+def _list_members(change: Change) -> JSONObject:
+    differences = [
+        {"aspect": one.aspect, "patch": describe_patch(one)} if one.aspect == "object" else one._asdict()
+        for one in change.differences
+    ]
+    missing = [{"call": call, "reason": reason} for call, reason in change.missing]
+    return {**change._asdict(), "subject": change.subject._asdict(), "differences": differences, "missing": missing}

@@ -1,1 +1,0 @@
-"""Writes answered reviews to files."""
