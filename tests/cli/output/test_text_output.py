@@ -17,7 +17,6 @@ from fleethook.cli.output.text_output import (
     Style,
     concatenate,
     show_download,
-    show_files,
     show_lists,
     styled,
     write,
@@ -91,7 +90,6 @@ def test_a_hostile_archive_is_described_in_one_line(tmp_path: Path) -> None:
         assert is_inert(result.stderr[:-1])
 
 
-READS = 64
 """Parts of a file after which the display changes."""
 
 
@@ -125,41 +123,6 @@ def test_a_terminal_shows_the_list_and_its_objects(terminal: Terminal) -> None:
     assert text.endswith("\r\x1b[K")
 
 
-def read_files(*files: Path, stream: io.StringIO | None = None, hidden: bool = False) -> None:
-    """Read a half of each file."""
-    parts = 0
-    with (
-        contextlib.redirect_stderr(stream or sys.stderr),
-        show_files(files, lambda: f"{parts} parts\x1b[31m", hidden=hidden) as shown,
-    ):
-        for _ in files:
-            shown.start()
-            half = io.BytesIO(bytes(100))
-            half.seek(50)
-            for _ in range(READS):
-                parts += 1
-                shown.advance(half)
-
-
-def make_files(directory: Path) -> list[Path]:
-    files = [directory / name for name in ("a", "b")]
-    for file in files:
-        file.write_bytes(bytes(100))
-    return files
-
-
-def test_a_terminal_shows_the_share_of_all_files(terminal: Terminal, tmp_path: Path) -> None:
-    read_files(*make_files(tmp_path), stream=terminal)
-    assert " 75% 128 parts" in terminal.getvalue()
-    assert "\x1b[31m" not in terminal.getvalue()
-
-
-def test_the_share_of_a_pipe_is_unknown(terminal: Terminal, tmp_path: Path) -> None:
-    read_files(*make_files(tmp_path), Path("-"), stream=terminal)
-    assert "192 parts" in terminal.getvalue()
-    assert "%" not in terminal.getvalue()
-
-
 def test_a_terminal_shows_the_share_of_a_download(terminal: Terminal) -> None:
     with contextlib.redirect_stderr(terminal), show_download(Style.AUTO, "crds\x1b[31m") as report:
         assert report is not None
@@ -175,17 +138,15 @@ def test_a_line_fits_into_the_terminal(terminal: Terminal, monkeypatch: pytest.M
     assert all(len(one.removesuffix("\x1b[K")) < 20 for one in terminal.getvalue().split("\r"))
 
 
-def test_nothing_is_shown_without_a_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_nothing_is_shown_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     read_lists()
-    read_files(*make_files(tmp_path))
     for style in (Style.NONE, Style.AUTO):
         with show_download(style, "https://example.org/crds.tar.gz") as report:
             assert report is None
     assert capsys.readouterr().err == ""
 
 
-def test_a_hidden_display_shows_nothing_at_a_terminal(terminal: Terminal, tmp_path: Path) -> None:
-    read_files(*make_files(tmp_path), stream=terminal, hidden=True)
+def test_a_hidden_display_shows_nothing_at_a_terminal(terminal: Terminal) -> None:
     with contextlib.redirect_stderr(terminal), show_download(Style.NONE, "crds") as report:
         assert report is None
     assert terminal.getvalue() == ""
