@@ -91,6 +91,7 @@ class Engine(NamedTuple):
     Attributes:
         name: Its name in the setting ``engines``.
         order: Its place among other engines, in the list of commands and in the navigation of the console.
+        system: The users of its commands, as a heading in the help.
         server: Its subclass of `fleethook.server.engine_server.EngineServer`, with its routes, readiness checks,
             metrics, background tasks and tasks of the leader.
         resources: A function of the settings that returns the kinds that it reads, as
@@ -112,6 +113,7 @@ class Engine(NamedTuple):
     name: str
     order: int
     server: str
+    system: str = ""
     resources: str = ""
     indexes: str = ""
     settings: str = ""

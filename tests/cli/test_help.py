@@ -5,6 +5,7 @@ import importlib
 import inspect
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -56,6 +57,16 @@ def test_the_help_has_all_texts_of_the_source(
         assert one.declared.help == " ".join(one.declared.help.split())
     if isinstance(command, Group):
         assert all(f" {name} {command.summarize(name)}" in shown for name in command.commands)
+
+
+def test_the_commands_are_grouped_by_the_systems_of_their_users() -> None:
+    parts = "\n".join(format_help(COMMANDS, PROGRAM)).split("\n\n")
+    found = {part.partition(":\n")[0]: re.findall(r"^  (\w+)  ", part, re.MULTILINE) for part in parts}
+    assert {"render", "diff"} <= {*found["OpenYurt"]}
+    assert found["Karmada"] == ["interpret", "crds"]
+    assert found["kcp, and webhooks of any cluster"] == ["explain", "webhook"]
+    assert found["Admission rules"] == ["hooks"]
+    assert {"serve", "lint", "doctor", "uninstall"} <= {*found["Operation"]}
 
 
 def test_the_usage_has_the_arguments() -> None:

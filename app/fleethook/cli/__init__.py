@@ -54,26 +54,23 @@ class _Commands(Mapping[str, CommandSpec]):
 
         engines = installed_engines().values()
         return {
-            **_FIRST,
-            **{name: _find_command(command) for one in engines for name, command in one.commands.items()},
-            **_LAST,
+            **{name: _find_command(command, one.system) for one in engines for name, command in one.commands.items()},
+            **{name: one._replace(heading="Operation") for name, one in _OPERATION.items()},
         }
 
 
-def _find_command(command: "EngineCommand") -> CommandSpec:
+def _find_command(command: "EngineCommand", heading: str) -> CommandSpec:
     module, _, attribute = command.reference.partition(":")
-    return CommandSpec(module, attribute, command.summary)
+    return CommandSpec(module, attribute, command.summary, heading)
 
 
-_FIRST: Final = {
+_OPERATION: Final = {
     "serve": CommandSpec("fleethook.cli.serve.serve", "serve", "Serve admission reviews over HTTPS."),
     "console": CommandSpec(
         "fleethook.cli.console",
         "console",
         "Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.",
     ),
-}
-_LAST: Final = {
     "lint": CommandSpec(
         "fleethook.cli.lint",
         "lint",

@@ -26,6 +26,8 @@ class CommandSpec(NamedTuple):
     """A function, or a `Group`."""
     summary: str
     """The first paragraph of the command's help. A test compares the two."""
+    heading: str = ""
+    """The part of the list to which the command belongs."""
 
     def load(self) -> "Function | Group":
         """Import the module and return the command."""

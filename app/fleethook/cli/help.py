@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from fleethook.cli import COMMANDS
-from fleethook.cli.command_line import HELP, Function, Group, split_help
+from fleethook.cli.command_line import HELP, CommandSpec, Function, Group, split_help
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.output.text_output import find_width, write
 from fleethook.cli.parameters import Parameter, list_parameters
@@ -49,7 +49,11 @@ def format_help(command: Function | Group, path: str) -> list[str]:
     options = [(one.usage, one.description) for one in parameters if one.flags]
     lines += _format_table("Options", [*options, _HELP_LINE], width)
     if isinstance(command, Group):
-        lines += _format_table("Commands", [(name, command.summarize(name)) for name in command.commands], width)
+        parts: dict[str, list[tuple[str, str]]] = {}
+        for name, one in command.commands.items():
+            heading = one.heading if isinstance(one, CommandSpec) and one.heading else "Commands"
+            parts.setdefault(heading, []).append((name, command.summarize(name)))
+        lines += (line for heading, rows in parts.items() for line in _format_table(heading, rows, width))
     return lines
 
 

@@ -14,6 +14,7 @@ _FOLDER: Final = "fleethook.engines.crds"
 ENGINE: Final = Engine(
     name="crds",
     order=40,
+    system="Karmada",
     server=f"{_FOLDER}.crds_server:CrdsServer",
     commands={
         "crds": EngineCommand(f"{_FOLDER}.commands.crds:crds", "Fetch, verify and cache the CRD tarballs of Karmada."),

@@ -9,6 +9,7 @@ _FOLDER: Final = "fleethook.engines.dispatch"
 ENGINE: Final = Engine(
     name="dispatch",
     order=20,
+    system="kcp, and webhooks of any cluster",
     server=f"{_FOLDER}.dispatch_server:DispatchServer",
     resources=f"{_FOLDER}.dispatch_server:list_resources",
     indexes=f"{_FOLDER}.schema_owner:INDEXES",

@@ -11,6 +11,7 @@ _FOLDER: Final = "fleethook.engines.hooks"
 ENGINE: Final = Engine(
     name="hooks",
     order=50,
+    system="Admission rules",
     server=f"{_FOLDER}.hooks_server:HooksServer",
     resources=f"{_FOLDER}.served_kinds:list_resources",
     settings=f"{_FOLDER}.hooks_settings:HooksSettings",

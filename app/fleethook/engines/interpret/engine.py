@@ -14,6 +14,7 @@ _FOLDER: Final = "fleethook.engines.interpret"
 ENGINE: Final = Engine(
     name="interpret",
     order=30,
+    system="Karmada",
     server=f"{_FOLDER}.interpret_server:InterpretServer",
     resources=f"{_FOLDER}.interpret_server:list_resources",
     indexes=f"{_FOLDER}.hooks.webhook_layer:INDEXES",

@@ -22,6 +22,7 @@ class _Advising(TypedDict):
 ENGINE: Final = Engine(
     name="overrider",
     order=10,
+    system="OpenYurt",
     server=f"{_FOLDER}.overrider_server:OverriderServer",
     resources=f"{_FOLDER}.overrider_server:list_resources",
     indexes=f"{_FOLDER}.subject.owner_index:INDEXES",
