@@ -271,6 +271,30 @@ def test_stateful_sets_follow_template_tweak_and_overrider(make: Make) -> None:
     assert generations == [5, 3, 3]
 
 
+def test_a_scale_that_an_entry_undoes_is_reported_with_the_scaler_and_the_remedy(make: Make) -> None:
+    demo = make()
+    demo.override(entry(BEIJING, items=[{"replicas": 3}]))
+    demo.create()
+    specs = {pool: demo.expected(pool, *([with_replicas(3)] if pool == BEIJING else [])) for pool in POOLS}
+    demo.wait_for_specs(specs)
+    path = demo.workload_path(BEIJING)
+    kind = "application/merge-patch+json"
+    code, _, _ = demo.api.call(
+        "PATCH", f"{path}/scale", {"spec": {"replicas": 7}}, content_type=kind, fieldManager="kubectl"
+    )
+    assert code == 200
+    demo.wait_for_specs(specs)
+
+    def events() -> list[str]:
+        found = demo.api[f"/api/v1/namespaces/{demo.namespace}/events"]["items"]
+        about = [one for one in found if one["involvedObject"].get("uid") == demo.api[path]["metadata"]["uid"]]
+        return [one["message"] for one in about if one["reason"] == "ScaleUndone"]
+
+    (text,) = wait_for(events, what="an event about the Deployment")
+    assert text.startswith("kubectl (scale) set 7 replicas, and YurtAppOverrider demo sets 3 in entries[0].items[0]")
+    assert "`leave: [replicas]`" in text
+
+
 def test_replicas_that_an_entry_leaves_survive_revisions_and_the_overrider(make: Make) -> None:
     """An autoscaler writes to the scale subresource; OpenYurt's controller writes the template with each revision."""
     demo = make()

@@ -10,7 +10,7 @@ from fleethook.cluster.store import Index
 from fleethook.model import karmada, kcp, openyurt, operator
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
-from fleethook.model.partial_objects import Desired
+from fleethook.model.partial_objects import DesiredMeta
 
 _SPECIAL: Final = re.compile(r"[\\\\,=]")
 
@@ -133,8 +133,12 @@ def _make_decoder(kept: Any) -> Decode:
     return lambda text: dict(decode(text))
 
 
-# A workload that is compared with its desired state; its status and managed fields say nothing about it.
-decode_without_status: Final = _make_decoder(Desired)
+# Of the managed fields, only the managers of the replicas: a message names the one that scales against an overrider.
+_SCALERS: Final = list[_keep("manager", "subresource", "time", fieldsV1=_keep(**{"f:spec": _keep("f:replicas")}))]  # type: ignore[misc]
+# A workload that is compared with its desired state; its status says nothing about it.
+decode_without_status: Final = _make_decoder(
+    _keep("apiVersion", "kind", "spec", metadata=_keep(*DesiredMeta.__annotations__, managedFields=_SCALERS))
+)
 decode_metadata: Final = _make_decoder(_keep(metadata=_METADATA))
 """Decodes the fields of a partial object (`fleethook.cluster.store.PartialObject`)."""
 

@@ -203,6 +203,48 @@ async def test_the_controller_does_not_fight_a_webhook_that_undoes_renders() -> 
         await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=10 * MINUTE)
 
 
+async def test_a_scale_is_undone_and_names_the_scaler_and_the_remedy() -> None:
+    fleet = Fleet()
+    fleet.subject()
+    owners = [
+        {"manager": "fleethook", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": {"f:template": {}}}},
+        {"manager": "kubectl", "subresource": "scale", "time": "2026-01-02T00:00:00Z", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+    ]  # fmt: skip
+
+    def scale(replicas: int) -> None:
+        fleet.server.edit(
+            fleet.path(), {"metadata": {"managedFields": owners}, "spec": {"replicas": replicas}}, review=False
+        )
+
+    def text(replicas: int) -> str:
+        return (
+            f"kubectl (scale) set {replicas} replicas, and YurtAppOverrider demo sets 5 in entries[0].items[0]: to leave the "
+            "number to kubectl (scale), write `leave: [replicas]` there instead"
+        )
+
+    async with fleet.leader():
+        fleet.override(entry("*", items=[{"replicas": 5}]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
+        for replicas in (7, 8):
+            scale(replicas)
+            await fleet.wait(1)
+            problem = f"0 of 1 workloads; demo-hangzhou-x in hangzhou: {text(replicas)}"
+            assert fleet.condition() == ("False", "NotRendered", problem)
+            await fleet.wait_for(lambda: fleet.server[fleet.path()]["spec"]["replicas"] == 5)
+        assert [message for reason, message in fleet.server.events if reason == "ScaleUndone"] == [text(7), text(8)]
+
+
+async def test_an_edit_of_replicas_is_no_scale() -> None:
+    fleet = Fleet()
+    fleet.subject()
+    async with fleet.leader():
+        for replicas in (5, 6):
+            fleet.override(entry("*", items=[{"replicas": replicas}]))
+            await fleet.wait(MINUTE)
+            assert fleet.server[fleet.path()]["spec"]["replicas"] == replicas
+        assert "ScaleUndone" not in [reason for reason, _ in fleet.server.events]
+
+
 async def test_a_refused_write_is_retried_with_backoff_and_reported() -> None:
     fleet = Fleet()
     fleet.subject()

@@ -284,6 +284,7 @@ class OverriderController:
         outcomes = [*known, *await self._converger.converge_all(targets)]
         self._nudger.note(at, waits=any(one.result.waits for one in outcomes))
         await self._report_reverts(at, outcomes)
+        await self._report_scales(at, outcomes)
         await self._report_orphans(at)
         reported = await self._report(at, [one.result for one in outcomes], upkeep.conditions)
         if not any(one.result.error for one in outcomes):
@@ -355,6 +356,16 @@ class OverriderController:
         about = at.effective or self._handlers.gone.get(at.binding) or at.subject
         if reverted and about is not None:
             await self._reporter.record_reverts(at.binding, about, reverted)
+
+    async def _report_scales(self, at: SubjectState, outcomes: Sequence[Outcome]) -> None:
+        """Write an event about each workload whose scale was undone, because its overrider sets the replicas."""
+        for result in (one.result for one in outcomes if one.result.decision.undone_scale):
+            key = ObjectKey(at.binding.cluster, GroupKind("apps", result.kind), at.binding.namespace, result.workload)
+            if (workload := self.workloads.get(key)) is not None:
+                about = {"name": key.name, "namespace": key.namespace, "uid": workload.uid}
+                document: JSONObject = {"apiVersion": "apps/v1", "kind": result.kind, "metadata": about}
+                text = result.decision.undone_scale
+                await self._reporter.record_event(at.binding, document, "Warning", "ScaleUndone", text)
 
     async def _report_orphans(self, at: SubjectState) -> None:
         """Report the workloads that keep the overrides of a deleted overrider.

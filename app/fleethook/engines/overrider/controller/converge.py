@@ -184,7 +184,8 @@ class Converger:
             again = self._backoff.due(key, target.plan.digest, self._time())
             if again - self._time() <= _ROUNDING_SECONDS:
                 return None
-            decision = Decision(Action.RETRY, self._backoff.problem(key) or retry(drift or ()).problem)
+            known = retry(()) if drift is None else retry(drift.pointers, scale=drift.scale)
+            decision = Decision(Action.RETRY, self._backoff.problem(key) or known.problem)
         if decision.action is Action.LEAVE:
             self._lagging.pop(key, None)
         return self._report(key, decision, digest=target.plan.digest, had=target.had, again=again)
@@ -241,7 +242,8 @@ class Converger:
             storable = await self._test(target, document, found)
             decision = decide(target.binding, found, unstored=unstored, storable=storable)
         if decision.action is Action.TOUCH:
-            return await self._touch(target, conflict=found.identity if storable is Storable.YES else "")
+            touched = await self._touch(target, conflict=found.identity if storable is Storable.YES else "")
+            return touched if touched.problem else touched._replace(undone_scale=found.scale)
         if decision.action is Action.WAIT:
             self._lagging[key] = (document["metadata"]["resourceVersion"], target.plan.digest)
         elif decision.action is Action.ACCEPT:

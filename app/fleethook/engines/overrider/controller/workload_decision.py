@@ -17,7 +17,7 @@ from fleethook.engines.overrider.render.render import NOTHING_TO_RENDER, Renderi
 from fleethook.engines.overrider.render.undo import Memory, remembered
 from fleethook.engines.overrider.subject.owner_index import Binding, Owner, find_owner, pool_of
 from fleethook.engines.overrider.template.node_affinity import SubjectError
-from fleethook.model.json import JSONObject
+from fleethook.model.json import JSONObject, as_object, list_objects
 from fleethook.patch import apply
 
 # A status names three. Pointers may be long.
@@ -51,6 +51,8 @@ class Drift(NamedTuple):
     """The reason why the workload cannot be rendered, ``""`` if it can be."""
     operations: Sequence[JSONObject] = ()
     """The JSON patch that renders the workload."""
+    scale: str = ""
+    """The client that has scaled a rendered workload, and the remedy; ``""`` if the replicas do not differ."""
 
     @property
     def is_in_sync(self) -> bool:
@@ -151,7 +153,30 @@ def detect_drift(workload: JSONObject, *, kind: str, store: StoreView, plans: Pl
     if not rendering.operations:
         return NO_DRIFT
     differences = find_differences(workload, apply(workload, rendering.operations))
-    return Drift(differences, "", rendering.operations) if differences else NO_DRIFT
+    if not differences:
+        return NO_DRIFT
+    return Drift(differences, "", rendering.operations, _describe_scale(workload, differences, rendering))
+
+
+def _describe_scale(workload: JSONObject, differences: Sequence[Difference], rendering: Rendering) -> str:
+    scale = next((one for one in differences if one.address == ("spec", "replicas")), None)
+    memory, plan = remembered(workload), rendering.plan
+    if scale is None or memory is None or plan is None or memory.digest != plan.digest:
+        return ""
+    source = plan.values.fill_text(plan.shared.plan.source_of(("spec", "replicas")))
+    scaler = _find_scaler(workload)
+    return (
+        f"{scaler} set {scale.stored} replicas, and YurtAppOverrider {rendering.overrider} sets {scale.requested} in "
+        f"{source}: to leave the number to {scaler}, write `leave: [replicas]` there instead"
+    )
+
+
+def _find_scaler(workload: JSONObject) -> str:
+    """Return the client that set the replicas last."""
+    fields = list_objects(workload["metadata"].get("managedFields"))
+    owners = [one for one in fields if "f:replicas" in as_object(as_object(one.get("fieldsV1")).get("f:spec"))]
+    last = max(owners, key=lambda one: str(one.get("time")), default={"manager": "another client"})
+    return f"{last.get('manager')} ({last['subresource']})" if last.get("subresource") else str(last.get("manager"))
 
 
 class Patience(NamedTuple):
@@ -203,6 +228,8 @@ class Decision(NamedTuple):
     """Whether the problem is that the apiserver does not store the requested values."""
     notes: tuple[str, ...] = ()
     """Pointers of empty values and defaults that the apiserver stores differently. These are no problem."""
+    undone_scale: str = ""
+    """`Drift.scale` of the drift that a touch has ended."""
 
 
 _MAX_NAMED: Final = 3
@@ -269,7 +296,7 @@ def _judge(found: Drift, *, written: bool, storable: Storable, repeated: bool) -
     # Without a dry run, a value counts as not stored if a second write returns the same drift.
     if storable is Storable.NO or (storable is Storable.UNKNOWN and written and repeated):
         return accept(summarize_unstored(found.identity, found.differences))._replace(action=Action.ACCEPT)
-    return retry(found.pointers) if written else Decision(Action.TOUCH)
+    return retry(found.pointers, scale=found.scale) if written else Decision(Action.TOUCH)
 
 
 def accept(unstored: Unstored | None) -> Decision:
@@ -280,12 +307,19 @@ def accept(unstored: Unstored | None) -> Decision:
     return Decision(Action.LEAVE, problem, bool(unstored.lost), unstored.insignificant)
 
 
-def retry(pointers: Sequence[str]) -> Decision:
-    """Return the decision about a workload that differs at some pointers after a write."""
+def retry(pointers: Sequence[str], *, scale: str = "") -> Decision:
+    """Return the decision about a workload that differs at some pointers after a write.
+
+    Args:
+        pointers: The pointers.
+        scale: See `Drift`.
+    """
+    if scale and len(pointers) == 1:
+        return Decision(Action.RETRY, scale)
     where = _list_pointers(pointers) or "its annotation fleethook.io/rendered"
     text = (
         f"re-render requested, but {where} still differs: check that the webhook is registered, and that no other "
-        "webhook or controller reverts it"
+        f"webhook or controller reverts it{scale and '; '}{scale}"
     )
     return Decision(Action.RETRY, text)
 

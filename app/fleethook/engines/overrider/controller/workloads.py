@@ -95,9 +95,12 @@ class Change(NamedTuple):
     gone: bool
 
 
-class _KnownDrift(NamedTuple):
+class KnownDrift(NamedTuple):
+    """The drift that the last comparison of a workload found; members as of `Drift`."""
+
     identity: str
     pointers: tuple[str, ...]
+    scale: str
 
 
 class Workloads:
@@ -156,7 +159,7 @@ class Workloads:
         # The last comparison. A subscriber usually compares a workload again right after the notification.
         self._compared: tuple[JSONObject, Drift] | None = None
         # The drift that the last comparison of each workload found.
-        self._drifts: Final[dict[ObjectKey, _KnownDrift]] = {}
+        self._drifts: Final[dict[ObjectKey, KnownDrift]] = {}
         self._subscribers: Final[list[Callable[[Change], None]]] = []
         self._store.subscribe(self._handle_change)
 
@@ -207,7 +210,7 @@ class Workloads:
         if not identity or self.unstored.explains(key, identity):
             self._drifts.pop(key, None)
             return ""
-        self._drifts[key] = _KnownDrift(identity, found.pointers[:3])
+        self._drifts[key] = KnownDrift(identity, found.pointers[:3], found.scale)
         return identity
 
     def _is_own_write(self, key: ObjectKey, before: PartialObject | None, after: JSONObject) -> bool:
@@ -227,10 +230,9 @@ class Workloads:
         kept: PartialObject | None = self._store.get(*key)
         return kept
 
-    def drift(self, key: ObjectKey) -> tuple[str, ...] | None:
-        """Return the pointers of a workload's drift, None if it has none."""
-        drift = self._drifts.get(key)
-        return None if drift is None else drift.pointers
+    def drift(self, key: ObjectKey) -> KnownDrift | None:
+        """Return the drift of a workload, None if it has none."""
+        return self._drifts.get(key)
 
     def of(self, binding: Binding) -> list[ObjectKey]:
         """Return the workloads of a subject."""
