@@ -22,11 +22,11 @@ from benchmarks.harness.tables import table
 
 PARTS = (
     "webhook", "cold", "tracing", "one_connection", "unasked", "handshakes", "overriders", "objects", "workers", "stages",
-    "lua", "dispatch", "hooks", "scale", "console", "cli", "admission", "policies", "interpret", "worst", "soak",
+    "lua", "dispatch", "hooks", "scale", "console", "cli", "admission", "interpret", "worst", "soak",
 )  # fmt: skip
 """Modules of ``benchmarks/cases``, in the order of the page."""
 
-IN_PROCESS = frozenset({"cli", "console", "policies", "scale", "soak", "worst"})
+IN_PROCESS = frozenset({"cli", "console", "scale", "soak", "worst"})
 """Parts that measure fleethook alone, so that no peer has to be built for them."""
 
 MADE = ROOT / ".bench"

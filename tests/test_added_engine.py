@@ -101,12 +101,6 @@ FILES = {
         from fleethook.cli.doctor.doctor_cluster import EngineChecks, run_allowed
         from fleethook.cli.doctor.doctor_checks import Diagnosis
         from fleethook.cli.uninstall.uninstall_cluster import Action, EngineRemoval, Row
-        from fleethook.cluster.kubernetes.resources import WatchedResource, decode_metadata
-
-        POLICIES = WatchedResource(
-            "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy",
-            decode_metadata, selector="greeter.example.org/greeting",
-        )
 
         async def examine(doctor):
             yield Diagnosis("ok", "greetings", f"{len(await doctor.list_items('/api/v1/pods'))} greetings")
@@ -119,7 +113,7 @@ FILES = {
             examine_objects=lambda doctor: run_allowed("greetings", examine(doctor)),
             examine_servers=lambda doctor: run_allowed("greetings", examine(doctor)),
         )
-        REMOVAL = EngineRemoval((POLICIES,), restore, lambda policy: f"of {policy['metadata']['uid']}")
+        REMOVAL = EngineRemoval(restore)
     """,
     "greeter/pages/__init__.py": "",
     "greeter/pages/templates/greetings/list.html": """
@@ -265,25 +259,16 @@ def test_doctor_runs_its_checks_if_its_webhook_is_registered(distribution: Path)
     assert run(distribution, code).splitlines() == ["['1 configurations', '0 greetings', '0 greetings']", "[]"]
 
 
-def test_uninstall_deletes_its_registrations_and_restores_its_objects(distribution: Path) -> None:
+def test_uninstall_restores_its_objects(distribution: Path) -> None:
     code = """
     import asyncio
     from tests.cli.uninstall import test_uninstall_cluster as fake
 
-    fake.KINDS["validatingadmissionpolicies"] = fake.ADMISSION
     cluster = fake.Cluster()
-    labels = {"greeter.example.org/greeting": "x"}
-    cluster.put("validatingadmissionpolicies", fake.document("ValidatingAdmissionPolicy", "p", metadata={"labels": labels}))
-    cluster.put("validatingadmissionpolicies", fake.document("ValidatingAdmissionPolicy", "other"))
     for one in asyncio.run(fake.uninstall(cluster)).rows:
         print(one.action, one.kind, one.name, one.detail.partition(" ")[0])
-    print([path.rpartition("/")[2] for path in cluster.objects])
     """
-    assert run(distribution, code).splitlines() == [
-        "deleted ValidatingAdmissionPolicy p of",
-        "cleaned Pod a greeting",
-        "['other']",
-    ]
+    assert run(distribution, code).splitlines() == ["cleaned Pod a greeting"]
 
 
 def test_the_console_has_its_page_in_the_navigation(distribution: Path) -> None:

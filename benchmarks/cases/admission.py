@@ -1,6 +1,6 @@
-"""The latency that webhooks and policies add to a write: one write to each row in turn, and differences of pairs."""
+"""The latency that webhooks add to a write: one write to each row in turn, and differences of pairs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from statistics import median as middle
 from typing import Any, Final, NamedTuple
 
@@ -10,7 +10,6 @@ from benchmarks.engines.admission_rows import (
     NONE,
     NOOP,
     PATCH,
-    POLICY,
     SETTLED,
     WITHOUT,
     run_rows,
@@ -35,11 +34,11 @@ GOALS: Final = (
     (WITHOUT, NOOP, 0.3),
 )
 
-ABOUT: Final = """Writes of Deployments by one client with one connection. All rows but *mode policy* are namespaces of one kube-apiserver, with an etcd.
+ABOUT: Final = """Writes of Deployments by one client with one connection. All rows are namespaces of one kube-apiserver, with an etcd.
 One write goes to each row in turn, in another order each time: {pairs} sets. *Added* is the median of the differences to the write
 of the same set to *no webhook*. The ranges are 95 % confidence ranges (bootstrap over the sets). kube-apiserver and the server of the row are idle before each write, so no
 write waits for the watch events of the one before; the columns of CPU include these events, and are medians.
-*Mode policy* has a kube-apiserver of its own, with a *no webhook* and a *no-op* of its own, which run after the others. All programs share the cores with the client.
+All programs share the cores with the client.
 UPDATE of the spec changes a member that no overrider sets, and also the image where the row is *changed*. UPDATE from the template
 writes the template without the overrides, as OpenYurt's controllers do. Rows:
 
@@ -47,11 +46,10 @@ writes the template without the overrides, as OpenYurt's controllers do. Rows:
 - *no-op, Python's event loop*: the same with the least work in Python: uvloop, TLS, and a search for the uid in the bytes.
 - *no-op, fleethook's server*: the same in our app, which decodes, counts and logs the review, without an engine.
 - *no-op, Go, fleethook's conditions*: the no-op in Go, registered as fleethook is: two webhooks with match conditions, one of which matches.
-- *constant patch*, *one constant policy*: a webhook or a policy that adds one annotation to every workload.
+- *constant patch*: a webhook that adds one annotation to every workload.
 - *no overrider*: the subject has no overrider, so kube-apiserver does not call fleethook. fleethook watches the workload.
 - *settled*: the workload has the overrides before the write. UPDATE from the template is *changed* here, too.
 - *changed*: the write lacks the overrides, or edits them.
-- *mode policy*: the same writes; a MutatingAdmissionPolicy makes the changes.
 
 Reads and writes are requests of fleethook to kube-apiserver, by its audit log; watches, leases and reviews of tokens and access are left out."""
 
@@ -87,39 +85,31 @@ class Rows(NamedTuple):
 
 def run(context: Context) -> Section:
     pairs = 6 if context.small else max(20, round(context.seconds * PAIRS_PER_SECOND))
-    found = {}
     try:
-        for mode in ("webhook", "policy"):
-            # One after the other: a control plane that is not measured has informers, too.
-            with run_rows(context, mode) as running:
-                found[mode] = Rows(measure_pairs(running, pairs, seconds=MAX_SECONDS))
+        with run_rows(context) as running:
+            found = Rows(measure_pairs(running, pairs, seconds=MAX_SECONDS))
     except NoControlPlaneError:
         return Section(TITLE, "Not measured: there is no control plane; `make controlplane` builds one.", {})
-    beside, alone = found["webhook"], found["policy"]
-    tables = [tabulate(beside, alone, operation) for operation in OPERATIONS]
-    text = "\n\n".join((ABOUT.format(pairs=beside.count_sets()), *tables, tabulate_requests(beside, alone)))
-    return Section(TITLE, text, {"medians": summarize(found), "goals": compare_with_goals(beside)})
+    tables = [tabulate(found, operation) for operation in OPERATIONS]
+    text = "\n\n".join((ABOUT.format(pairs=found.count_sets()), *tables, tabulate_requests(found)))
+    return Section(TITLE, text, {"medians": summarize(found), "goals": compare_with_goals(found)})
 
 
-def summarize(found: Mapping[str, Rows]) -> dict[str, Any]:
-    """Return the medians of the samples: mode, row, operation, member."""
+def summarize(rows: Rows) -> dict[str, Any]:
+    """Return the medians of the samples: row, operation, member."""
     return {
-        mode: {
-            name: {
-                operation: {member: middle(rows.values(name, operation, member)) for member in ("milliseconds", "cpu", "hook")}
-                for operation in OPERATIONS
-            }
-            for name in rows.found.samples
+        name: {
+            operation: {member: middle(rows.values(name, operation, member)) for member in ("milliseconds", "cpu", "hook")}
+            for operation in OPERATIONS
         }
-        for mode, rows in found.items()
+        for name in rows.found.samples
     }  # fmt: skip
 
 
-def tabulate(beside: Rows, alone: Rows, operation: str) -> str:
+def tabulate(rows: Rows, operation: str) -> str:
     """Return the table of an operation, whose name is the title of the first column."""
     header = [TITLES[operation], "p50 ms", "p99 ms", "p50 added, ms", "added: it : no-op", "apiserver, µs CPU", "webhook, µs CPU"]  # fmt: skip
-    rows = [_make_line(beside, name, operation) for name in beside.found.samples]
-    return table(header, [*rows, _make_line(alone, POLICY, operation)])
+    return table(header, [_make_line(rows, name, operation) for name in rows.found.samples])
 
 
 def _make_line(rows: Rows, name: str, operation: str) -> list[str]:
@@ -134,10 +124,12 @@ def _make_line(rows: Rows, name: str, operation: str) -> list[str]:
     ]
 
 
-def tabulate_requests(beside: Rows, alone: Rows) -> str:
+def tabulate_requests(rows: Rows) -> str:
     """Return the table of the requests of fleethook to kube-apiserver."""
-    shown = ((beside, WITHOUT), (beside, SETTLED), (beside, CHANGED), (alone, POLICY))
-    lines = [[name, f"{rows.found.reads[name]:.2f}", f"{rows.found.writes[name]:.2f}"] for rows, name in shown]
+    lines = [
+        [name, f"{rows.found.reads[name]:.2f}", f"{rows.found.writes[name]:.2f}"]
+        for name in (WITHOUT, SETTLED, CHANGED)
+    ]
     return table(["fleethook", "reads / write", "writes / write"], lines)
 
 

@@ -1,65 +1,58 @@
-"""Control planes that differ only by the overriders in effect, and by the way that they are applied."""
+"""The objects of the part `admission`: a subject with two pools and its overrider, in a namespace of its own."""
 
-import contextlib
+import copy
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from benchmarks.engines.deployments import plane
-from tests.builders import container, entry, image, node_pool, overrider, patch, yurt_app_set_v1beta1
-from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.policies import World, in_namespace, path_of, workloads_path
+from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
+from fleethook.engines.overrider.render.render import render_with
+from fleethook.engines.overrider.subject.subject_members import workload_kinds
+from fleethook.model.gvk import GroupKind
+from fleethook.model.openyurt import SUBJECT_KINDS
+from tests.builders import container, entry, image, node_pool, overrider, patch, rendered, yurt_app_set_v1beta1
+from tests.e2e.cluster import Api
 
 RENDERED: Final = "fleethook.io/rendered"
 CONSTANT: Final = "fleethook.io/constant"
 POOLS: Final = ("hangzhou", "beijing")
 ACTIVE_SECONDS: Final = 120.0
-"""Longest wait for a policy or a webhook, which takes some seconds with 1,000 overriders."""
+"""Longest wait for a webhook."""
 NAMESPACES: Final = "/api/v1/namespaces"
 
 
-class Setting(NamedTuple):
-    """The overriders of a control plane."""
+class World(NamedTuple):
+    """A subject with its overrider in a namespace of its own."""
 
-    way: str
-    """``nothing``, ``constant`` (one policy without any condition) or ``policies``."""
-    overriders: int = 1
-    spread: bool = False
-    """Whether each overrider has its own namespace, instead of one for all."""
+    namespace: str
+    subject: dict[str, Any]
+    overrider: dict[str, Any]
+    pools: Mapping[str, dict[str, Any] | None]
 
+    @property
+    def group_kind(self) -> GroupKind:
+        return next(one for one in SUBJECT_KINDS if one.kind == self.subject["kind"])
 
-class Prepared(NamedTuple):
-    """A control plane that is ready for writes."""
+    @property
+    def kind(self) -> str:
+        return workload_kinds(self.subject)[0]
 
-    plane: ControlPlane
-    worlds: tuple[World, ...]
-    mark: str
-    """The annotation that a write must get, or ``""``."""
+    def bare(self, pool: str) -> dict[str, Any]:
+        """Return the workload as OpenYurt's controller creates it."""
+        plan = SubjectPlans(self.group_kind, self.subject, None).plan(self.kind, pool, self.pools[pool]).full
+        document = render_with(plan, plan.bare, memory=None, creating=True)
+        metadata = {name: one for name, one in document["metadata"].items() if name != "generateName"}
+        for reference in metadata["ownerReferences"]:
+            reference.setdefault("uid", "u-1")
+        return copy.deepcopy({**document, "metadata": {**metadata, "name": f"w-{pool}", "namespace": self.namespace}})
 
-
-@contextlib.contextmanager
-def prepare(setting: Setting, directory: Path) -> Iterator[Prepared]:
-    """Run a control plane with the overriders of a setting, and wait until the last one of them acts.
-
-    Raises:
-        NoControlPlaneError: The binaries of the end-to-end tests have not been built.
-        TimeoutError: The overriders did not act.
-    """
-    worlds = tuple(
-        make_world(number, f"bench-{number if setting.spread else 0}") for number in range(setting.overriders)
-    )
-    mark = {"nothing": "", "constant": CONSTANT}.get(setting.way, RENDERED)
-    with plane(directory) as running:
-        admin = running.api()
-        for name in dict.fromkeys(world.namespace for world in worlds):
-            admin.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        if setting.way == "constant":
-            install_constant(admin)
-        elif setting.way == "policies":
-            install_policies(admin, worlds)
-        wait_until_active(admin, worlds[-1].bare(POOLS[0]), mark)
-        yield Prepared(running, worlds, mark)
+    def by_webhook(self, document: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the workload after the webhook's patch."""
+        known = [one for one in self.pools.values() if one is not None]
+        operation = "CREATE" if old is None else "UPDATE"
+        return rendered(
+            document, self.subject, self.overrider, *known, namespace=self.namespace, operation=operation, old=old
+        )
 
 
 def make_world(number: int, namespace: str) -> World:
@@ -76,48 +69,18 @@ def make_world(number: int, namespace: str) -> World:
         subject={"apiVersion": subject["apiVersion"], "kind": "YurtAppSet", "name": name},
     )
     pools: Mapping[str, Any] = {pool: node_pool(pool) for pool in POOLS}
-    return in_namespace(namespace, subject, rule, pools)
+    for one in (subject, rule):
+        one["metadata"]["namespace"] = namespace
+    return World(namespace, subject, rule, pools)
 
 
-def install_constant(admin: Api, *, namespace: str = "") -> None:
-    """Install a policy that adds an annotation to all workloads, or to those of a namespace."""
-    rule = {
-        "apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["deployments"],
-    }  # fmt: skip
-    # The kind of patch that fleethook compiles. All workloads of the benchmark have annotations.
-    expression = f'[JSONPatch{{op: "add", path: "/metadata/annotations/{CONSTANT.replace("/", "~1")}", value: "1"}}]'
-    policy = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingAdmissionPolicy",
-        "metadata": {"name": "constant"},
-        "spec": {
-            "reinvocationPolicy": "IfNeeded",
-            "matchConstraints": {"resourceRules": [rule], **(select_namespace(namespace) if namespace else {})},
-            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
-        },
-    }
-    binding = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingAdmissionPolicyBinding",
-        "metadata": {"name": "constant"},
-        "spec": {"policyName": "constant"},
-    }
-    for document in (policy, binding):
-        admin.apply(path_of(document), document)
-
-
-def install_policies(admin: Api, worlds: Sequence[World]) -> None:
-    """Install the policies of overriders, without these overriders."""
-    for world in worlds:
-        compilation = world.compile()
-        if not compilation.objects:
-            raise ValueError(f"the benchmark's overrider does not compile: {compilation.refusals}")
-        for document in compilation.objects:
-            admin.apply(path_of(document), document)
+def workloads_path(document: dict[str, Any]) -> str:
+    """Return the path of the Deployments in a workload's namespace."""
+    return f"/apis/apps/v1/namespaces/{document['metadata']['namespace']}/deployments"
 
 
 def select_namespace(namespace: str) -> dict[str, Any]:
-    """Return the selector of a namespace, for a policy or a webhook."""
+    """Return the selector of a namespace, for a webhook."""
     return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
 
 

@@ -1,4 +1,4 @@
-"""The rows of the part `admission`: each has a namespace of one kube-apiserver, and a webhook or policy for it."""
+"""The rows of the part `admission`: each has a namespace of one kube-apiserver, and a webhook for it."""
 
 import base64
 import contextlib
@@ -14,10 +14,11 @@ from benchmarks.engines.admission_planes import (
     NAMESPACES,
     POOLS,
     RENDERED,
-    install_constant,
+    World,
     make_world,
     select_namespace,
     wait_until_active,
+    workloads_path,
 )
 from benchmarks.engines.deployments import plane
 from benchmarks.harness.processes import serving
@@ -25,21 +26,17 @@ from benchmarks.harness.section import Context
 from benchmarks.harness.server_group import certificate
 from benchmarks.servers import PATH
 from fleethook.cluster.registration.configuration_objects import NOT_DELETING
-from fleethook.cluster.registration.match_conditions import OWNED, Failing, Selection, SubjectName, write_conditions
+from fleethook.cluster.registration.match_conditions import OWNED, Selection, SubjectName, write_conditions
 from fleethook.model.openyurt import POOL_NAME_LABEL, REVISION_LABEL
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import OPENYURT, WEBHOOKS, run_registered_server
 from tests.e2e.openyurt_crds import install_openyurt_crds
-from tests.e2e.policies import World, workloads_path
-from tests.waiting import wait_for
 
 NODE_POOLS: Final = "apps.openyurt.io/v1beta2"
 NONE, NOOP, RUNTIME = "no webhook", "no-op, Go", "no-op, controller-runtime"
 LOOP, APP, CONDITIONS = "no-op, Python's event loop", "no-op, fleethook's server", "no-op, Go, fleethook's conditions"
-PATCH, CONSTANT_POLICY = "constant patch, Go", "one constant policy"
+PATCH = "constant patch, Go"
 WITHOUT, SETTLED, CHANGED = "fleethook, no overrider", "fleethook, settled", "fleethook, changed"
-POLICY: Final = "fleethook, mode policy"
-"""The row with a control plane of its own: a fleethook has one mode."""
 
 
 class Row(NamedTuple):
@@ -60,23 +57,20 @@ class Row(NamedTuple):
     """Whether the peer is registered as fleethook is: two webhooks with match conditions, one of which matches."""
 
 
-def list_rows(mode: str) -> dict[str, Row]:
-    """Return the rows beside a fleethook in a mode, by name; their worlds differ by the namespace only."""
+def list_rows() -> dict[str, Row]:
+    """Return the rows, by name; their worlds differ by the namespace only."""
 
     def world(namespace: str) -> World:
         return make_world(0, f"bench-{namespace}")
 
-    base = {NONE: Row(world("none")), NOOP: Row(world("noop"), "lean", "/noop")}
-    if mode == "policy":
-        return {**base, POLICY: Row(world("policy"), "fleethook", mark=RENDERED, hidden=False)}
     return {
-        **base,
+        NONE: Row(world("none")),
+        NOOP: Row(world("noop"), "lean", "/noop"),
         RUNTIME: Row(world("runtime"), "controller-runtime", "/noop"),
         LOOP: Row(world("loop"), "admitting", PATH),
         APP: Row(world("app"), "noop", PATH),
         CONDITIONS: Row(world("conditions"), "lean", "/noop", conditions=True),
         PATCH: Row(world("patch"), "lean", "/annotate", CONSTANT),
-        CONSTANT_POLICY: Row(world("constant"), mark=CONSTANT),
         WITHOUT: Row(world("without"), "fleethook", hidden=False),
         SETTLED: Row(world("settled"), "fleethook", mark=RENDERED, hidden=False, settled=True),
         CHANGED: Row(world("changed"), "fleethook", mark=RENDERED, hidden=False),
@@ -84,7 +78,7 @@ def list_rows(mode: str) -> dict[str, Row]:
 
 
 class Running(NamedTuple):
-    """A control plane with webhooks and policies."""
+    """A control plane with webhooks."""
 
     plane: ControlPlane
     rows: Mapping[str, Row]
@@ -93,27 +87,23 @@ class Running(NamedTuple):
 
 
 @contextlib.contextmanager
-def run_rows(context: Context, mode: str) -> Iterator[Running]:
-    """Run a control plane, fleethook in a mode and the peers, and wait until each webhook and policy acts.
+def run_rows(context: Context) -> Iterator[Running]:
+    """Run a control plane, fleethook and the peers, and wait until each webhook acts.
 
     Raises:
         NoControlPlaneError: The binaries of the end-to-end tests have not been built.
-        TimeoutError: A webhook or policy did not act.
+        TimeoutError: A webhook did not act.
     """
-    directory, rows = context.scratch / mode, list_rows(mode)
+    directory, rows = context.scratch / "admission", list_rows()
     with plane(directory) as running, contextlib.ExitStack() as stack:
         admin = running.api()
         for row in rows.values():
             name = row.world.namespace
             admin.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-            if row.mark == CONSTANT and not row.path:
-                install_constant(admin, namespace=name)
         _store(admin, rows.values())
         pids = dict(_start_peers(context, admin, rows.values(), stack))
-        own = stack.enter_context(run_registered_server(running, directory, FLEETHOOK_OVERRIDER_MODE=mode))
+        own = stack.enter_context(run_registered_server(running, directory))
         pids["fleethook"] = own.process.pid
-        if mode == "policy":
-            wait_for(lambda: _is_covered(admin), what="the webhook leaves the workloads to the policy")
         for row in rows.values():
             wait_until_active(admin, make_creation(row, "active", 0)[2], row.mark)
         yield Running(running, rows, pids)
@@ -133,12 +123,6 @@ def _start_peers(
             if row.server == name:
                 _register(admin, row, f"https://127.0.0.1:{server.port}{row.path}", authority)
         yield name, server.process.pid
-
-
-def _is_covered(admin: Api) -> bool:
-    """Return whether the match conditions of fleethook have a list of subjects that policies cover."""
-    found = admin[f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"]
-    return "(request.namespace)]" in json.dumps(found)
 
 
 def _store(admin: Api, rows: Collection[Row]) -> None:
@@ -175,10 +159,8 @@ def _register(admin: Api, row: Row, url: str, authority: Path) -> None:
         "admissionReviewVersions": ["v1"],
     }
     subject = row.world.subject
-    selection = Selection(closed=frozenset({SubjectName(name, subject["kind"], subject["metadata"]["name"])}))
-    conditions = [
-        [NOT_DELETING, OWNED, *write_conditions(selection, failing)] for failing in (Failing.CLOSED, Failing.OPEN)
-    ]
+    selection = Selection(frozenset({SubjectName(name, subject["kind"], subject["metadata"]["name"])}))
+    conditions = [[NOT_DELETING, OWNED, *write_conditions(selection, optional=optional)] for optional in (False, True)]
     document = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",

@@ -18,7 +18,6 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 OPENYURT = "/apis/apps.openyurt.io/v1alpha1"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
 
-BY_WEBHOOK = {"FLEETHOOK_OVERRIDER_MODE": "webhook"}
 """Most tests are about the webhook. Policies would hide its faults, so tests of policies ask for them."""
 
 RULES: list[dict[str, Any]] = [
@@ -56,11 +55,6 @@ RULES: list[dict[str, Any]] = [
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
     {"apiGroups": ["apps"], "resources": ["deployments", "statefulsets"], "verbs": ["get", "list", "watch", "patch"]},
     {"apiGroups": ["apps"], "resources": ["deployments", "statefulsets"], "verbs": ["create"]},
-    {
-        "apiGroups": ["admissionregistration.k8s.io"],
-        "resources": ["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"],
-        "verbs": ["list", "watch", "create", "patch", "delete"],
-    },
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
     {
         "apiGroups": ["admissionregistration.k8s.io"],
@@ -119,7 +113,7 @@ def run_registered_server(
     port = free_port()
     given = ["--kubeconfig", str(kubeconfig or service_account(plane)), "--port", str(port)]
     given += ["--namespace", NAMESPACE, "--register", "--webhook-url", f"https://127.0.0.1:{port}", *arguments]
-    with serving(directory, *given, manifests=None, **{**BY_WEBHOOK, **environment}) as server:
+    with serving(directory, *given, manifests=None, **environment) as server:
         admin = plane.api()
         wait_for(lambda: is_ready(server), what="the server is ready")
         wait_for(lambda: is_trusted(admin, server), what="the apiserver trusts the server")
@@ -147,7 +141,7 @@ class Fleet:
         self._front = front
         self._namespace = namespace
         self._kubeconfig = service_account(plane)
-        self._environment = {"FLEETHOOK_LEASE_DURATION": "3", **BY_WEBHOOK, **environment}
+        self._environment = {"FLEETHOOK_LEASE_DURATION": "3", **environment}
         self._admin = plane.api()
         self._count = 0
         self.servers: list[Server] = []

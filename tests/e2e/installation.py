@@ -15,7 +15,7 @@ from fleethook.cluster.registration.match_conditions import (
     read_conditions,
 )
 from tests.e2e.cluster import Api, ControlPlane, free_port
-from tests.e2e.fleet import ACCOUNT, BY_WEBHOOK, NAMESPACE, RBAC, RULES, WEBHOOKS, is_ready, is_trusted, service_account
+from tests.e2e.fleet import ACCOUNT, NAMESPACE, RBAC, RULES, WEBHOOKS, is_ready, is_trusted, service_account
 from tests.serving import Server, serving
 from tests.waiting import wait_for
 
@@ -43,7 +43,7 @@ class Installation:
     @contextlib.contextmanager
     def started(self, **environment: str) -> Iterator[Server]:
         """Start the server without waiting for anything."""
-        given = {"FLEETHOOK_LEASE_DURATION": "3", **BY_WEBHOOK, **environment}
+        given = {"FLEETHOOK_LEASE_DURATION": "3", **environment}
         with serving(self._directory, *self._given, manifests=None, **given) as server:
             yield server
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.e2e.cluster import ControlPlane, free_port
-from tests.e2e.fleet import BY_WEBHOOK, NAMESPACE, is_ready, is_trusted, service_account, token, unregister
+from tests.e2e.fleet import NAMESPACE, is_ready, is_trusted, service_account, token, unregister
 from tests.e2e.proxy import Proxy
 from tests.serving import Server, serving
 from tests.waiting import wait_for
@@ -18,7 +18,7 @@ class RestartableServer:
         self._plane = plane
         self._directory = directory
         self._kubeconfig = kubeconfig
-        self._environment = {**BY_WEBHOOK, **environment}
+        self._environment = environment
         self._port = free_port()
         self._running = contextlib.ExitStack()
         self.server: Server | None = None

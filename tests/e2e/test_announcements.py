@@ -12,7 +12,6 @@ from fleethook.cluster.kubernetes.resources import MUTATING_CONFIGURATIONS
 from fleethook.cluster.registration.configuration_objects import URLReference, list_selected, webhook_configurations
 from fleethook.cluster.registration.match_conditions import SubjectName
 from fleethook.engines.overrider.overrider_server import OverriderServer
-from fleethook.engines.overrider.policies.mode import Mode
 from fleethook.engines.overrider.subject.bound_subjects import bound_subjects, make_selection_writer
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.settings import Settings
@@ -129,7 +128,7 @@ async def test_an_overrider_is_read_before_its_subject_is_taken_out(late: Late) 
     assert not late.is_stored()
     await late.leader.write()
     assert selects(late.admin, late.namespace)
-    assert SubjectName(late.namespace, "YurtAppSet", "demo") in bound_subjects(late.app.store, Mode.AUTO).closed
+    assert SubjectName(late.namespace, "YurtAppSet", "demo") in bound_subjects(late.app.store)
 
 
 async def test_an_overrider_is_admitted_when_the_replicas_own_watch_has_the_announcement(

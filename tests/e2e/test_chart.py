@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-
 from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION
+from tests.e2e.test_policy_modes import applied, wait_for_policy
+
 from tests.builders import entry
 from tests.e2e.chart import (
     CHART,
@@ -30,7 +31,6 @@ from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
 from tests.e2e.fleet import WEBHOOKS, is_trusted
 from tests.e2e.subject import TO_2, TO_3, Subject
-from tests.e2e.test_policy_modes import applied, wait_for_policy
 from tests.serving import MUTATE, Server
 from tests.waiting import wait_for
 
@@ -265,13 +265,6 @@ def test_the_readme_has_every_value() -> None:
 NUDGES = {("apps.openyurt.io", plural, "patch") for plural in ("yurtappsets", "yurtappdaemons")}
 
 
-# kube-apiserver demands the right if a server-side apply creates an object, and logs the verb patch.
-APPLIED = {
-    ("admissionregistration.k8s.io", plural, "create")
-    for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
-}
-
-
 @pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
 def test_no_right_is_given_twice(helm: Path, values: Values) -> None:
     given = rights(template(helm, values))
@@ -313,7 +306,7 @@ def test_a_server_under_the_charts_roles_uses_every_right_and_needs_no_more(
         log = server.log.read_text()
     assert "Forbidden" not in log
     used = read_used_rights(plane, release.account) - NUDGES
-    assert used == read_granted_rights(helm, release) - NUDGES - APPLIED
+    assert used == read_granted_rights(helm, release) - NUDGES
 
 
 def edited_behind_its_back(admin: Api, subject: Subject) -> None:

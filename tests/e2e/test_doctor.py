@@ -13,7 +13,6 @@ import pytest
 from fleethook.cli.doctor.doctor_probes import list_rights
 from fleethook.cluster.registration.configuration_objects import ServiceReference, URLReference, webhook_configurations
 from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME
-from fleethook.engines.overrider.policies.mode import COMPILED_LABEL, OVERRIDER_ANNOTATION
 from tests.cli.commands import invoke
 from tests.cli.doctor.test_doctor_probes import allows
 from tests.e2e.chart import template
@@ -248,31 +247,6 @@ def test_missing_rights_of_the_server_are_listed(registration: Registration, ser
     assert (code, levels(found)["rights"]) == (1, ["error", "warning"])
     assert "list yurtappoverriders.apps.openyurt.io" in found["rights"][0]["text"]
     assert "patch deployments.apps" in found["rights"][1]["text"]
-
-
-def test_rights_for_policies_and_policies_without_an_overrider_are_checked(
-    registration: Registration, server: Server, admin: Api, kubeconfig: Path
-) -> None:
-    registration.write_for(server)
-    gone: dict[str, Any] = {
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
-        "metadata": {
-            "name": "doctor-gone", "labels": {COMPILED_LABEL: "0"}, "annotations": {OVERRIDER_ANNOTATION: "a/gone"},
-        },
-        "spec": {"policyName": "doctor-gone"},
-    }  # fmt: skip
-    path = f"{WEBHOOKS}/mutatingadmissionpolicybindings"
-    admin.create(path, gone)
-    try:
-        _, found = examine(kubeconfig, "--service-account", f"{NAMESPACE}/nobody")
-    finally:
-        admin.delete(f"{path}/doctor-gone")
-    orphaned, lacking = found["policies"]
-    assert (orphaned["level"], lacking["level"]) == ("warning", "warning")
-    assert "mutatingadmissionpolicybindings/doctor-gone" in orphaned["text"]
-    assert "create mutatingadmissionpolicies.admissionregistration.k8s.io" in lacking["text"]
-    _, found = examine(kubeconfig, "--service-account", f"{NAMESPACE}/{ACCOUNT}")
-    assert levels(found)["policies"] == ["ok"]
 
 
 def test_a_service_without_endpoints_is_found(

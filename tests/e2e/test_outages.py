@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from fleethook.cluster.registration.configuration_objects import URLReference, webhook_configurations
-from fleethook.cluster.registration.match_conditions import SubjectName
 from tests.builders import entry, image, overrider
 from tests.e2e.fleet import WEBHOOKS, unregister
-from tests.e2e.installation import Installation, checks, selection, without_leader, without_right
+from tests.e2e.installation import Installation, checks, without_leader, without_right
 from tests.e2e.openyurt_planes import VERSIONS, Version
 from tests.e2e.restartable_server import RestartableServer, run_restartable_server
 from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, SHANGHAI, Change, JSONObject, Scenario, build_pool, scenario
@@ -115,57 +114,6 @@ def expected(demo: Scenario, claim: str) -> dict[str, JSONObject]:
 
 def settle_owner(demo: Scenario, name: str) -> None:
     wait_for(lambda: demo.controller.has_settled(name), what=f"all pools have their workloads: {refusals(demo, name)}")
-
-
-@pytest.mark.parametrize("mode", ["policy", "auto"])
-def test_with_policies_an_outage_refuses_no_workload_and_each_edit_rolls_out_once(
-    version: Version, mode: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    with world(version, request, tmp_path, FLEETHOOK_OVERRIDER_MODE=mode) as (demo, server):
-        subject = SubjectName(demo.namespace, "YurtAppSet", "demo")
-        demo.override(TO_2)
-        demo.create(BEIJING, HANGZHOU)
-        demo.wait_for_specs(
-            {BEIJING: demo.expected(BEIJING, with_image("nginx:2.0")), HANGZHOU: demo.expected(HANGZHOU)}
-        )
-        wait_for(lambda: subject in selection(demo.api).covered, what=f"the policy acts: {demo.status()}")
-        demo.settle("demo")
-        with server.away():
-            templates = {pool: [one["template"]] for pool, one in expected(demo, "nginx:2.0").items()}
-            for edit in EDITS.values():
-                for name in ("demo", PLAIN):
-                    edit(demo, name)
-                    settle_owner(demo, name)
-                assert demo.workloads()[BEIJING]["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:2.0"
-                for pool, one in expected(demo, "nginx:2.0").items():
-                    templates.setdefault(pool, []).append(one["template"])
-            for pool in demo.workloads():
-                demo.api.merge(demo.workload_path(pool), {"metadata": {"labels": {"person": "added"}}})
-            assert refusals(demo, "demo") + refusals(demo, PLAIN) == []
-        demo.wait_for_specs(expected(demo, "nginx:2.0"))
-        demo.settle("demo")
-        minimal = {pool: 1 + sum(a != b for a, b in itertools.pairwise(found)) for pool, found in templates.items()}
-        assert demo.counts() == {pool: (minimal[pool], minimal[pool]) for pool in demo.workloads()}
-        assert {one["metadata"]["labels"]["person"] for one in demo.workloads().values()} == {"added"}
-
-        wait_for(lambda: subject in selection(demo.api).covered, what=f"the policy acts again: {demo.status()}")
-        with server.away():
-            demo.stop_overriding()
-            set_template(demo, container("nginx:1.2"))
-            settle_owner(demo, "demo")
-            assert refusals(demo, "demo") == []
-        demo.wait_for_specs({pool: demo.expected(pool) for pool in demo.workloads()})
-        wait_for(
-            lambda: (
-                not any(
-                    "fleethook.io/rendered" in (one["metadata"].get("annotations") or {})
-                    for one in demo.workloads().values()
-                )
-            )
-        )
-        with server.away():
-            demo.remove("demo")
-            assert demo.workloads() == {}
 
 
 def test_at_no_moment_is_a_workload_without_an_overrider_refused(

@@ -19,7 +19,7 @@ from tests.builders import entry, overrider
 from tests.e2e.chart import CHART, Release
 from tests.e2e.cluster import Api, ControlPlane, RefusedError
 from tests.e2e.conftest import new_namespace
-from tests.e2e.fleet import OPENYURT, WEBHOOKS, is_trusted, unregister
+from tests.e2e.fleet import OPENYURT, is_trusted, unregister
 from tests.e2e.installation import (
     CONFIGURATION,
     Installation,
@@ -217,10 +217,8 @@ def uses_mutating_webhooks(admin: Api, namespace: str) -> bool:
     return "defaults.yurtappoverrider" in str(admin.call("POST", path, rule, dryRun="All")[1])
 
 
-@pytest.mark.parametrize("mode", ["webhook", "auto"])
 def test_no_upgrade_rollback_or_restored_backup_refuses_a_set_without_an_overrider(
     helm: Path, plane: ControlPlane, admin: Api, kubeconfig: Path, plain: Subject, namespace: str, tmp_path: Path,
-    mode: str,
 ) -> None:  # fmt: skip
     """No server runs except in one block, as if its image could not be pulled."""
     unregister(admin)
@@ -229,7 +227,6 @@ def test_no_upgrade_rollback_or_restored_backup_refuses_a_set_without_an_overrid
             f"{OPENYURT}/namespaces/{one['metadata']['namespace']}/yurtappoverriders/{one['metadata']['name']}"
         )
     former, release = former_chart(tmp_path), Release(helm, plane, kubeconfig, namespace)
-    release.values["controller"] = {"overriderMode": mode}
     # The chart exempts its own namespace.
     bound, probe = Subject(admin, new_namespace(admin), ["hangzhou"]), new_namespace(admin)
 
@@ -250,22 +247,18 @@ def test_no_upgrade_rollback_or_restored_backup_refuses_a_set_without_an_overrid
             wait_for(lambda: is_trusted(admin, server), what="the apiserver trusts the server")
             bound.override(entry("*", items=TO_2))
             wait_for(lambda: bound.status().get("summary") == "1/1")
-            # The oldest apiserver has no policies, and the mode auto is the mode webhook there.
-            by_policy = mode == "auto" and admin.call("GET", f"{WEBHOOKS}/mutatingadmissionpolicies")[0] == 200
-            if by_policy:
-                wait_for(lambda: not selection(admin).closed, what="a policy applies the overrider")
         backup, listed = admin[CONFIGURATION], selection(admin)
         assert listed.subjects == {SubjectName(bound.namespace, "YurtAppSet", "demo")}
         edit(plain, "nginx:7.1")
-        assert is_admitted(bound) == by_policy
+        assert not is_admitted(bound)
 
         release.helm("rollback", "fleethook", "1")
         registered = {one["name"]: one for one in admin[CONFIGURATION]["webhooks"]}
         assert all("rules" in registered[name] for name in list_selected() if name in registered)
-        assert selection(admin).closed == listed.closed
+        assert selection(admin).subjects == listed.subjects
         wait_for_configuration(former=True)
         edit(plain, "nginx:7.2")
-        assert is_admitted(bound) == by_policy
+        assert not is_admitted(bound)
         release.helm("upgrade", "fleethook", str(CHART), "--values", "-")
         wait_for_configuration(former=False)
         edit(plain, "nginx:7.3")
@@ -277,7 +270,7 @@ def test_no_upgrade_rollback_or_restored_backup_refuses_a_set_without_an_overrid
         admin.create(CONFIGURATION.rpartition("/")[0], backup)
         wait_for_configuration(former=False)
         edit(plain, "nginx:7.4")
-        assert is_admitted(bound) == by_policy
+        assert not is_admitted(bound)
     finally:
         release.helm("uninstall", "fleethook", "--ignore-not-found")
         unregister(admin)

@@ -59,11 +59,6 @@ REF_APP_SET_LABEL: Final = "apps.openyurt.io/ref-yurtappset"
 TRIGGER_ANNOTATION: Final = "LastOverrideTime"
 RENDERED_ANNOTATION: Final = "fleethook.io/rendered"
 """Hash of all inputs of the last render."""
-PARTIAL_SUFFIX: Final = "-partial"
-"""The end of ``fleethook.io/rendered`` if a policy could not do all that the webhook does.
-
-The hash then equals no plan's, so that the webhook and the controller complete the workload.
-"""
 NUDGED_ANNOTATION: Final = "fleethook.io/nudged-at"
 NODE_LABEL_NODEPOOL: Final = "apps.openyurt.io/nodepool"
 NODEPOOL_TOKEN: Final = "{{nodepool}}"  # noqa: S105 - a placeholder, not a secret

@@ -123,16 +123,6 @@ reads nor writes this cluster, so this template refuses values that need it.
 {{- if and .Values.controller.enabled (not (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}
 {{- end }}
 
-{{/* Whether the leader may apply policies. */}}
-{{- define "fleethook.appliesPolicies" -}}
-{{- if and .Values.engines.overrider.enabled (include "fleethook.controls" .) (ne .Values.controller.overriderMode "webhook") }}true{{ end }}
-{{- end }}
-
-{{/* The ClusterRole with the rights to apply policies. It owns them, so they are deleted with it. */}}
-{{- define "fleethook.policyOwner" -}}
-{{ include "fleethook.fullname" . | trunc 54 | trimSuffix "-" }}-policies
-{{- end }}
-
 {{/* The name of the controller for CRD tarballs. It differs, so that selectors of the server do not select the controller. */}}
 {{- define "fleethook.engines.crds.fullname" -}}
 {{- printf "%s-crds" (include "fleethook.fullname" .) }}

@@ -16,7 +16,6 @@ from fleethook.cli.uninstall.uninstall_cluster import (
 )
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
-from fleethook.engines.overrider.policies.mode import COMPILED_LABEL
 from tests.apiserver_rules import parse_path
 from tests.builders import entry, image, overrider, rendered, workload, yurt_app_set
 from tests.cluster.object_server import ObjectServer
@@ -29,8 +28,6 @@ RENDERED = rendered(workload(), SUBJECT, overrider(entry("*", items=[image("ngin
 KINDS = {
     "mutatingwebhookconfigurations": ADMISSION,
     "validatingwebhookconfigurations": ADMISSION,
-    "mutatingadmissionpolicybindings": ADMISSION,
-    "mutatingadmissionpolicies": ADMISSION,
     "yurtappsets": "/apis/apps.openyurt.io/v1alpha1",
     "yurtappoverriders": "/apis/apps.openyurt.io/v1alpha1",
     "deployments": "/apis/apps/v1",
@@ -101,19 +98,13 @@ def cluster() -> Cluster:
     return made
 
 
-async def test_webhooks_and_policies_are_deleted_before_workloads_are_written(cluster: Cluster) -> None:
-    labels = {COMPILED_LABEL: "7"}
+async def test_webhooks_are_deleted_before_workloads_are_written(cluster: Cluster) -> None:
     cluster.put("mutatingwebhookconfigurations", document("MutatingWebhookConfiguration", "fleethook"))
-    for plural, kind in (
-        ("mutatingadmissionpolicies", "MutatingAdmissionPolicy"),
-        ("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
-    ):
-        cluster.put(plural, document(kind, "p", metadata={"labels": labels}))
     planned = await uninstall(cluster, dry_run=True)
     assert cluster.writes == []
     done = await uninstall(cluster)
     assert [one.rpartition("/")[0].rpartition("/")[2] for one in cluster.writes] == [
-        "mutatingwebhookconfigurations", "mutatingadmissionpolicybindings", "mutatingadmissionpolicies", "deployments",
+        "mutatingwebhookconfigurations", "deployments",
     ]  # fmt: skip
     assert done.rows == planned.rows
     assert done.is_complete

@@ -116,14 +116,10 @@ class Server:
 
 
 def writer(server: Server, subjects: Callable[[], Any], **rest: Any) -> ConditionWriter:
-    """Return the writer of a leader; ``subjects`` returns a selection, or the subjects that fail closed."""
+    """Return the writer of a leader; ``subjects`` returns the subjects with an overrider."""
 
-    def select() -> Selection:
-        found = subjects()
-        return found if isinstance(found, Selection) else Selection(frozenset(found))
-
-    return ConditionWriter(ConditionClient(server), select, pause_seconds=0, **rest)  # type: ignore[arg-type]
+    return ConditionWriter(ConditionClient(server), lambda: frozenset(subjects()), pause_seconds=0, **rest)  # type: ignore[arg-type]
 
 
 def announcer(server: Server, *bound: SubjectName, **rest: Any) -> Announcer:
-    return Announcer(ConditionClient(server), lambda: Selection(frozenset(bound)), **rest)  # type: ignore[arg-type]
+    return Announcer(ConditionClient(server), lambda: frozenset(bound), **rest)  # type: ignore[arg-type]

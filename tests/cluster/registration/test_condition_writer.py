@@ -12,7 +12,6 @@ from fleethook.cluster.registration.condition_writer import ConditionClient
 from fleethook.cluster.registration.configuration_objects import list_selected, select_workloads
 from fleethook.cluster.registration.match_conditions import Announcement, Selection, SubjectName
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode
 from fleethook.engines.overrider.subject.bound_subjects import (
     announce_overrider,
     bound_subjects,
@@ -127,7 +126,7 @@ async def test_missing_webhooks_are_not_created(present: Any) -> None:
 
 async def test_changed_subjects_and_foreign_edits_cause_writes() -> None:
     server, store = Server(configuration()), Store()
-    selection = writer(server, lambda: bound_subjects(store, Mode.AUTO))
+    selection = writer(server, lambda: bound_subjects(store))
     end = call_on_change(store, selection.wake)
     async with run_in_background(selection.run(), name="selection", ended=pytest.fail):
         await settled(lambda: len(server.written) == 1)
@@ -138,21 +137,18 @@ async def test_changed_subjects_and_foreign_edits_cause_writes() -> None:
         server.present = configuration()
         store.put({**configuration(), "changed": True})
         await settled(lambda: len(server.written) == 3)
-        store.put({**rule, "metadata": {**rule["metadata"], "annotations": {MODE_ANNOTATION: "policy"}}})
-        await settled(lambda: len(server.written) == 4)
-        assert server.selection() == Selection(frozenset(), frozenset({DEMO}))
         store.remove(key_of(rule))
-        await settled(lambda: len(server.written) == 5)
+        await settled(lambda: len(server.written) == 4)
         assert server.selection() == Selection()
     end()
     store.put(rule)
-    assert len(server.written) == 5
+    assert len(server.written) == 4
 
 
 async def test_other_changes_of_overriders_cause_no_write() -> None:
     server, store = Server(configuration()), Store()
     store.put(overrider(entry("*")))
-    selection = writer(server, lambda: bound_subjects(store, Mode.AUTO))
+    selection = writer(server, lambda: bound_subjects(store))
     call_on_change(store, selection.wake)
     async with run_in_background(selection.run(), name="selection", ended=pytest.fail):
         await settled(lambda: server.written)
@@ -223,32 +219,9 @@ async def test_a_write_in_conflict_with_an_announcement_is_retried_without_a_war
     assert "was not written" not in caplog.text
 
 
-@pytest.mark.parametrize("fails_open", [False, True])
-async def test_an_announced_subject_is_not_covered(fails_open: bool) -> None:
-    server = Server(configuration())
-    bound = Selection(frozenset(), frozenset({DEMO})) if fails_open else Selection(frozenset({DEMO}))
-    selection = writer(server, lambda: bound, exempt=lambda: {DEMO, OTHER})
-    await selection.write()
-    # The mode ``policy`` outlasts the policy.
-    assert server.selection() == Selection(frozenset(), bound.open, frozenset({DEMO}))
-    await announcer(server).announce(NEW, fails_open=fails_open)
-    assert server.selection() == bound
-    assert not await selection.write()
-
-
-@pytest.mark.parametrize("fails_open", [False, True])
-async def test_an_announced_subject_that_the_leader_does_not_know_keeps_its_set(fails_open: bool) -> None:
-    server = Server(configuration())
-    leader = writer(server, lambda: ())
-    await leader.write()
-    await announcer(server).announce(NEW, fails_open=fails_open)
-    assert not await leader.write()
-    assert server.selection() == Selection().move(DEMO, fails_open=fails_open)
-
-
 async def test_a_webhook_without_workloads_has_no_rules() -> None:
     server = Server(configuration())
-    assert await writer(server, lambda: Selection(frozenset(), frozenset({DEMO}))).write()
+    assert await writer(server, lambda: ()).write()
     assert server.present is not None
     selected = [one for one in server.present["webhooks"] if one["name"] in list_selected()]
     ruled = [one["name"] for one in selected if one["rules"]]
@@ -256,21 +229,6 @@ async def test_a_webhook_without_workloads_has_no_rules() -> None:
     # A rollback to an installer that sets rules still sends nothing.
     others = [one["matchConditions"][-1] for one in selected if not one["rules"]]
     assert others == [{"name": "bound-to-an-overrider", "expression": "false"}] * 2
-
-
-async def test_a_registration_of_an_earlier_version_gets_all_workloads_in_its_own_webhooks() -> None:
-    """The image is newer than the chart, so the optional webhooks are missing."""
-    present = configuration()
-    present["webhooks"] = [one for one in present["webhooks"] if ".optional." not in one["name"]]
-    server = Server(present)
-    leader = writer(server, lambda: Selection(frozenset({DEMO}), frozenset({OTHER})))
-    assert [await leader.write() for _ in range(2)] == [True, False]
-    ruled = [one["name"] for one in present["webhooks"] if one["name"] in list_selected()]
-    assert ruled == [name for name in list_selected() if ".optional." not in name]
-    assert server.present is not None
-    condition = server.present["webhooks"][0]["matchConditions"][-1]
-    assert "fleethook.io/rendered" in condition["expression"]
-    assert server.selection() == Selection(frozenset({DEMO}), frozenset({OTHER}))
 
 
 async def test_announce_adds_the_subject_of_a_new_overrider() -> None:
@@ -282,13 +240,13 @@ async def test_announce_adds_the_subject_of_a_new_overrider() -> None:
     assert len(server.written) == 1
 
 
-async def test_an_announcement_keeps_the_lists_that_only_the_leader_knows() -> None:
-    """The watch of this replica is late, and only the leader knows which overriders policies apply."""
+async def test_an_announcement_keeps_the_subjects_that_only_the_leader_knows() -> None:
+    """The watch of this replica is late."""
     server = Server(configuration())
     far = SubjectName("far", "YurtAppSet", "listed")
-    server.select(Selection(frozenset({far}), covered=frozenset({OTHER})))
-    await announcer(server).announce(NEW, fails_open=True)
-    assert server.selection() == Selection(frozenset({far}), frozenset({DEMO}), frozenset({OTHER}))
+    server.add(far)
+    await announcer(server).announce(NEW)
+    assert server.selection() == closed(far, DEMO)
 
 
 @pytest.mark.parametrize("present", [None, {"webhooks": []}])
@@ -342,7 +300,7 @@ async def test_a_subject_with_a_recreated_overrider_stays_listed() -> None:
     former["metadata"]["uid"] = "uid-of-former"
     store.put(former)
     leader = writer(
-        server, lambda: bound_subjects(store, Mode.AUTO), overriders=lambda: overrider_uids(store), clock=lambda: now[0]
+        server, lambda: bound_subjects(store), overriders=lambda: overrider_uids(store), clock=lambda: now[0]
     )
     await leader.write()
     await announcer(server).announce(NEW)
@@ -508,25 +466,20 @@ async def test_a_list_with_namespaces_keeps_them() -> None:
 
 
 async def test_only_created_overriders_are_announced() -> None:
-    announced: list[tuple[Announcement, bool]] = []
+    announced: list[Announcement] = []
 
-    async def announce(announcement: Announcement, *, fails_open: bool) -> None:
-        announced.append((announcement, fails_open))
+    async def announce(announcement: Announcement) -> None:
+        announced.append(announcement)
 
     rule = overrider(entry("*"))
     for response, fields in (
         (denied("no"), {}), (allowed(), {"dryRun": True}), (allowed(), {"subResource": "status"}),
         (allowed(), {"operation": "UPDATE", "old": rule}),
     ):  # fmt: skip
-        await announce_overrider(request(rule, **fields), response, announce=announce, default=Mode.AUTO)
-    await announce_overrider(
-        request(overrider(subject={"kind": "Pod"})), allowed(), announce=announce, default=Mode.AUTO
-    )
+        await announce_overrider(request(rule, **fields), response, announce=announce)
+    await announce_overrider(request(overrider(subject={"kind": "Pod"})), allowed(), announce=announce)
     assert announced == []
-    await announce_overrider(request(rule), allowed(), announce=announce, default=Mode.AUTO)
+    await announce_overrider(request(rule), allowed(), announce=announce)
     rule["metadata"]["uid"] = "its-own"
-    await announce_overrider(request(rule), allowed(), announce=announce, default=Mode.AUTO)
-    rule["metadata"]["annotations"] = {MODE_ANNOTATION: "policy"}
-    await announce_overrider(request(rule), allowed(), announce=announce, default=Mode.AUTO)
-    own = Announcement(DEMO, "its-own")
-    assert announced == [(Announcement(DEMO, request(rule).uid), False), (own, False), (own, True)]
+    await announce_overrider(request(rule), allowed(), announce=announce)
+    assert announced == [Announcement(DEMO, request(rule).uid), Announcement(DEMO, "its-own")]

@@ -11,7 +11,6 @@ from fleethook.cluster.registration.match_conditions import (
     MAX_CONDITIONS,
     OWNED,
     Announcement,
-    Failing,
     Selection,
     SubjectName,
     find_conditions,
@@ -30,12 +29,12 @@ MAX_CODE_POINTS = 100_000
 """cel-go refuses longer expressions (parser/options.go)."""
 
 
-def texts(selection: Selection, failing: Failing) -> list[str]:
-    return [str(one["expression"]) for one in write_conditions(selection, failing)]
+def texts(selection: Selection, *, optional: bool = False) -> list[str]:
+    return [str(one["expression"]) for one in write_conditions(selection, optional=optional)]
 
 
-def only(selection: Selection, failing: Failing) -> str:
-    (text,) = texts(selection, failing)
+def only(selection: Selection, *, optional: bool = False) -> str:
+    (text,) = texts(selection, optional=optional)
     return text
 
 
@@ -53,50 +52,36 @@ def test_only_owners_of_rendered_versions_are_selected() -> None:
 
 
 def test_subjects_are_listed_by_namespace_in_a_fixed_order() -> None:
-    text = only(closed(OTHER, A, B), Failing.CLOSED)
+    text = only(closed(OTHER, A, B))
     assert text.endswith(
         '{"a":["YurtAppSet/x","YurtAppSet/y.z"],"b":["YurtAppDaemon/x"]}[?request.namespace].orValue([]))'
     )
-    assert text == only(closed(B, OTHER, A), Failing.CLOSED)
+    assert text == only(closed(B, OTHER, A))
 
 
 def test_only_listed_subjects_fail_closed() -> None:
     """Rendered and triggered workloads whose overrider is gone fail open."""
-    assert texts(Selection(frozenset(), frozenset({A}), frozenset({B})), Failing.CLOSED) == []
-    text = only(closed(A), Failing.CLOSED)
+    assert texts(Selection()) == []
+    text = only(closed(A))
     assert RENDERED_ANNOTATION not in text
     assert "LastOverrideTime" not in text
-    for optional in (only(Selection(), Failing.OPEN), only(Selection(), Failing.ALL)):
-        assert "request.namespace" not in optional
-        assert f"'{RENDERED_ANNOTATION}' in object.metadata" in optional
-        assert "'LastOverrideTime'" in optional
+    optional = only(Selection(), optional=True)
+    assert "request.namespace" not in optional
+    assert f"'{RENDERED_ANNOTATION}' in object.metadata" in optional
+    assert "'LastOverrideTime'" in optional
 
 
 def test_the_optional_webhook_gets_no_workload_that_the_other_one_gets() -> None:
-    first, rest = only(closed(A), Failing.CLOSED), only(closed(A), Failing.OPEN)
+    first, rest = only(closed(A)), only(closed(A), optional=True)
     assert rest.startswith(f"!{first}\n&& (")
-    assert first in only(closed(A), Failing.ALL), "without optional webhooks, one webhook gets both"
 
 
 @pytest.mark.parametrize("name", ["", "x'] || true || ['", 'x"]}', "X", "a\nb", "ä", "-a", "a" * 254])
 def test_invalid_names_are_omitted(name: str) -> None:
     """An overrider may name any text as its subject, and text must not become CEL."""
     for bad in (SubjectName("a", "YurtAppSet", name), SubjectName(name, "YurtAppSet", "a")):
-        for failing in Failing:
-            for index in range(3):
-                sets = [frozenset({bad}) if number == index else frozenset[SubjectName]() for number in range(3)]
-                assert write_conditions(Selection(*sets), failing) == write_conditions(Selection(), failing)
-
-
-def test_a_covered_subject_is_sent_unless_its_policy_has_completed_the_workload() -> None:
-    text = only(Selection(covered=frozenset({A})), Failing.OPEN)
-    assert text.startswith("(")
-    _, _, done = text.partition(")\n&& !(")
-    assert "-partial" in done
-    assert "'apps.openyurt.io/pool-name' in object.metadata.?labels.orValue({})" in done
-    labelled = "object.metadata.?labels[?'apps.openyurt.io/ref-yurtappset'].orValue('') == owner.name"
-    assert f"(owner.apiVersion != 'apps.openyurt.io/v1beta1' || {labelled})" in done
-    assert "-partial" not in only(Selection(open=frozenset({A})), Failing.OPEN)
+        for optional in (False, True):
+            assert texts(closed(bad), optional=optional) == texts(Selection(), optional=optional)
 
 
 SIZES = [
@@ -109,14 +94,11 @@ SIZES = [
 
 
 @pytest.mark.parametrize(("count", "namespaces", "conditions"), SIZES)
-@pytest.mark.parametrize("index", [0, 2])
-def test_lists_of_any_length_never_make_more_writes_fail(
-    count: int, namespaces: int, conditions: int, index: int
-) -> None:
+def test_lists_of_any_length_never_make_more_writes_fail(count: int, namespaces: int, conditions: int) -> None:
     """A list that is too long for its conditions selects namespaces of the optional webhook only."""
     subjects = frozenset(many(count, namespaces=namespaces))
-    made = Selection(*(subjects if number == index else frozenset[SubjectName]() for number in range(3)))
-    written = [texts(made, failing) for failing in (Failing.CLOSED, Failing.OPEN)]
+    made = Selection(subjects)
+    written = [texts(made, optional=optional) for optional in (False, True)]
     assert len(written[1]) >= conditions
     assert len(written[1]) <= MAX_CONDITIONS
     assert max(len(text) for each in written for text in each) < MAX_CODE_POINTS
@@ -126,7 +108,6 @@ def test_lists_of_any_length_never_make_more_writes_fail(
     assert 2 * sum(len(text) for each in written for text in each) < 1_200_000
     found = read_conditions([text for each in written for text in each])
     assert found.subjects <= subjects
-    assert found[index] == found.subjects
     assert all(one in found.subjects or found.spills(one) for one in subjects)
     if count <= 4_000:
         assert found == made
@@ -134,8 +115,8 @@ def test_lists_of_any_length_never_make_more_writes_fail(
 
 def test_each_condition_decides_about_the_namespaces_of_its_list() -> None:
     subjects = many(4_000, namespaces=50)
-    first, last = texts(closed(*subjects), Failing.CLOSED)
-    names = [one["name"] for one in write_conditions(closed(*subjects), Failing.CLOSED)]
+    first, last = texts(closed(*subjects))
+    names = [one["name"] for one in write_conditions(closed(*subjects), optional=False)]
     assert names == [BOUND_CONDITION, f"{BOUND_CONDITION}-2"]
     low = last.partition("request.namespace < '")[2].partition("'")[0]
     assert first.startswith(f"request.namespace >= '{low}'\n|| (")
@@ -144,7 +125,7 @@ def test_each_condition_decides_about_the_namespaces_of_its_list() -> None:
 
 
 def test_the_conditions_of_a_webhook_are_found_by_their_names() -> None:
-    conditions = write_conditions(closed(*many(4_000, namespaces=50)), Failing.CLOSED)
+    conditions = write_conditions(closed(*many(4_000, namespaces=50)), optional=False)
     assert find_conditions({"matchConditions": [OWNED, *conditions]}) == conditions
     assert find_conditions({"matchConditions": [OWNED]}) == find_conditions({}) == []
 
@@ -153,35 +134,17 @@ def test_the_condition_checks_the_annotation_of_a_render() -> None:
     assert undo.RENDERED_ANNOTATION == RENDERED_ANNOTATION
 
 
-def test_a_selection_is_read_back_from_each_registration() -> None:
-    made = Selection(frozenset({A, OTHER}), frozenset({B}), frozenset({C}), frozenset({"far"}))
-    assert read_conditions([only(made, one) for one in (Failing.CLOSED, Failing.OPEN)]) == made
-    assert read_conditions([only(made, Failing.ALL)]) == made
-    assert read_conditions([only(Selection(), Failing.OPEN)]) == Selection()
-
-
-def test_a_selection_of_earlier_versions_is_read() -> None:
-    """They list covered subjects among all others, and a list that is too long selects namespaces or all workloads."""
-    text = (
-        '(x || o in {"a":["YurtAppSet/x","YurtAppSet/z"]}[?request.namespace].orValue([]))\n'
-        '&& !(y in {"a":["YurtAppSet/z"]}[?(request.namespace)].orValue([]))'
-    )
-    assert read_conditions([text, text]) == Selection(frozenset({A}), frozenset(), frozenset({C}))
-    assert read_conditions(["x || request.namespace in ['a','b']"]).namespaces == {"a", "b"}
-    assert read_conditions(["true"]).namespaces == {EVERY_NAMESPACE}
-    assert read_conditions(["true"]).spills(A)
+def test_a_selection_is_read_back() -> None:
+    made = Selection(frozenset({A, OTHER}), frozenset({"far"}))
+    assert read_conditions([only(made), only(made, optional=True)]) == made
+    assert read_conditions([only(Selection(), optional=True)]) == Selection()
+    everywhere = only(Selection(namespaces=frozenset({EVERY_NAMESPACE})), optional=True)
+    assert read_conditions([everywhere]).spills(A)
 
 
 @pytest.mark.parametrize("text", ["false", "object.x in {'a': 1}[?request.namespace]", " in {}[?request.namespace]"])
 def test_an_expression_of_another_client_lists_no_subjects(text: str) -> None:
     assert read_conditions([text]) == Selection()
-
-
-def test_a_subject_is_in_one_set() -> None:
-    made = Selection(frozenset({A}), frozenset(), frozenset({B}))
-    assert made.move(B, fails_open=True) == Selection(frozenset({A}), frozenset({B}))
-    assert made.move(B, fails_open=False) == closed(A, B)
-    assert made.move(A, fails_open=True) == Selection(frozenset(), frozenset({A}), frozenset({B}))
 
 
 @pytest.mark.parametrize("text", [None, 7, "", "{", '["a"]', '[["a","b"]]', "[[[1,2,3],4]]"])

@@ -35,7 +35,7 @@ def uninstall(
 ) -> None:
     """Remove everything that fleethook has registered with a cluster, and restore the workloads.
 
-    The command deletes webhook configurations, policies of overriders, roles, the Lease, and Secrets with certificates.
+    The command deletes webhook configurations, roles, the Lease, and Secrets with certificates.
     It restores each workload to the template of its subject, so Pods with overrides roll out. YurtAppOverriders stay
     and have no effect. It needs no running server and no chart.
 

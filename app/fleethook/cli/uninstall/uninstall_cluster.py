@@ -1,12 +1,11 @@
 """Removes everything that fleethook has registered with a cluster, and restores the workloads.
 
 The webhook configurations come first. Without a server, kube-apiserver would refuse the writes that restore workloads.
-Then come the other registrations of engines, such as policies, which would render these writes again.
 """
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -59,15 +58,10 @@ class EngineRemoval(NamedTuple):
     """The part of an engine in the removal of fleethook.
 
     Attributes:
-        registrations: The kinds that its leader registers besides webhooks, and would register again. All objects
-            that their selectors match are deleted, before anything is restored.
         restore: Removes the traces from other objects, if no leader runs.
-        describe: Returns the detail for the row of a deleted registration.
     """
 
-    registrations: Sequence[WatchedResource]
     restore: Callable[["Uninstaller"], Awaitable[None]]
-    describe: Callable[[JSONObject], str] = lambda _: ""
 
 
 class LeaderError(Exception):
@@ -135,9 +129,6 @@ class Uninstaller:
         """
         leases = await self._find_leases()
         await self._delete_webhooks()
-        for one in self._removals:
-            for resource in one.registrations:
-                await self._delete_all(resource, await self.list_objects(resource), one.describe)
         for one in self._removals if leases is not None else ():
             await one.restore(self)
         for resource in RIGHTS:
@@ -220,8 +211,7 @@ class Uninstaller:
         deleted = {one[1:4] for one in self.rows if one.action is Action.DELETED}
         if self.is_trial or not deleted:
             return
-        registrations = [each for one in self._removals for each in one.registrations]
-        for resource in (MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, *registrations):
+        for resource in (MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS):
             for one in await self.list_objects(resource) or ():
                 row = make_row(Action.LEFT, key_of(one), "it exists again: stop all servers, and repeat the command")
                 if row[1:4] in deleted:

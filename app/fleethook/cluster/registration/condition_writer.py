@@ -164,10 +164,9 @@ class ConditionWriter:
     def __init__(
         self,
         client: ConditionClient,
-        subjects: Callable[[], Selection],
+        subjects: Callable[[], frozenset[SubjectName]],
         *,
         overriders: Callable[[], Collection[str]] = frozenset,
-        exempt: Callable[[], Collection[SubjectName]] = frozenset,
         refresh: Callable[[str], Awaitable[None]] = _return_at_once,
         pause_seconds: float = _PAUSE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
@@ -176,9 +175,8 @@ class ConditionWriter:
 
         Args:
             client: Reads and writes the condition.
-            subjects: Returns the subjects that an overrider is bound to. None of them is covered.
+            subjects: Returns the subjects that an overrider is bound to.
             overriders: Returns the uids of the overriders behind ``subjects``.
-            exempt: Returns the subjects whose workloads policies render. An announced subject is not exempt.
             refresh: Reads the overriders of a namespace from the apiserver, so that ``subjects`` returns them; raises
                 APIError, UnreachableError.
             pause_seconds: The minimum time between two writes.
@@ -187,7 +185,6 @@ class ConditionWriter:
         self._client: Final = client
         self._subjects: Final = subjects
         self._overriders: Final = overriders
-        self._exempt: Final = exempt
         self._refresh: Final = refresh
         self._pause_seconds: Final = pause_seconds
         self._clock: Final = clock
@@ -235,32 +232,23 @@ class ConditionWriter:
         if registered is None:
             return False
         bound = self._subjects()
-        self._record(registered, bound.subjects)
-        if expired := self._find_expired(registered, bound.subjects):
+        self._record(registered, bound)
+        if expired := self._find_expired(registered, bound):
             # The watch of overriders may be late, so a live read precedes each removal.
             for namespace in sorted({subject.namespace for subject in expired}):
                 await self._refresh(namespace)
             bound = self._subjects()
-            expired -= bound.subjects
+            expired -= bound
         announced = [one for one, at in self._found_at.items() if self._compute_expiry(at) > self._clock()]
-        wanted = self._select(registered, bound, frozenset(one.subject for one in announced))
-        self._bound = bound.subjects
+        wanted = Selection(bound | {one.subject for one in announced})
+        self._bound = bound
         left = [one for one in registered.announcements if one in announced]
         many = len(registered.announcements) - len(left) > _MAX_SETTLED
         if not expired and not many and registered.selects(wanted) and not registered.is_owned:
             return False
         await self._client.write(registered, wanted, announcements=left)
-        counts = {"refused": len(wanted.closed), "admitted": len(wanted.open), "byPolicies": len(wanted.covered)}
-        _log.info("wrote the match condition %s", BOUND_CONDITION, extra={"fields": counts})
+        _log.info("wrote the match condition %s", BOUND_CONDITION, extra={"fields": {"subjects": len(wanted.subjects)}})
         return True
-
-    def _select(self, registered: Registered, bound: Selection, announced: frozenset[SubjectName]) -> Selection:
-        """Return the selection of the known and the announced subjects; an announced one is not covered."""
-        opened = registered.listed.open if registered.listed else frozenset[SubjectName]()
-        unknown = announced - bound.subjects
-        closed, open_ = bound.closed | (unknown - opened), bound.open | (unknown & opened)
-        covered = (bound.subjects - announced).intersection(self._exempt())
-        return Selection(closed - covered, open_, covered)
 
     def _record(self, registered: Registered, bound: frozenset[SubjectName]) -> None:
         """Record the time at which announcements and subjects of other replicas were found.
@@ -305,7 +293,7 @@ class Announcer:
     def __init__(
         self,
         client: ConditionClient,
-        subjects: Callable[[], Selection],
+        subjects: Callable[[], frozenset[SubjectName]],
         *,
         seen: Callable[[str], Awaitable[object]] = _skip_waiting,
     ) -> None:
@@ -323,20 +311,19 @@ class Announcer:
         # Reviews of one replica take turns, so that only writes of other replicas cause conflicts.
         self._turn: Final = asyncio.Lock()
 
-    async def announce(self, announcement: Announcement, *, fails_open: bool = False) -> None:
+    async def announce(self, announcement: Announcement) -> None:
         """Make kube-apiserver send the workloads of an overrider's subject from now on.
 
         After a failure, which is logged, the leader adds the subject later.
 
         Args:
             announcement: The overrider and its subject.
-            fails_open: Whether kube-apiserver admits the workloads if no replica responds.
         """
         end = asyncio.get_running_loop().time() + _MAX_SECONDS
         written: str | None = ""
         try:
             async with asyncio.timeout_at(end), self._turn:
-                written = await self._try(announcement, fails_open=fails_open)
+                written = await self._try(announcement)
             problem = "other replicas keep changing the configuration" if written is None else ""
         except TimeoutError:
             problem = f"no response within {_MAX_SECONDS} s"
@@ -359,13 +346,13 @@ class Announcer:
         except TimeoutError:
             _log.info("the watch has not received the changed webhook configuration in time")
 
-    async def _try(self, announcement: Announcement, *, fails_open: bool) -> str | None:
+    async def _try(self, announcement: Announcement) -> str | None:
         """Return the resourceVersion of the write, ``""`` if no write was needed, None if all writes failed."""
         for _ in range(_MAX_TRIES):
             registered = await self._client.read()
             if registered is None:
                 return ""
-            wanted = self._select(registered, announcement.subject, fails_open=fails_open)
+            wanted = self._select(registered, announcement.subject)
             if announcement in registered.announcements and registered.selects(wanted):
                 return ""
             announcements = [*(one for one in registered.announcements if one != announcement), announcement]
@@ -376,8 +363,10 @@ class Announcer:
                     raise
         return None
 
-    def _select(self, registered: Registered, subject: SubjectName, *, fails_open: bool) -> Selection:
+    def _select(self, registered: Registered, subject: SubjectName) -> Selection:
         """Return the registered selection with a subject whose workloads kube-apiserver always sends."""
         # An installer registers no list; the next leader adds the subjects that this replica does not know.
-        selection = self._subjects() if registered.listed is None else registered.listed
-        return selection if selection.spills(subject) else selection.move(subject, fails_open=fails_open)
+        selection = Selection(self._subjects()) if registered.listed is None else registered.listed
+        return (
+            selection if selection.spills(subject) else Selection(selection.subjects | {subject}, selection.namespaces)
+        )

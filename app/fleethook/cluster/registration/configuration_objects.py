@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.cluster.registration.match_conditions import BOUND_CONDITION, OWNED, Failing, Selection, write_conditions
+from fleethook.cluster.registration.match_conditions import BOUND_CONDITION, OWNED, Selection, write_conditions
 from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.webhook_rules import write_rule
@@ -162,15 +162,13 @@ def select_workloads(registered: Collection[str], selection: Selection) -> dict[
     installer registers rules, the webhook would otherwise get all workloads until a leader of that version runs.
 
     Args:
-        registered: The names of the webhooks in the configuration, which an earlier version may have installed.
+        registered: The names of the webhooks in the configuration.
         selection: The subjects with an overrider.
     """
     selected = [webhook for webhook in list_webhooks() if webhook.gets_selected and webhook.name in registered]
-    optional = {webhook.resources for webhook in selected if webhook.advises}
     made = {}
     for webhook in selected:
-        closed = Failing.CLOSED if webhook.resources in optional else Failing.ALL
-        conditions = write_conditions(selection, Failing.OPEN if webhook.advises else closed)
+        conditions = write_conditions(selection, optional=webhook.advises)
         rules = _rules(webhook) if conditions else []
         made[webhook.name] = {"rules": rules, "matchConditions": conditions or [_NOTHING]}
     return made

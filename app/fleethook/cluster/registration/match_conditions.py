@@ -7,8 +7,7 @@ admits those that it sends to the optional webhooks: docs/failure-policy.md.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -16,10 +15,6 @@ import msgspec
 
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import (
-    API_VERSION_V1BETA1,
-    PARTIAL_SUFFIX,
-    POOL_NAME_LABEL,
-    REF_APP_SET_LABEL,
     RENDERED_ANNOTATION,
     SUBJECT_API_VERSIONS,
     SUBJECT_KINDS,
@@ -30,7 +25,7 @@ BOUND_CONDITION: Final = "bound-to-an-overrider"
 # cel-go refuses expressions of more than 100,000 code points (parser/options.go), and each apiserver compiles each
 # change. The lists of one expression hold about 2,000 subjects.
 MAX_LISTS_BYTES: Final = 60 * 1024
-# Each list is in at most four expressions, and etcd stores objects of 1.5 MiB (``--max-request-bytes``).
+# Each list is in two expressions, and etcd stores objects of 1.5 MiB (``--max-request-bytes``).
 MAX_CONDITIONS: Final = 4
 
 # RFC 1123 subdomain, as kube-apiserver requires of names. An overrider may name its subject by any text, but only a
@@ -51,46 +46,15 @@ class SubjectName(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The subjects with an overrider."""
+    """The subjects with an overrider. Without a response, kube-apiserver refuses their workloads."""
 
-    closed: frozenset[SubjectName] = frozenset()
-    """Only the webhook applies their overriders. Without a response, kube-apiserver refuses their workloads."""
-    open: frozenset[SubjectName] = frozenset()
-    """Without a response, kube-apiserver admits their workloads."""
-    covered: frozenset[SubjectName] = frozenset()
-    """Policies apply their overriders. Only workloads that a policy has not completed are sent, as those of `open`.
-
-    Those that are in `open`, too, stay there when their policies end; the others become `closed`.
-    """
+    subjects: frozenset[SubjectName] = frozenset()
     namespaces: frozenset[str] = frozenset()
-    """Namespaces with too many subjects for a list. All workloads of OpenYurt in them are sent, as those of `open`."""
-
-    @property
-    def subjects(self) -> frozenset[SubjectName]:
-        """All listed subjects."""
-        return self.closed | self.open | self.covered
+    """Namespaces with too many subjects for a list. The optional webhooks get all workloads of OpenYurt in them."""
 
     def spills(self, subject: SubjectName) -> bool:
         """Return whether the workloads of a subject are selected by their namespace."""
         return not self.namespaces.isdisjoint((subject.namespace, EVERY_NAMESPACE))
-
-    def move(self, subject: SubjectName, *, fails_open: bool) -> "Selection":
-        """Return the selection with ``subject`` in `open` or `closed`, and in no other set."""
-        closed, open_, covered = (one - {subject} for one in (self.closed, self.open, self.covered))
-        if fails_open:
-            return Selection(closed, open_ | {subject}, covered, self.namespaces)
-        return Selection(closed | {subject}, open_, covered, self.namespaces)
-
-
-class Failing(StrEnum):
-    """The webhooks for which conditions are written, by their failure policy."""
-
-    CLOSED = "closed"
-    """The webhook that decides about `Selection.closed`."""
-    OPEN = "open"
-    """The optional webhook, which decides about all other workloads."""
-    ALL = "all"
-    """A webhook of a registration without optional webhooks, which decides about all workloads."""
 
 
 def _literal(texts: Iterable[str]) -> str:
@@ -120,25 +84,9 @@ _RENDERED: Final = " || ".join(
 _TOUCHED: Final = (
     f"oldObject != null && object.{_TRIGGER}.contains('overrider@') && object.{_TRIGGER} != oldObject.{_TRIGGER}"
 )
-# A policy has rendered the workload completely: kube-apiserver runs policies before webhooks.
-_HASH: Final = f"object.metadata.?annotations[?'{RENDERED_ANNOTATION}'].orValue('{PARTIAL_SUFFIX}')"
-# The policies of v1beta1 select workloads by this label. Without it, no policy has written the annotation.
-_SELECTED: Final = (
-    f"(owner.apiVersion != '{API_VERSION_V1BETA1}'"
-    f" || object.metadata.?labels[?'{REF_APP_SET_LABEL}'].orValue('') == owner.name)"
-)
-# Without the label of its node pool, no policy writes to a workload, and the webhook warns.
-_DONE: Final = f"!{_HASH}.endsWith('{PARTIAL_SUFFIX}') && '{POOL_NAME_LABEL}' in object.metadata.?labels.orValue({{}})"
-
-# The index behind each list tells which set it is. Versions without optional webhooks have the first two: the list of
-# all subjects, and that of covered ones.
-_CLOSED: Final = "[?request.namespace]"
-_COVERED: Final = "[?(request.namespace)]"
-_OPEN: Final = "[?((request.namespace))]"
+_LIST: Final = "[?request.namespace]"
 _NAMESPACES: Final = re.compile(r"request\.namespace in \[([^\]]*)\]")
 _EVERYWHERE: Final = "request.namespace != ''"
-_EVERYTHING: Final = "true"
-"""The expression of earlier versions for too many namespaces."""
 
 
 class _Shard(NamedTuple):
@@ -156,12 +104,11 @@ class _Shard(NamedTuple):
         return f"{' || '.join(others)}\n|| ({expression})" if others else expression
 
 
-def write_conditions(selection: Selection, failing: Failing) -> list[JSONObject]:
+def write_conditions(selection: Selection, *, optional: bool) -> list[JSONObject]:
     """Return the conditions that select the workloads of overriders for a webhook.
 
-    A webhook of `Failing.CLOSED` gets the workloads of `Selection.closed`. An optional webhook gets the other rendered
-    workloads, the workloads that the controller triggers, and the workloads of the other subjects. No workload is sent
-    to both.
+    A webhook with ``failurePolicy: Fail`` gets the workloads of the listed subjects. An ``optional`` webhook gets the
+    other rendered workloads, and those that the controller triggers. No workload is sent to both.
 
     If the list of subjects is too long for one condition, each condition decides about some namespaces. The optional
     webhook gets all workloads of namespaces that do not fit, so a long list never makes more writes fail.
@@ -169,17 +116,13 @@ def write_conditions(selection: Selection, failing: Failing) -> list[JSONObject]
     Returns:
         The conditions, none if the webhook gets no workload at all.
     """
-    closed, open_, covered, namespaces = selection
-    known = Selection(_keep_valid(closed), _keep_valid(open_), _keep_valid(covered), namespaces)
-    if failing is Failing.CLOSED and not known.closed:
+    known = selection._replace(subjects=_keep_valid(selection.subjects))
+    if not optional and not known.subjects:
         return []
-    write: Callable[[_Shard], str] = {
-        Failing.CLOSED: _select_closed, Failing.OPEN: _select_open, Failing.ALL: _select_all
-    }[failing]  # fmt: skip
-    shards = _split(known)
+    write = _select_rest if optional else _select_listed
     return [
         {"name": f"{BOUND_CONDITION}-{number}" if number > 1 else BOUND_CONDITION, "expression": one.guard(write(one))}
-        for number, one in enumerate(shards, start=1)
+        for number, one in enumerate(_split(known), start=1)
     ]
 
 
@@ -190,14 +133,12 @@ def find_conditions(webhook: JSONObject) -> list[JSONObject]:
 
 
 def read_conditions(expressions: Collection[str]) -> Selection:
-    """Return the selection in the expressions of all webhooks, also in those of earlier versions."""
+    """Return the selection in the expressions of all webhooks."""
     text = "\n".join(expressions)
-    open_, covered = _read_lists(text, _OPEN), _read_lists(text, _COVERED)
-    closed = _read_lists(text, _CLOSED) - open_ - covered
     namespaces = {one for names in _NAMESPACES.findall(text) for one in names.replace("'", "").split(",")}
-    if _EVERYTHING in expressions or _EVERYWHERE in text:
+    if _EVERYWHERE in text:
         namespaces.add(EVERY_NAMESPACE)
-    return Selection(closed, open_, covered, frozenset(namespaces))
+    return Selection(_read_lists(text), frozenset(namespaces))
 
 
 def _keep_valid(subjects: Collection[SubjectName]) -> frozenset[SubjectName]:
@@ -210,11 +151,7 @@ def _split(selection: Selection) -> list[_Shard]:
     lows, size, left = [""], 0, set(selection.namespaces)
     for namespace, found in groupby(sorted(selection.subjects), key=lambda one: one.namespace):
         subjects = list(found)
-        # The longest expression has the covered subjects twice, and each namespace up to four times.
-        length = 4 * len(f'"{namespace}":[],')
-        for one in subjects:
-            copies = (one in selection.closed) + (one in selection.open) + 2 * (one in selection.covered)
-            length += copies * len(f'"{one.kind}/{one.name}",')
+        length = len(f'"{namespace}":[],') + sum(len(f'"{one.kind}/{one.name}",') for one in subjects)
         if size + length > MAX_LISTS_BYTES and size and len(shards) < MAX_CONDITIONS and length <= MAX_LISTS_BYTES:
             shards.append([])
             lows.append(namespace)
@@ -229,36 +166,22 @@ def _split(selection: Selection) -> list[_Shard]:
         namespaces = frozenset(
             one for one in left if one == EVERY_NAMESPACE or (low <= one and (not high or one < high))
         )
-        closed, open_, covered = (known.intersection(subjects) for known in selection[:3])
-        made.append(_Shard(Selection(closed, open_, covered, namespaces), low, high))
+        made.append(_Shard(Selection(selection.subjects.intersection(subjects), namespaces), low, high))
     return made
 
 
-def _select_closed(shard: _Shard) -> str:
-    return _write_list(shard.selection.closed, _CLOSED) or "false"
+def _select_listed(shard: _Shard) -> str:
+    return _write_list(shard.selection.subjects) or "false"
 
 
-def _select_open(shard: _Shard) -> str:
-    closed, sent = _write_list(shard.selection.closed, _CLOSED), _select_rest(shard, ())
-    return f"!{closed}\n&& ({sent})" if closed else sent
+def _select_rest(shard: _Shard) -> str:
+    """Return the condition of rendered and triggered workloads, and of namespaces, without the listed subjects."""
+    listed, namespaces = _write_list(shard.selection.subjects), _write_namespaces(shard.selection.namespaces)
+    sent = "\n|| ".join(filter(None, (_RENDERED, namespaces, _TOUCHED)))
+    return f"!{listed}\n&& ({sent})" if listed else sent
 
 
-def _select_all(shard: _Shard) -> str:
-    return _select_rest(shard, [_write_list(shard.selection.closed, _CLOSED)])
-
-
-def _select_rest(shard: _Shard, further: Sequence[str]) -> str:
-    """Return the condition of rendered, triggered and listed workloads; ``further`` has the conditions of others."""
-    _, open_, covered, namespaces = shard.selection
-    lists = (*further, _write_list(open_, _OPEN), _write_list(covered, _COVERED))
-    selected = "\n|| ".join(filter(None, (_RENDERED, *lists, _write_namespaces(namespaces))))
-    if not covered:
-        return f"{selected}\n|| {_TOUCHED}"
-    done = f"{_DONE} && {_write_list(covered, _COVERED, where=_SELECTED)}"
-    return f"({selected})\n&& !({done})\n|| {_TOUCHED}"
-
-
-def _write_list(subjects: Collection[SubjectName], index: str, *, where: str = "") -> str:
+def _write_list(subjects: Collection[SubjectName]) -> str:
     """Return the condition that one of the subjects owns the workload, ``""`` without subjects."""
     if not subjects:
         return ""
@@ -267,8 +190,7 @@ def _write_list(subjects: Collection[SubjectName], index: str, *, where: str = "
         by_namespace.setdefault(namespace, []).append(f"{kind}/{name}")
     # For names, JSON is valid CEL.
     table = msgspec.json.encode(by_namespace).decode()
-    owned = f"{_NAMED} in {table}{index}.orValue([])"
-    return f"{_OWNERS}.exists(owner, {f'{where} && {owned}' if where else owned})"
+    return f"{_OWNERS}.exists(owner, {_NAMED} in {table}{_LIST}.orValue([]))"
 
 
 def _write_namespaces(namespaces: Collection[str]) -> str:
@@ -278,8 +200,8 @@ def _write_namespaces(namespaces: Collection[str]) -> str:
     return _EVERYWHERE if EVERY_NAMESPACE in namespaces or len(text) > MAX_LISTS_BYTES // 2 else text
 
 
-def _read_lists(text: str, index: str) -> frozenset[SubjectName]:
-    pattern = rf" in (\{{[^}}]*\}}){re.escape(index)}"
+def _read_lists(text: str) -> frozenset[SubjectName]:
+    pattern = rf" in (\{{[^}}]*\}}){re.escape(_LIST)}"
     return frozenset[SubjectName]().union(*(_read_table(found) for found in re.findall(pattern, text)))
 
 

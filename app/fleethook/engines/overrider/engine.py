@@ -39,14 +39,6 @@ ENGINE: Final = Engine(
             f"{_FOLDER}.commands.convert:convert_command",
             "Convert v1alpha1 YurtAppSets and YurtAppDaemons with their overriders to v1beta1 YurtAppSets with tweaks.",
         ),
-        "compile": EngineCommand(
-            f"{_FOLDER}.commands.compile:compile_command",
-            "Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.",
-        ),
-        "policies": EngineCommand(
-            f"{_FOLDER}.commands.compile:policies",
-            "Manage the MutatingAdmissionPolicies of overriders in a cluster.",
-        ),
     },
     webhooks=f"{_FOLDER}.engine:list_webhooks",
     rights=f"{_FOLDER}.engine:list_rights",
@@ -132,14 +124,11 @@ def list_rights() -> list[Right]:
     from fleethook.model.gvk import DEFINITION
 
     group = API_VERSION.partition("/")[0]
-    policies = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
     touch = ("get", "list", "watch", "patch")
     return [
         *(Right(verb, one.group, one.plural) for one in RESOURCES for verb in ("list", "watch")),
         *(Right("get", one.group, one.plural) for one in RESOURCES),
         *(Right(verb, one.group, one.plural, leader=True) for one in WORKLOADS for verb in touch),
-        # Policies of deleted overriders, and of an earlier mode, are deleted in every mode.
-        *(Right(verb, group, plural, leader=True) for plural in policies for verb in ("list", "delete")),
         Right("patch", RESOURCES[0].group, "yurtappoverriders/status", leader=True),
         Right("create", "", "events", leader=True),
         Right("patch", group, "mutatingwebhookconfigurations", CONFIGURATION_NAME, leader=True),

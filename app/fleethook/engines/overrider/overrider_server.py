@@ -46,12 +46,11 @@ from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.plan_warmup import PlanWarmup
 from fleethook.engines.overrider.plan.subject_plans import NotCompiledError
-from fleethook.engines.overrider.policies.mode import Mode
 from fleethook.engines.overrider.rollout.guard import OFF, GuardLimits
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestReport
 from fleethook.engines.overrider.subject.bound_subjects import (
+    announce_overrider,
     bound_subjects,
-    conclude_overrider,
     keep_selection,
     lists_without_leader,
     runs_selection,
@@ -252,11 +251,10 @@ class OverriderServer(EngineServer):
         )
         if context.cluster is None or self.conflicts is None:
             return make_routes(None)
-        mode = Mode(settings.overrider_mode)
         return make_routes(
             context.cluster.source,
             # In kcp, the webhook configuration and the workloads are in different clusters, so nothing is selected.
-            conclude=None if settings.kcp else _make_conclude(context.store, context.cluster, mode),
+            conclude=None if settings.kcp else _make_conclude(context.store, context.cluster),
             dry_runs=_make_dry_runs(context.cluster, limit=settings.server_dry_runs),
             findings=self.conflicts.findings,
         )
@@ -305,7 +303,7 @@ class OverriderServer(EngineServer):
             yield "selection", keep_selection(self.context)
 
     async def lead(self, leadership: Leadership) -> None:
-        """Run the controller, and keep the policies and the selection."""
+        """Run the controller, and keep the selection."""
         await self._leader.run(leadership)
 
     def leader_collectors(self) -> Iterator[Collector]:
@@ -317,19 +315,17 @@ class OverriderServer(EngineServer):
         return self._leader.queue_length()
 
 
-def _make_conclude(store: Store, cluster: Cluster, mode: Mode) -> Conclude:
+def _make_conclude(store: Store, cluster: Cluster) -> Conclude:
     """Return the work before kube-apiserver stores an admitted overrider."""
     # Imported here because a server that reads manifests does not need them.
     from fleethook.cluster.registration.condition_writer import Announcer, ConditionClient  # noqa: PLC0415
-    from fleethook.engines.overrider.policies.policy_client import PolicyClient  # noqa: PLC0415
 
     announcer = Announcer(
         ConditionClient(cluster.connection),
-        partial(bound_subjects, store, mode),
+        partial(bound_subjects, store),
         seen=partial(_wait_until_seen, cluster, MUTATING_CONFIGURATIONS.group_kind),
     )
-    unbind = PolicyClient(cluster.connection).unbind
-    return partial(conclude_overrider, announce=announcer.announce, unbind=unbind, default=mode)
+    return partial(announce_overrider, announce=announcer.announce)
 
 
 async def _wait_until_seen(cluster: Cluster, group_kind: GroupKind, resource_version: str) -> None:

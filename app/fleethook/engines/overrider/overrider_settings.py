@@ -14,15 +14,6 @@ class OverriderSettings(ServerSettings):
 
     controller: bool | None = None
     """The leader renders workloads again and writes status. Default: if registration is on."""
-    overrider_mode: Literal["policy", "webhook", "auto"] = "auto"
-    """Overriders are applied by MutatingAdmissionPolicies if the apiserver serves them and the overrider compiles
-    (auto, policy), or by the webhook. The annotation fleethook.io/mode of an overrider replaces it."""
-    policy_limit: Annotated[int, Field(ge=0)] = 100
-    """MutatingAdmissionPolicies that the leader applies at most. The webhook applies further overriders. Each policy
-    takes memory of kube-apiserver, and time at each write of a workload. A policy counts once more for each 20 of its
-    variables."""
-    policy_owner: str | None = None
-    """ClusterRole that owns the policies of overriders, so that Kubernetes deletes them with it. Default: none."""
     controller_rate: Annotated[float, Field(gt=0)] = 50.0
     """Workloads that the controller updates per second on average."""
     controller_concurrency: Annotated[int, Field(ge=1, le=100)] = 10

@@ -5,27 +5,19 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME
 from fleethook.cluster.registration.match_conditions import (
-    ANNOUNCED_ANNOTATION,
     Announcement,
-    Selection,
     SubjectName,
-    write_announcements,
 )
 from fleethook.cluster.store import key_of
-from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION, Mode
 from fleethook.engines.overrider.subject.bound_subjects import (
     announce_overrider,
-    announced_edits,
     bound_subjects,
     call_on_change,
-    conclude_overrider,
     lists_without_leader,
     overrider_uids,
     runs_selection,
-    suspend_policies,
 )
 from fleethook.model.admission import Response
 from fleethook.settings import Settings
@@ -50,10 +42,7 @@ def test_subjects_and_uids_of_all_clusters_are_found() -> None:
     broken = {**overrider(entry("*"), name="c"), "subject": "demo"}
     store = store_of(RULE, elsewhere, broken)
     other = DEMO._replace(name="other")
-    assert bound_subjects(store, Mode.AUTO) == Selection(frozenset({DEMO, other}))
-    assert bound_subjects(store, Mode.POLICY) == Selection(frozenset(), frozenset({DEMO, other}))
-    store.put({**RULE, "metadata": {**RULE["metadata"], "annotations": {MODE_ANNOTATION: "policy"}}})
-    assert bound_subjects(store, Mode.WEBHOOK) == Selection(frozenset({other}), frozenset({DEMO}))
+    assert bound_subjects(store) == {DEMO, other}
     assert overrider_uids(store) == {"u-7", "u-8", ""}
 
 
@@ -69,19 +58,18 @@ def test_subjects_and_uids_of_all_clusters_are_found() -> None:
 async def test_only_a_creation_is_announced(fields: dict[str, Any], announced: list[Announcement]) -> None:
     calls: list[Announcement] = []
 
-    async def announce(announcement: Announcement, *, fails_open: bool) -> None:
-        assert not fails_open
+    async def announce(announcement: Announcement) -> None:
         calls.append(announcement)
 
-    await announce_overrider(request(RULE, **fields), Response(allowed=True), announce=announce, default=Mode.AUTO)
+    await announce_overrider(request(RULE, **fields), Response(allowed=True), announce=announce)
     assert calls == announced
 
 
 async def test_a_refused_overrider_is_not_announced() -> None:
-    async def announce(announcement: Announcement, *, fails_open: bool) -> None:
-        raise AssertionError(announcement, fails_open)
+    async def announce(announcement: Announcement) -> None:
+        raise AssertionError(announcement)
 
-    await announce_overrider(request(RULE), Response(allowed=False), announce=announce, default=Mode.AUTO)
+    await announce_overrider(request(RULE), Response(allowed=False), announce=announce)
 
 
 def test_a_change_of_a_subject_or_of_the_configuration_is_a_call() -> None:
@@ -103,99 +91,6 @@ def test_a_change_of_a_subject_or_of_the_configuration_is_a_call() -> None:
     assert len(calls) == 2
     end()
     assert count(RULE) == 0
-
-
-EDITED = overrider(entry("hangzhou"), uid="u-7")
-
-
-async def suspend(document: dict[str, Any] | None, default: Mode, **fields: Any) -> list[Any]:
-    calls: list[Any] = []
-
-    async def announce(announcement: Announcement, *, fails_open: bool) -> None:
-        calls.append((announcement, fails_open))
-
-    async def unbind(uid: str) -> bool:
-        calls.append(uid)
-        raise APIError(403, "Forbidden", "no")
-
-    given = {"operation": "UPDATE", "old": RULE, "uid": "r-1", **fields}
-    await conclude_overrider(
-        request(document, **given), Response(allowed=True), announce=announce, unbind=unbind, default=default
-    )
-    return calls
-
-
-async def test_an_edit_ends_the_exemption_before_it_deletes_the_bindings() -> None:
-    announced = Announcement(DEMO, str(request(RULE).uid))
-    ((first, fails_open), second) = await suspend(EDITED, Mode.AUTO)
-    assert not fails_open
-    assert first.subject == announced.subject
-    assert first.overrider not in ("", "u-7")
-    assert second == "u-7"
-
-
-@pytest.mark.parametrize(("found", "expected"), [([True, False], 1), ([False], 0), ([True, True, True], 2)])
-async def test_an_edit_is_admitted_after_apiservers_have_dropped_the_policies(found: list[bool], expected: int) -> None:
-    """The leader may send a binding once more before it knows of the edit."""
-    pauses: list[float] = []
-
-    async def announce(announcement: Announcement, *, fails_open: bool) -> None:
-        assert (announcement.subject, fails_open, pauses) == (DEMO, False, [])
-
-    async def unbind(_: str) -> bool:
-        return found.pop(0)
-
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-
-    await suspend_policies(
-        request(EDITED, operation="UPDATE", old=RULE), Response(allowed=True),
-        announce=announce, unbind=unbind, default=Mode.AUTO, sleep=sleep,
-    )  # fmt: skip
-    assert len(pauses) == expected
-    # kube-apiserver compiles policies once a second, and waits five seconds for the webhook.
-    assert all(one > 1.0 for one in pauses)
-    assert sum(pauses) < 3.5
-
-
-def test_announced_edits_are_found_in_the_own_configuration() -> None:
-    edit, creation = Announcement(DEMO, "r-1"), Announcement(DEMO, "u-7")
-    metadata = {"annotations": {ANNOUNCED_ANNOTATION: write_announcements([edit, creation])}}
-    own, other = configuration(), configuration("other")
-    for one in (own, other):
-        one["metadata"] |= metadata
-    assert announced_edits(store_of(RULE, own)) == {edit}
-    assert announced_edits(store_of(RULE, other)) == frozenset()
-    assert announced_edits(store_of(RULE, configuration())) == frozenset()
-
-
-async def test_a_deletion_ends_the_exemption_too() -> None:
-    ((first, fails_open), second) = await suspend(None, Mode.AUTO, operation="DELETE")
-    assert (first.subject, fails_open, second) == (DEMO, False, "u-7")
-
-
-@pytest.mark.parametrize(("mode", "expected"), [("policy", True), ("auto", False), ("webhook", False)])
-async def test_the_mode_of_the_edited_overrider_decides_about_writes_without_a_response(
-    mode: str, expected: bool
-) -> None:
-    edited = {**EDITED, "metadata": {**EDITED["metadata"], "annotations": {MODE_ANNOTATION: mode}}}
-    assert (await suspend(edited, Mode.AUTO))[0][1] is expected
-    deleted = await suspend(None, Mode.AUTO, operation="DELETE", old=edited)
-    assert [one[1] for one in deleted if isinstance(one, tuple)] == ([] if mode == "webhook" else [expected])
-
-
-@pytest.mark.parametrize(
-    ("document", "default", "fields"),
-    [
-        (RULE, Mode.AUTO, {}),
-        ({**RULE, "status": {"summary": "1/1"}}, Mode.AUTO, {}),
-        (EDITED, Mode.WEBHOOK, {}),
-        (EDITED, Mode.AUTO, {"dryRun": True}),
-        (EDITED, Mode.AUTO, {"subResource": "status"}),
-    ],
-)
-async def test_other_updates_change_no_policy(document: dict[str, Any], default: Mode, fields: dict[str, Any]) -> None:
-    assert await suspend(document, default, **fields) == []
 
 
 KUBECONFIG: dict[str, Any] = {"kubeconfig": Path("k")}

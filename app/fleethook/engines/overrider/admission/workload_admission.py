@@ -13,7 +13,6 @@ from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.policies.mode import is_probe
 from fleethook.engines.overrider.render.delta import MISSING, Leaf, address_of, leaves, value_at
 from fleethook.engines.overrider.render.member_differences import ABSENT, find_differences, find_value, is_empty
 from fleethook.engines.overrider.render.overlay import PULL_POLICIES, covers, find_pull_policy
@@ -148,7 +147,7 @@ def mutate_workload_in_slices(request: AdmissionRequest, *, store: StoreView, pl
     """Answer the review of a Deployment or StatefulSet. It pauses if the plan has to be compiled.
 
     Admitted unchanged: subresources (scale, status), objects being deleted, workloads that no YurtAppSet or
-    YurtAppDaemon owns, probes of policies, and workloads whose pool no entry selects and none selected before. If
+    YurtAppDaemon owns, and workloads whose pool no entry selects and none selected before. If
     rendering fails, only writes that create the workload or change its spec are denied; a change of replicas alone is
     admitted.
     """
@@ -164,7 +163,7 @@ def mutate_workload_in_slices(request: AdmissionRequest, *, store: StoreView, pl
         return admission.allowed()
     metadata = workload["metadata"]
     owner = find_owner(metadata)
-    if owner is None or metadata.get("deletionTimestamp") or (request.dry_run and is_probe(metadata)):
+    if owner is None or metadata.get("deletionTimestamp"):
         return admission.allowed()
     return (yield from _mutate_owned(request, workload, owner=owner, store=store, plans=plans))
 

@@ -1,4 +1,4 @@
-"""The part of overriders in ``fleethook uninstall``: delete their policies, and restore the workloads.
+"""The part of overriders in ``fleethook uninstall``: restore the workloads.
 
 The template of the subject is laid over a workload, as the webhook does after the deletion of an overrider.
 """
@@ -27,13 +27,10 @@ from fleethook.cluster.kubernetes.resources import (
     YURT_APP_OVERRIDERS,
     YURT_APP_SETS,
     WatchedResource,
-    decode_metadata,
 )
-from fleethook.cluster.registration.configuration_objects import API_VERSION
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.policies.mode import COMPILED_LABEL, OVERRIDER_ANNOTATION
 from fleethook.engines.overrider.render.render import RenderTarget, render
 from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION, Memory, remembered
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT, find_owner
@@ -46,7 +43,7 @@ from fleethook.patch import apply, diff
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
 _INTERNAL: Final = 500
-# An apiserver follows webhook configurations and policies by watches, usually within milliseconds.
+# An apiserver follows webhook configurations by watches, usually within milliseconds.
 _MAX_TRIES: Final = 40
 _PAUSE_SECONDS: Final = 0.25
 _AT_ONCE: Final = 10
@@ -199,8 +196,8 @@ async def _restore(
             if error.code not in (_CONFLICT, _NOT_FOUND) and not is_late:
                 uninstaller.refuse(error, done, resource, "patch")
                 return
-        # Another client has written or deleted the workload, or kube-apiserver does not know yet that webhooks and
-        # policies are gone.
+        # Another client has written or deleted the workload, or kube-apiserver does not know yet that webhooks
+        # are gone.
         await uninstaller.sleep(_PAUSE_SECONDS)
         found = await uninstaller.get(resource, *names_of(workload), row=done)
         if found is None:
@@ -209,18 +206,5 @@ async def _restore(
     uninstaller.add(make_row(Action.LEFT, key, f"{_MAX_TRIES} writes failed: {problem}"))
 
 
-def _name_overrider(policy: JSONObject) -> str:
-    overrider = as_object(policy["metadata"].get("annotations")).get(OVERRIDER_ANNOTATION)
-    return f"of YurtAppOverrider {overrider}" if overrider else ""
-
-
-_GROUP, _VERSION = API_VERSION.split("/")
-_POLICIES: Final = tuple(
-    WatchedResource(_GROUP, _VERSION, plural, kind, decode_metadata, selector=COMPILED_LABEL)
-    for plural, kind in (
-        ("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
-        ("mutatingadmissionpolicies", "MutatingAdmissionPolicy"),
-    )
-)
-REMOVAL: Final = EngineRemoval(_POLICIES, _restore_all, _name_overrider)
+REMOVAL: Final = EngineRemoval(_restore_all)
 """The removal of overriders from a cluster."""

@@ -48,7 +48,6 @@ from fleethook.engines.overrider.controller.workload_decision import Patience
 from fleethook.engines.overrider.controller.workloads import Change, Workloads
 from fleethook.engines.overrider.controller.write_backoff import Backoff
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.policies.policy_keeper import NO_UPKEEP, PolicyKeeper
 from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.engines.overrider.subject.subject_members import same_input
 from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps
@@ -97,7 +96,6 @@ class OverriderController:
         openyurt_conflict: Callable[[], str] = lambda: "",
         turns: Turns | None = None,
         reading: Callable[[], AbstractContextManager[None]] = nullcontext,
-        policies: PolicyKeeper | None = None,
         scheduler: Scheduler | None = None,
     ) -> None:
         """Prepare.
@@ -115,7 +113,6 @@ class OverriderController:
             openyurt_conflict: Returns the reason why OpenYurt's own rendering interferes, ``""`` if it does not.
             turns: The turns that long work shares with reviews. None creates them.
             reading: A context that is entered during the first read of all workloads.
-            policies: Applies overriders by policies. None if only the webhook does.
             scheduler: The clock and timers. None for the running event loop.
         """
         clock = scheduler or LoopScheduler()
@@ -138,7 +135,6 @@ class OverriderController:
         self.resyncs = 0
         self._kinds: Final = InputKinds(source, objects)
         self._reading: Final = reading
-        self._policies: Final = policies
         self._objects: Final = objects
         self._source: Final = source
         self._resync_seconds: Final = resync_seconds
@@ -171,9 +167,6 @@ class OverriderController:
                 await self._kinds.wait_for_overriders()
                 await self.workloads.source.wait_synced()
                 await self._wait_for_registration()
-                if self._policies is not None:
-                    tasks.create_task(self._policies.run(self.queue.add), name="policies")
-                    await self._policies.sweep()
                 self._waits.start()
                 for kind in self._kinds.note():
                     tasks.create_task(self._start_when_read(kind), name=f"first read of {kind.kind}")
@@ -275,7 +268,6 @@ class OverriderController:
             return True  # `_start_when_read` queues it again.
         self.reconciled += 1
         at, patience = await self._observe(binding)
-        upkeep = NO_UPKEEP if self._policies is None else await self._policies.keep(at)
         targets, known = await self._find_targets(at, patience)
         # Before its last write failed, the workload's inputs were read, so a retry does not read them again.
         if any(not self._backoff.problem(target.key) for target in targets) and await self._refresh(at):
@@ -286,10 +278,10 @@ class OverriderController:
         await self._report_reverts(at, outcomes)
         await self._report_scales(at, outcomes)
         await self._report_orphans(at)
-        reported = await self._report(at, [one.result for one in outcomes], upkeep.conditions)
+        reported = await self._report(at, [one.result for one in outcomes])
         if not any(one.result.error for one in outcomes):
             self._handlers.gone.pop(binding, None)
-        return self._next_reconcile(at, outcomes, upkeep.again) if reported else False
+        return self._next_reconcile(at, outcomes) if reported else False
 
     async def _observe(self, binding: Binding) -> tuple[SubjectState, Patience]:
         at = await self._turns.run(collect_state(binding, store=self._objects, workloads=self.workloads))
@@ -322,33 +314,28 @@ class OverriderController:
         seen = RequiredVersions(overrider, _version(at.subject))
         return await self._turns.run(self._converger.find_targets(at, seen, patience))
 
-    def _next_reconcile(self, at: SubjectState, outcomes: Sequence[Outcome], policies: float | None) -> Worked:
-        """Return the time of the next reconciliation if no input changes; ``policies`` is the one of the policies."""
+    def _next_reconcile(self, at: SubjectState, outcomes: Sequence[Outcome]) -> Worked:
+        """Return the time of the next reconciliation if no input changes."""
         now = self._clock.time()
         retry = min((one.again for one in outcomes if one.again is not None), default=_NEVER)
         wait = self._nudger.next_time(at, waits=any(one.result.waits for one in outcomes))
-        if policies is not None:
-            wait = min(wait, now + policies)
         if retry == wait == _NEVER:
             return True
         return Again(max(0.0, min(retry, wait) - now), retry=retry < wait)
 
-    async def _report(self, at: SubjectState, results: Sequence[Result], policies: tuple[Condition, ...]) -> bool:
+    async def _report(self, at: SubjectState, results: Sequence[Result]) -> bool:
         stored = True
         late, orphans = self._nudger.is_late(at), self._nudger.find_orphans(at)
         others = conflicts(self._openyurt_conflict())
         for overrider in at.overriders:
             is_bound = bound(overrider, at.binding, at.overriders[0], subject=at.subject is not None)
             of_this: Sequence[Result] = []
-            further = policies if overrider is at.effective else ()
             gaps, found = NO_GAPS, unrendered(is_bound, () if at.subject else orphans)
             if is_bound.status == "True":
                 of_this = results
                 work = _describe(at, overrider, results, overdue=late, orphans=orphans, store=self._objects)
                 gaps, found = await self._turns.run(work)
-            stored &= await self._reporter.report(
-                at.binding, overrider, (is_bound, found, *further, *others), of_this, gaps
-            )
+            stored &= await self._reporter.report(at.binding, overrider, (is_bound, found, *others), of_this, gaps)
         return stored
 
     async def _report_reverts(self, at: SubjectState, outcomes: Sequence[Outcome]) -> None:

@@ -1,23 +1,18 @@
-"""The tasks of the leader for overriders: the controller, the policies, and the selection of the webhooks."""
+"""The tasks of the leader for overriders: the controller, and the selection of the webhooks."""
 
 import asyncio
-import time
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from fleethook.cluster.leader_election import ControllerCounts, ControllerMetrics
-from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME
 from fleethook.engines.overrider.controller.openyurt_conflicts import OpenYurtConflicts
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.policies.mode import Mode
-from fleethook.engines.overrider.subject.bound_subjects import WEBHOOK_CONFIGURATION, runs_selection, write_selection
+from fleethook.engines.overrider.subject.bound_subjects import runs_selection, write_selection
 from fleethook.server.engine_server import Leadership, ServerContext
 from fleethook.work.garbage import pause_garbage_collector
 
 if TYPE_CHECKING:
     from fleethook.engines.overrider.controller.controller import OverriderController
-    from fleethook.engines.overrider.policies.policy_keeper import PolicyKeeper
 
 
 class OverriderLeader:
@@ -54,19 +49,16 @@ class OverriderLeader:
         settings = self._settings
         if not settings.controls:
             return
-        changed = asyncio.Event()
-        policies = self._make_policy_keeper(leadership, changed) if runs_selection(settings) else None
-        self._controller = self._make_controller(leadership, policies)
+        self._controller = self._make_controller(leadership)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._controller.run(), name="controller")
-                if policies is not None:
-                    selection = write_selection(self._context, leadership.connection, policies.exempt, changed)
-                    tasks.create_task(selection, name="selection")
+                if runs_selection(settings):
+                    tasks.create_task(write_selection(self._context, leadership.connection), name="selection")
         finally:
             self._last_counts, self._controller = self._counts(), None
 
-    def _make_controller(self, leadership: Leadership, policies: "PolicyKeeper | None") -> "OverriderController":
+    def _make_controller(self, leadership: Leadership) -> "OverriderController":
         # Imported here because servers that do not lead do not need them.
         from fleethook.engines.overrider.controller.controller import OverriderController  # noqa: PLC0415
         from fleethook.engines.overrider.controller.workload_client import WriteLimits  # noqa: PLC0415
@@ -82,32 +74,7 @@ class OverriderLeader:
             resync_seconds=settings.resync_interval,
             absent_seconds=settings.discovery_interval,
             registered=leadership.registered,
-            policies=policies,
             turns=context.turns,
             reading=pause_garbage_collector,
             openyurt_conflict=(lambda: "") if self._conflicts is None else self._conflicts.describe,
-        )
-
-    def _make_policy_keeper(self, leadership: Leadership, changed: asyncio.Event) -> "PolicyKeeper":
-        # Imported here for the same reason.
-        from fleethook.engines.overrider.policies.policy_client import (  # noqa: PLC0415 - as above
-            PolicyClient,
-            PolicyWatch,
-        )
-        from fleethook.engines.overrider.policies.policy_keeper import PolicyKeeper  # noqa: PLC0415
-
-        settings, cluster = self._settings, self._context.cluster
-        assert cluster is not None
-        read_edits = partial(
-            cluster.source.read_one, WEBHOOK_CONFIGURATION, cluster="", namespace="", name=CONFIGURATION_NAME
-        )
-        return PolicyKeeper(
-            PolicyClient(leadership.connection, owner=settings.policy_owner or ""),
-            PolicyWatch(leadership.connection, absent_seconds=settings.discovery_interval),
-            self._context.store,
-            default=Mode(settings.overrider_mode),
-            limit=settings.policy_limit,
-            time=time.monotonic,
-            read_edits=read_edits,
-            changed=changed.set,
         )

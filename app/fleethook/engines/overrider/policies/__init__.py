@@ -1,1 +1,0 @@
-"""Compiles overriders to MutatingAdmissionPolicies, so that kube-apiserver applies them without a webhook."""
