@@ -185,7 +185,7 @@ def test_each_command_takes_the_sources_that_it_reads_as_kubectl_does() -> None:
     assert {name for name, found in sources.items() if not found} == {
         name for name in sources if name.startswith(("certs ", "crds cache ", "crds verify", "crds pin"))
     }
-    assert sources["doctor"] == sources["policies remove"] == sources["crds controller"] == {"cluster"}
+    assert sources["doctor"] == sources["crds controller"] == {"cluster"}
     assert sources["crds fetch"] == sources["crds render"] == {"files"}
 
 

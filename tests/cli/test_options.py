@@ -16,8 +16,6 @@ CLUSTER = ["--cluster", "ws3"]
     [
         (["render", "-f", STORY], ["render", STORY]),
         (["lint", "--filename", STORY], ["lint", STORY]),
-        (["compile", "-f", STORY], ["compile", STORY]),
-        (["convert", "-f", STORY], ["convert", STORY]),
         (["diff", "-f", STORY, "--against", STORY], ["diff", STORY, "--against", STORY]),
         (["explain", "--request", WIDGET, *CLUSTER, "-f", KCP], ["explain", "--request", WIDGET, *CLUSTER, KCP]),
     ],

@@ -10,7 +10,7 @@ import pytest
 from tests.waiting import NET
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ["serve", "render", "explain", "lint", "convert", "certs", "crds", "interpret"]
+COMMANDS = ["serve", "render", "explain", "lint", "certs", "crds", "interpret"]
 FULL = "fleethook: cannot write to standard output: no space left on device\n"
 C_LOCALE = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 NON_ASCII_HELP = r"from fleethook import cli; cli.COMMANDS = cli.COMMANDS._replace(help='Gr\xf6\xdfe')"

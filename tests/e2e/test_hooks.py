@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import json
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.e2e.test_policy_removal import kubeconfig_of
 
 from fleethook.cluster.certificates.secret_store import to_data
 from tests.cli.commands import invoke
@@ -19,7 +19,6 @@ from tests.e2e.balancer import balancer
 from tests.e2e.cluster import Api, ControlPlane, control_plane, free_port
 from tests.e2e.fleet import NAMESPACE, WEBHOOKS, Fleet, is_ready, service_account
 from tests.e2e.test_certificates import build_rotating_credentials, read_credentials
-from tests.e2e.test_policy_removal import kubeconfig_of
 from tests.serving import Server, serving
 from tests.waiting import NET, wait_for
 
@@ -423,37 +422,6 @@ def test_a_rule_reads_other_objects_of_the_cluster(plane: ControlPlane, admin: A
             return answer["message"] if status != 201 else ""
 
         assert wait_for(message, what="a ConfigMap is refused").endswith("the namespace has two ConfigMaps")
-
-
-def test_doctor_finds_a_policy_beside_the_webhook_of_a_rule(
-    plane: ControlPlane, admin: Api, team: str, tmp_path: Path
-) -> None:
-    rules = tmp_path / "rules.py"
-    expression = """
-@validate("v1", "ConfigMap", namespace_selector={"matchLabels": {"team": "web"}}, message="no", expression="has(object.data)")
-def has_data(): ...
-"""
-    rules.write_text(RULES + expression)
-    policy, binding = json.loads(invoke(["compile", "--hooks", str(rules), "-o", "json"]).stdout)["items"]
-
-    def examine() -> list[str]:
-        found = json.loads(invoke(["doctor", "--kubeconfig", str(kubeconfig_of(plane)), "-o", "json"]).stdout)
-        return [one["text"] for one in found if one["level"] != "ok" and one["level"] != "note"]
-
-    with serving_rules(plane, tmp_path):
-        wait_for(lambda: webhooks(admin, VALIDATING), what="the webhooks are registered")
-        assert examine() == []
-        path = f"{WEBHOOKS}/validatingadmissionpolicies"
-        admin.create(path, policy)
-        admin.create(f"{WEBHOOKS}/validatingadmissionpolicybindings", binding)
-        try:
-            (text,) = examine()
-        finally:
-            admin.delete(f"{WEBHOOKS}/validatingadmissionpolicybindings/{binding['metadata']['name']}")
-            admin.delete(f"{path}/{policy['metadata']['name']}")
-    assert text.startswith(
-        "the webhook has-data.hooks.fleethook.io and the ValidatingAdmissionPolicy of this name decide"
-    )
 
 
 def test_a_kind_that_the_cluster_does_not_serve_is_an_error_at_start(plane: ControlPlane, tmp_path: Path) -> None:

@@ -198,13 +198,7 @@ def test_explain_all_lists_the_resources_of_changed_webhooks(
     user.assert_lists_only(("apps.openyurt.io", "yurtappsets"))
 
 
-@pytest.mark.parametrize("user", ["convert"], indirect=True)
-def test_convert_reads_the_subjects_and_workloads(user: User, subject: dict[str, Any]) -> None:
-    assert "apps.openyurt.io/v1beta1" in user.run("convert")
-    user.assert_lists_only()
-
-
-@pytest.mark.parametrize("user", ["convert"], indirect=True)
+@pytest.mark.parametrize("user", ["diff"], indirect=True)
 def test_diff_reads_the_subjects_and_workloads(user: User, subject: dict[str, Any]) -> None:
     namespace = subject["metadata"]["namespace"]
     printed = user.run("diff", "-f", "-", stdin=manifest(override("nginx:3", namespace)))

@@ -1,13 +1,9 @@
-"""Reading a cluster, by ``fleethook convert``."""
-
-import json
-
-import yaml
+"""Reading a cluster, by ``fleethook render``."""
 
 from fleethook.cli.inputs.cluster_reader import describe_missing, describe_rules
 from fleethook.cluster.kubernetes.resources import DEPLOYMENTS, NAMESPACES, NODE_POOLS, STATEFUL_SETS, karmada_config
-from tests.builders import entry, image, node_pool, overrider, workload, yurt_app_set
-from tests.cli.converting import convert
+from tests.builders import entry, image, node_pool, overrider, yurt_app_set
+from tests.cli.commands import Result, invoke
 from tests.cli.fake_cluster import Cluster
 
 
@@ -48,56 +44,31 @@ YURT = "/apis/apps.openyurt.io"
 ALPHA, BETA = f"{YURT}/v1alpha1", f"{YURT}/v1beta1"
 
 
-def test_subjects_and_overriders_of_a_cluster_are_converted(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
+RULE = overrider(entry("*", items=[image("nginx", "nginx:2")]))
+POOLS = [node_pool("hangzhou"), node_pool("beijing")]
+
+
+def render(*arguments: str, stdin: str = "") -> Result:
+    return invoke(["render", *arguments], stdin=stdin)
+
+
+def test_subjects_and_overriders_of_a_cluster_are_rendered(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
     held, options = cluster
     held.lists = {
         f"{ALPHA}/yurtappsets": [yurt_app_set("a"), yurt_app_set("demo")],
-        f"{ALPHA}/yurtappoverriders": [overrider(entry("*", items=[image("nginx", "nginx:2")]))],
-        f"{YURT}/v1beta2/nodepools": [node_pool("hangzhou"), node_pool("beijing")],
+        f"{ALPHA}/yurtappoverriders": [RULE],
+        f"{YURT}/v1beta2/nodepools": POOLS,
     }
-    result = convert(*options)
+    result = render(*options)
     assert result.exit_code == 0, result.stderr
-    made = {one["metadata"]["name"]: one["spec"]["workload"] for one in yaml.safe_load_all(result.stdout)}
-    assert [len(made[name]["workloadTweaks"]) for name in ("a", "demo")] == [1, 2]
-    note, *warnings = result.stderr.splitlines()
-    assert (
-        "does not serve yurtappdaemons.apps.openyurt.io, deployments.apps, statefulsets.apps, so there are no" in note
-    )
-    assert {one.partition(": ")[2].partition(":")[0] for one in warnings if one.startswith("cluster")} == {"warning"}
-    assert "cluster: warning: YurtAppSet default/a: spec.topology.pools[0]: node pool hangzhou: " in result.stderr
-
-
-def test_files_are_converted_with_the_node_pools_of_the_cluster(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
-    held, options = cluster
-    held.lists = {f"{YURT}/v1beta1/nodepools": [node_pool("hangzhou"), node_pool("beijing")]}
-    result = convert(*options, "-f", "-", stdin=yaml.safe_dump(yurt_app_set()))
-    assert result.exit_code == 0, result.stderr
-    assert "no NodePools" not in result.stderr
-
-
-def test_orphans_of_an_upgrade_are_reported(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
-    held, options = cluster
-    upgraded = {"pools": ["hangzhou"], "workload": {"workloadTemplate": {"deploymentTemplate": {"spec": {}}}}}
-    held.lists = {
-        f"{BETA}/yurtappsets": [{**yurt_app_set(), "spec": upgraded}],
-        f"{YURT}/v1beta2/nodepools": [node_pool("hangzhou"), node_pool("beijing")],
-        "/apis/apps/v1/deployments": [workload(owners=[]), workload(pool="beijing")],
-        "/apis/apps/v1/statefulsets": [],
-    }
-    result = convert(*options, "-o", "json")
-    assert result.exit_code == 0, result.stderr
-    rows = [(row["code"], row["kind"], row["name"], row["pools"]) for row in json.loads(result.stdout)["report"]]
-    assert rows == [
-        ("orphan", "Deployment", "demo-hangzhou-x", ["hangzhou"]),
-        ("orphan", "Deployment", "demo-beijing-x", ["beijing"]),
-    ]
-    assert held.queries["/apis/apps/v1/deployments"]["labelSelector"] == "apps.openyurt.io/pool-name"
+    assert result.stdout.count("image: nginx:2") == 2
+    assert "does not serve yurtappdaemons.apps.openyurt.io" in result.stderr
 
 
 def test_a_cluster_that_forbids_reading_exits_2(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
     held, options = cluster
     held.lists, held.forbidden = {f"{BETA}/yurtappsets": []}, ("yurtappdaemons", "nodepools")
-    result = convert(*options)
+    result = render(*options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "fleethook: cannot read the cluster: " in result.stderr
     assert "yurtappdaemons is forbidden" in result.stderr
@@ -108,20 +79,21 @@ def test_a_cluster_that_forbids_reading_exits_2(cluster: tuple[Cluster, tuple[st
 def test_a_list_whose_token_expires_is_read_at_once(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
     held, options = cluster
     held.lists = {
-        f"{ALPHA}/yurtappsets": [yurt_app_set("a"), yurt_app_set("b")],
-        f"{YURT}/v1beta2/nodepools": [node_pool("hangzhou"), node_pool("beijing")],
+        f"{ALPHA}/yurtappsets": [yurt_app_set("a"), yurt_app_set("demo")],
+        f"{ALPHA}/yurtappoverriders": [RULE],
+        f"{YURT}/v1beta2/nodepools": POOLS,
     }
     held.expired = (f"{ALPHA}/yurtappsets",)
-    result = convert(*options)
+    result = render(*options)
     assert result.exit_code == 0, result.stderr
-    assert [one["metadata"]["name"] for one in yaml.safe_load_all(result.stdout)] == ["a", "b"]
+    assert result.stdout.count("image: nginx:2") == 2
 
 
 def test_a_list_that_is_no_list_exits_2(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
     held, options = cluster
     held.lists = {f"{BETA}/yurtappsets": []}
     held.answer = lambda _: (200, ["a proxy's page"])  # type: ignore[method-assign]
-    result = convert(*options)
+    result = render(*options)
     assert result.exit_code == 2
     assert "/apis/apps.openyurt.io/v1alpha1/yurtappoverriders: the answer is no list of objects: " in result.stderr
 
@@ -129,6 +101,6 @@ def test_a_list_that_is_no_list_exits_2(cluster: tuple[Cluster, tuple[str, ...]]
 def test_only_lists_are_requested(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
     held, options = cluster
     held.lists = {f"{ALPHA}/yurtappsets": [yurt_app_set("a")], f"{YURT}/v1beta2/nodepools": []}
-    convert(*options)
+    render(*options)
     assert {method for method, _ in held.requests} == {"GET"}
     assert not any("watch" in query for query in held.queries.values())

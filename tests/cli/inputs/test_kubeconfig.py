@@ -67,13 +67,10 @@ CLUSTER_COMMANDS = pytest.mark.parametrize(
     [
         "render",
         "lint",
-        "compile",
-        "convert",
         "doctor",
         "diff --without a/b",
         "explain --all",
         "replay {recording}",
-        "policies remove",
         "console",
         "serve",
         "interpret check",

@@ -35,10 +35,6 @@ ENGINE: Final = Engine(
             f"{_FOLDER}.commands.diff:diff",
             "Print the effect of applying files on running workloads: rollouts, scales, creations and deletions.",
         ),
-        "convert": EngineCommand(
-            f"{_FOLDER}.commands.convert:convert_command",
-            "Convert v1alpha1 YurtAppSets and YurtAppDaemons with their overriders to v1beta1 YurtAppSets with tweaks.",
-        ),
     },
     webhooks=f"{_FOLDER}.engine:list_webhooks",
     rights=f"{_FOLDER}.engine:list_rights",

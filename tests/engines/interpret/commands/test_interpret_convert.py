@@ -226,7 +226,7 @@ def test_the_yaml_of_a_customization_has_its_script_unchanged(script: str) -> No
 
 def test_the_documentation_lists_every_code_with_its_levels() -> None:
     section = (
-        (ROOT / "docs" / "convert.md").read_text("utf-8").partition("\n### The report of `interpret convert`\n")[2]
+        (ROOT / "docs" / "argo-cd.md").read_text("utf-8").partition("\n### The report of `interpret convert`\n")[2]
     )
     rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in section.splitlines() if line.startswith("| `")]
     listed = {code.strip("`"): set(levels.split(", ")) for codes, levels in rows for code in codes.split(", ")}

@@ -11,6 +11,7 @@ from fleethook.engines.overrider.controller.workload_decision import Decision
 from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import (
     ORPHAN_INDEXES,
+    ORPHANS_COMMAND,
     Gaps,
     absent_pools,
     describe_lack_of_pools,
@@ -127,7 +128,7 @@ def test_orphans_make_the_condition_false_although_all_other_workloads_are_rende
     assert found.message == (
         "1 of 1 workloads; 7 rendered workloads have no owner any more and keep their overrides: "
         + ", ".join(ORPHANS[:5])
-        + " and 2 more; delete them when their replacements run ('fleethook convert --kubeconfig FILE' lists them)"
+        + f" and 2 more; delete them when their replacements run ('{ORPHANS_COMMAND}' lists all workloads; orphans have no owner)"
     )
 
 
@@ -287,7 +288,7 @@ async def test_the_status_names_released_workloads_until_they_are_deleted() -> N
             (
                 "2 of 2 workloads; 2 rendered workloads have no owner any more and keep their overrides: "
                 "Deployment demo-beijing-x in beijing, Deployment demo-hangzhou-x in hangzhou; delete them when their "
-                "replacements run ('fleethook convert --kubeconfig FILE' lists them)"
+                f"replacements run ('{ORPHANS_COMMAND}' lists all workloads; orphans have no owner)"
             ),
         )  # fmt: skip
         assert fleet.status()["summary"] == "2/2"

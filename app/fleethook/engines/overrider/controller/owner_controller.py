@@ -45,7 +45,7 @@ def has_no_daemon_controller(store: StoreView, cluster: str) -> bool:
 
 DAEMONS_WITHOUT_CONTROLLER: Final = (
     "OpenYurt 1.7 and later, which serve NodePools as v1beta2, have no controller for YurtAppDaemons: use a YurtAppSet "
-    "v1beta1 with nodepoolSelector, which 'fleethook convert' makes of a YurtAppDaemon"
+    "v1beta1 with nodepoolSelector"
 )
 
 

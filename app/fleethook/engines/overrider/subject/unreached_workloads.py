@@ -6,7 +6,7 @@ set. They remove the owner reference from all other workloads and create replace
 with its overrides, beside its replacement. So does a workload whose owner is gone, or whose owner no longer has its
 node pool, until a user deletes the workload.
 
-The controller reports orphans that were rendered, `fleethook convert` reports all.
+The controller reports orphans that were rendered; its message has the command that lists all.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ from fleethook.engines.overrider.subject.subject_members import (
 )
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSONObject, as_object
-from fleethook.model.openyurt import NODE_POOL, REF_APP_SET_LABEL, SUBJECT_KINDS, YURT_APP_SET
+from fleethook.model.openyurt import NODE_POOL, POOL_NAME_LABEL, REF_APP_SET_LABEL, SUBJECT_KINDS, YURT_APP_SET
 
 
 def absent_pools(subject: JSONObject, *, cluster: str, store: NodePoolView) -> tuple[str, ...]:
@@ -130,6 +130,13 @@ class Gaps(NamedTuple):
 NO_GAPS: Final = Gaps()
 
 
+ORPHANS_COMMAND: Final = (
+    f"kubectl get deployments,statefulsets -A -l {POOL_NAME_LABEL} "
+    "-o custom-columns=NAMESPACE:.metadata.namespace,NAME:.metadata.name,OWNER:.metadata.ownerReferences[0].name"
+)
+"""Also lists orphans that were never rendered."""
+
+
 def describe_orphans(orphans: Sequence[str]) -> str:
     """Return a message that names the workloads without an owner, and the remedy."""
     named = list_names(orphans, most=_MAX_ORPHANS)
@@ -137,7 +144,7 @@ def describe_orphans(orphans: Sequence[str]) -> str:
         text = "a rendered workload has no owner any more and keeps its overrides"
         return f"{text}: {named}; delete it when its replacement runs"
     text = f"{len(orphans)} rendered workloads have no owner any more and keep their overrides"
-    remedy = "delete them when their replacements run ('fleethook convert --kubeconfig FILE' lists them)"
+    remedy = f"delete them when their replacements run ('{ORPHANS_COMMAND}' lists all workloads; orphans have no owner)"
     return f"{text}: {named}; {remedy}"
 
 
