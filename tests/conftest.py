@@ -15,15 +15,22 @@ from tests.hook_server import RawHook, run_raw_hook
 from tests.hypothesis_profiles import describe_seed, draw_seed, register_profiles
 
 register_profiles()
-# A shell lets processes in the background ignore Ctrl-C, and the programs that tests start and interrupt inherit that.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Draw the seed before Hypothesis reads the option."""
     draw_seed(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Let Ctrl-C end the programs that a test starts.
+
+    They inherit that a shell lets processes in the background ignore it, and so does a server that ended in this one.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
