@@ -21,6 +21,8 @@ import yaml
 from tests.e2e.pki import Authority, Pair
 
 START_SECONDS = 300.0
+WITH_ACCOUNTS = "--enable-admission-plugins=ServiceAccount"
+"""The flag of a control plane with the plugin ServiceAccount."""
 
 
 class RefusedError(AssertionError):
@@ -219,8 +221,9 @@ class ControlPlane:
                 f"--tls-cert-file={self._serving.certificate}", f"--tls-private-key-file={self._serving.key}",
                 "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={self._accounts.certificate}",
                 f"--service-account-signing-key-file={self._accounts.key}", "--service-cluster-ip-range=10.0.0.0/24,fd00:10::/112",
-                # Creates pods only where a service account controller runs; there is none here.
-                "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none",
+                # It admits pods only where a service account controller runs; there is none here.
+                *(["--disable-admission-plugins=ServiceAccount"] if WITH_ACCOUNTS not in self._flags else []),
+                "--endpoint-reconciler-type=none",
                 "--allow-privileged=true",
                 f"--admission-control-config-file={admission}", "--etcd-compaction-interval=0", "--v=1",
                 f"--audit-policy-file={self._audit_policy()}", f"--audit-log-path={self.directory / 'audit.log'}",

@@ -134,7 +134,9 @@ def foreign_webhook(admin: Api, directory: Path, namespace: str, change: Change)
 
 
 @contextlib.contextmanager
-def recording_webhook(admin: Api, directory: Path, user: str) -> Iterator[list[dict[str, Any]]]:
+def recording_webhook(
+    admin: Api, directory: Path, user: str, *, phase: str = "Validating"
+) -> Iterator[list[dict[str, Any]]]:
     """Run a webhook that gets all requests of a user in the form that the user sent; yield the list of requests."""
     seen: list[dict[str, Any]] = []
     webhook = {
@@ -147,5 +149,5 @@ def recording_webhook(admin: Api, directory: Path, user: str) -> Iterator[list[d
         seen.append(request)
         return []
 
-    with _registered(admin, directory, record, phase="Validating", name=f"recording-{user}", webhook=webhook):
+    with _registered(admin, directory, record, phase=phase, name=f"recording-{user}", webhook=webhook):
         yield seen

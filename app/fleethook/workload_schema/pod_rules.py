@@ -10,9 +10,9 @@ from typing import Final
 
 from fleethook.model.formats.labels import compile_selector
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
+from fleethook.workload_schema.defaults import find_default
 from fleethook.workload_schema.findings import Violation, shown_value
 from fleethook.workload_schema.json_schema import FORMATS
-from fleethook.workload_schema.normalize import find_default
 from fleethook.workload_schema.struct_rules import Rule, check_metadata, check_node_selector, check_sysctls
 from fleethook.workload_schema.value_marks import as_sample
 
@@ -20,9 +20,9 @@ _LISTS: Final = ("initContainers", "containers")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _HOOKS: Final = ("postStart", "preStop")
 _POD: Final = ("template", "spec")
-_DEFAULT_GRACE_PERIOD: Final[int] = find_default(("spec", *_POD, "terminationGracePeriodSeconds"))
-_DEFAULT_ROLLING: Final[JSONObject] = find_default(("spec", "strategy", "rollingUpdate"))
-_DEFAULT_PROGRESS_DEADLINE: Final[int] = find_default(("spec", "progressDeadlineSeconds"))
+_GRACE_PERIOD: Final = ("spec", *_POD, "terminationGracePeriodSeconds")
+_ROLLING: Final = ("spec", "strategy", "rollingUpdate")
+_PROGRESS_DEADLINE: Final = ("spec", "progressDeadlineSeconds")
 _ONLY_LINUX: Final = (
     "allowPrivilegeEscalation", "appArmorProfile", "capabilities", "fsGroup", "fsGroupChangePolicy", "privileged",
     "procMount", "readOnlyRootFilesystem", "runAsGroup", "runAsUser", "seLinuxOptions", "seccompProfile",
@@ -133,7 +133,7 @@ def _check_in_pod(container: JSONObject, pod: JSONObject, place: tuple[str | int
         if claim.get("name") not in claims:
             message = f"the pod has no resource claim {shown_value(claim.get('name'))}"
             yield Violation((*place, "resources", "claims", number), message)
-    grace = pod.get("terminationGracePeriodSeconds", _DEFAULT_GRACE_PERIOD)
+    grace = pod.get("terminationGracePeriodSeconds", find_default(_GRACE_PERIOD))
     for hook in _HOOKS:
         sleep = as_object(as_object(container.get("lifecycle")).get(hook)).get("sleep")
         seconds = sleep.get("seconds", 0) if isinstance(sleep, dict) else None
@@ -145,7 +145,10 @@ def _check_in_pod(container: JSONObject, pod: JSONObject, place: tuple[str | int
 
 
 def _check_deployment(spec: JSONObject) -> Iterator[Violation]:
-    ready, deadline = spec.get("minReadySeconds", 0), spec.get("progressDeadlineSeconds", _DEFAULT_PROGRESS_DEADLINE)
+    ready, deadline = (
+        spec.get("minReadySeconds", 0),
+        spec.get("progressDeadlineSeconds", find_default(_PROGRESS_DEADLINE)),
+    )
     if isinstance(ready, int) and isinstance(deadline, int) and deadline <= ready:
         member = "progressDeadlineSeconds" if "progressDeadlineSeconds" in spec else "minReadySeconds"
         than = "more than minReadySeconds" if member != "minReadySeconds" else "less than progressDeadlineSeconds"
@@ -162,7 +165,7 @@ def _check_deployment(spec: JSONObject) -> Iterator[Violation]:
 def _check_rolling_update(strategy: Mapping[str, JSON]) -> Iterator[Violation]:
     if strategy.get("type", "RollingUpdate") != "RollingUpdate":
         return
-    rolling = {**_DEFAULT_ROLLING, **as_object(strategy.get("rollingUpdate"))}
+    rolling = {**find_default(_ROLLING), **as_object(strategy.get("rollingUpdate"))}
     surge, unavailable = (_read_number(rolling[name]) for name in ("maxSurge", "maxUnavailable"))
     place = ("strategy", "rollingUpdate", "maxUnavailable")
     if surge == unavailable == 0:

@@ -101,9 +101,21 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 async def explain(
-    dispatcher: Dispatcher, request: AdmissionRequest, *, cluster: str, deadline: Deadline
+    dispatcher: Dispatcher,
+    request: AdmissionRequest,
+    *,
+    validating: AdmissionRequest | None = None,
+    cluster: str,
+    deadline: Deadline,
 ) -> Explanation:
     """Explain a request without calling admission webhooks.
+
+    Args:
+        dispatcher: Finds the webhooks.
+        request: The request.
+        validating: The request as validating webhooks get it, None for the same request.
+        cluster: The logical cluster of the request.
+        deadline: The end of all checks.
 
     Raises:
         msgspec.DecodeError: An object of the review is not JSON.
@@ -111,7 +123,8 @@ async def explain(
     """
     found: dict[Phase, tuple[ExplainedHook, ...]] = {}
     for phase in PHASES:
-        target = await dispatcher.find_target(request, cluster=cluster, phase=phase)
+        shown = validating if validating is not None and phase == "validating" else request
+        target = await dispatcher.find_target(shown, cluster=cluster, phase=phase)
         context = await dispatcher.build_context(target, deadline, Audit(), [])
         found[phase] = await _explain_phase(dispatcher, target, context, phase)
     attributes, ownership = target.attributes, target.ownership

@@ -25,9 +25,9 @@ from tests.waiting import NET
 async def try_all(front: Front, documents: list[dict[str, Any]], request: dict[str, Any]) -> dict[str, Trial]:
     dispatcher = front.dispatcher(store_of(*documents))
     deadline = Deadline(time.monotonic() + NET)
-    return {
-        one.webhook: one async for one in try_webhooks(dispatcher, request_of(request), cluster="", deadline=deadline)
-    }
+    sent = request_of(request)
+    planned = PlannedRequest(sent, sent, "", InputDocument(request, "f:1", ""))
+    return {one.webhook: one async for one in try_webhooks(dispatcher, planned, deadline)}
 
 
 async def test_each_webhook_gets_the_object_and_none_hides_another(front: Front, server: Webhooks) -> None:
@@ -91,7 +91,7 @@ async def test_the_patch_of_a_secret_is_redacted(front: Front, server: Webhooks)
 
 def tried(name: str, outcome: Any, cluster: str = "", **members: Any) -> TriedWebhook:
     request = request_of(review(widget(name)))
-    planned = PlannedRequest(request, cluster, InputDocument(widget(name), "f:1", cluster))
+    planned = PlannedRequest(request, request, cluster, InputDocument(widget(name), "f:1", cluster))
     return TriedWebhook(planned, Trial("mutating", "c", "w", outcome, **members))
 
 

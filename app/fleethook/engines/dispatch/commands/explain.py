@@ -38,7 +38,6 @@ from fleethook.engines.dispatch.explain import explain as explain_request
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.hooks.hooks import PHASES
 from fleethook.engines.dispatch.review.request_plan import (
-    NAMESPACE,
     InputDocument,
     Operation,
     PlanError,
@@ -47,7 +46,6 @@ from fleethook.engines.dispatch.review.request_plan import (
     plan_request,
 )
 from fleethook.engines.dispatch.schema_owner import INDEXES
-from fleethook.model.admission import Kind
 from fleethook.model.json import JSONObject, as_object
 
 
@@ -97,7 +95,10 @@ def explain(
     ] = None,
     operation: Annotated[
         Operation | None,
-        Option(help="Operation of the request (default: the review's, or CREATE, or the only one of a subresource)."),
+        Option(
+            help="Operation of the request (default: the review's, or CREATE, or the only one of a subresource). "
+            "DELETECOLLECTION is the DELETE of an object with its collection or namespace: request.name is empty."
+        ),
     ] = None,
     subresource: Annotated[str, Option(help="Subresource, such as status or scale.")] = "",
     old: Annotated[Path | None, Option(help="Stored object, for UPDATE and DELETE.")] = None,
@@ -232,15 +233,15 @@ async def _explain_all(
     dispatcher: Dispatcher, requests: Sequence[PlannedRequest], phase: PhaseName | None
 ) -> list[ExplainedRequest]:
     explained: list[ExplainedRequest] = []
-    for request, cluster, source, _ in requests:
+    for planned in requests:
         deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
         try:
-            found = await explain_request(dispatcher, request, cluster=cluster, deadline=deadline)
+            found = await explain_request(
+                dispatcher, planned.request, validating=planned.validating, cluster=planned.cluster, deadline=deadline
+            )
         except StatusError as error:
-            fail(f"{source.place}: {error}")
-        namespace = request.namespace if request.kind != Kind(*NAMESPACE) else ""
-        name = f"{namespace}/{request.name}" if namespace else request.name
-        explained.append(ExplainedRequest(f"{request.kind.kind} {name}", source.place, _select_phase(found, phase)))
+            fail(f"{planned.source.place}: {error}")
+        explained.append(ExplainedRequest(planned.subject, planned.source.place, _select_phase(found, phase)))
     return explained
 
 

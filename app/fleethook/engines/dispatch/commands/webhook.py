@@ -71,6 +71,10 @@ class TriedOperation(StrEnum):
     CREATE = "CREATE"
     UPDATE = "UPDATE"
     DELETE = "DELETE"
+    DELETECOLLECTION = "DELETECOLLECTION"
+
+
+_USUAL: Final = (TriedOperation.CREATE, TriedOperation.UPDATE, TriedOperation.DELETE)
 
 
 class LocationOptions(NamedTuple):
@@ -140,7 +144,11 @@ def send_objects(
         ),
     ] = None,
     operation: Annotated[
-        list[TriedOperation] | None, Option(help="Operation to try (default: each one); may be repeated.")
+        list[TriedOperation] | None,
+        Option(
+            help="Operation to try (default: CREATE, UPDATE, DELETE); may be repeated. DELETECOLLECTION is the DELETE "
+            "of an object with its collection or namespace: request.name is empty."
+        ),
     ] = None,
     user: Annotated[str, Option(help="User name of the requests.")] = "",
     group: Annotated[list[str] | None, Option(help="Group of the user; may be repeated.")] = None,
@@ -178,7 +186,7 @@ def send_objects(
     inputs = [one for one in inputs if location.namespace in ("", _find_namespace(one))]
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
     plain = None if location.is_kcp else ""
-    requests = list(_plan(store, inputs, operation or [*TriedOperation], user_info, plain))
+    requests = list(_plan(store, inputs, operation or _USUAL, user_info, plain))
     tried = asyncio.run(_try_all(store, requests))
     _note_silent(configurations, tried)
     print_results(tried, output, verbose=reading.verbose)
@@ -367,9 +375,8 @@ async def _try_all(store: Store, requests: Sequence[PlannedRequest]) -> list[Tri
 
 
 async def _try(planned: PlannedRequest, dispatcher: Dispatcher, deadline: Deadline) -> AsyncIterator[TriedWebhook]:
-    request = planned.request
     try:
-        async for trial in try_webhooks(dispatcher, request, cluster=planned.cluster, deadline=deadline):
+        async for trial in try_webhooks(dispatcher, planned, deadline):
             yield TriedWebhook(planned, trial)
     except StatusError as error:
         yield TriedWebhook(planned, Trial("validating", "", "", "failed", str(error)))

@@ -20,7 +20,6 @@ from fleethook.engines.dispatch.hooks.hooks import PHASES, Phase
 from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext
 from fleethook.engines.dispatch.review.request_plan import PlannedRequest
-from fleethook.model.admission import AdmissionRequest
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch import PatchError
 
@@ -52,9 +51,7 @@ class Trial(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     warnings: tuple[str, ...] = ()
 
 
-async def try_webhooks(
-    dispatcher: Dispatcher, request: AdmissionRequest, *, cluster: str, deadline: Deadline
-) -> AsyncIterator[Trial]:
+async def try_webhooks(dispatcher: Dispatcher, planned: PlannedRequest, deadline: Deadline) -> AsyncIterator[Trial]:
     """Call each webhook whose rules match a request, and yield the outcomes.
 
     In an apiserver, later webhooks get the patches of earlier ones, and a refusal ends the request. Here each webhook
@@ -63,15 +60,15 @@ async def try_webhooks(
 
     Args:
         dispatcher: Calls the webhooks.
-        request: The request; it should be a dry run.
-        cluster: The logical cluster of the request.
+        planned: The request; it should be a dry run.
         deadline: The end of all calls.
 
     Raises:
         StatusError: The owner of the schema is unclear, or the request cannot be forwarded.
     """
     for phase in PHASES:
-        target = await dispatcher.find_target(request, cluster=cluster, phase=phase)
+        request = planned.request if phase == "mutating" else planned.validating
+        target = await dispatcher.find_target(request, cluster=planned.cluster, phase=phase)
         if target.ownership.cluster is None:
             attributes = target.attributes
             raise forbidden(attributes.resource_name, attributes.name, target.ownership.problem)
@@ -133,11 +130,8 @@ class TriedWebhook(NamedTuple):
     @property
     def name(self) -> str:
         """The operation and the object: ``CREATE Deployment web/shop``."""
-        request, cluster = self.planned.request, self.planned.cluster
-        kind = request.kind
-        is_namespace = (kind.group, kind.kind) == ("", "Namespace")
-        name = f"{request.namespace}/{request.name}" if request.namespace and not is_namespace else request.name
-        return f"{request.operation} {kind.kind} {name}{f' in {cluster}' if cluster else ''}"
+        cluster = self.planned.cluster
+        return f"{self.planned.request.operation} {self.planned.subject}{f' in {cluster}' if cluster else ''}"
 
     @property
     def webhook(self) -> str:
@@ -223,7 +217,7 @@ def _summarize(tried: Sequence[TriedWebhook]) -> list[dict[str, Any]]:
 def _print_json(tried: Sequence[TriedWebhook]) -> None:
     results = []
     for planned, trial in tried:
-        request = planned.request
+        request = planned.validating
         place = {"cluster": planned.cluster, "operation": request.operation, "kind": request.kind.kind}
         name = {"namespace": request.namespace, "name": request.name}
         results.append({**place, **name, **msgspec.to_builtins(trial)})

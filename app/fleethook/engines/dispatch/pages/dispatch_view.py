@@ -96,15 +96,13 @@ async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) 
     planned = plan_form(store, form)
     deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
     try:
-        found = await explain(dispatcher, planned.request, cluster=planned.cluster, deadline=deadline)
+        found = await explain(
+            dispatcher, planned.request, validating=planned.validating, cluster=planned.cluster, deadline=deadline
+        )
     except (StatusError, msgspec.DecodeError) as error:
         raise FormFieldError("document", str(error)) from None
-    request = planned.request
-    # The request about a Namespace has its name as namespace, too (apiserver, endpoints/request/requestinfo.go).
-    is_namespaced = request.namespace and request.kind.kind != "Namespace"
-    name = f"{request.namespace}/{request.name}" if is_namespaced else request.name
     return VerdictTree(
-        subject=f"{request.kind.kind} {name}",
+        subject=planned.subject,
         explanation=found,
         mutating=sort_branches(found.mutating),
         validating=sort_branches(found.validating),

@@ -2,20 +2,22 @@
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.match.equivalent_resources import find_equivalents, is_namespaced
+from fleethook.engines.dispatch.match.equivalent_resources import find_definition, find_equivalents, is_namespaced
 from fleethook.engines.dispatch.match.rest_mapping import DestinationError, choose_destination, needs_metadata
 from fleethook.engines.dispatch.match.rules import read_claimed_cluster
 from fleethook.engines.dispatch.schema_owner import find_owner
 from fleethook.model.admission import API_VERSIONS, KIND, AdmissionRequest, Kind, Resource
+from fleethook.model.admission import Operation as SentOperation
 from fleethook.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.server.reviews.codec import BadReviewError, decode_review
+from fleethook.workload_schema.admission_objects import CustomVersion, find_version, show_objects
 
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 NAMESPACE: Final = GroupVersionKind("", "v1", "Namespace")
@@ -32,6 +34,8 @@ class Operation(StrEnum):
     UPDATE = "UPDATE"
     DELETE = "DELETE"
     CONNECT = "CONNECT"
+    DELETECOLLECTION = "DELETECOLLECTION"
+    """A DELETE whose request has no name: kube-apiserver sends one for each object of a collection."""
 
 
 class RequestOptions(NamedTuple):
@@ -76,16 +80,27 @@ class PlannedRequest(NamedTuple):
     """A request to explain.
 
     Attributes:
-        request: The request.
+        request: The request as mutating webhooks get it.
+        validating: The request as validating webhooks get it: a new object has a name and a uid.
         cluster: Logical cluster that it is made in.
         source: The document that it comes from.
         notes: Guessed parts of the request, and reasons why no apiserver sends it to admission.
     """
 
     request: AdmissionRequest
+    validating: AdmissionRequest
     cluster: str
     source: InputDocument
     notes: tuple[str, ...] = ()
+
+    @property
+    def subject(self) -> str:
+        """Kind, namespace and name of the object."""
+        request = self.validating
+        # The request of a deleted collection has no name.
+        name = request.name or as_object(as_object(request.old_object).get("metadata")).get("name") or ""
+        is_namespaced = request.namespace and request.kind != Kind(*NAMESPACE)
+        return f"{request.kind.kind} {f'{request.namespace}/{name}' if is_namespaced else name}"
 
 
 def is_review(document: Mapping[str, JSON]) -> bool:
@@ -116,9 +131,19 @@ def plan_request(store: Store, source: InputDocument, options: RequestOptions) -
 
     The document has no problem by `find_problem`.
     """
+    is_collection = options.operation is Operation.DELETECOLLECTION
+    if is_collection:
+        options = options._replace(operation=Operation.DELETE)
     if is_review(source.document):
-        return _read_review(source, options)
-    return _make_request(store, source, _require_cluster(source, options), options)
+        planned = _read_review(source, options)
+    else:
+        planned = _make_request(store, source, _require_cluster(source, options), options)
+    if not is_collection:
+        return planned
+    return planned._replace(
+        request=msgspec.structs.replace(planned.request, name=""),
+        validating=msgspec.structs.replace(planned.validating, name=""),
+    )
 
 
 def _require_cluster(source: InputDocument, options: RequestOptions) -> str:
@@ -144,7 +169,7 @@ def _read_review(source: InputDocument, options: RequestOptions) -> PlannedReque
     changes: dict[str, Any] = {}
     if options.operation is not None or options.old is not None:
         operation = options.operation or Operation(request.operation)
-        new, old = _make_objects(operation, request.object, options.old or request.old_object)
+        new, old = map(_encode, _make_objects(operation, request.object, options.old or request.old_object))
         changes = {"operation": operation.value, "object_raw": new, "old_object_raw": old}
         changes["options"] = _make_options(operation)
     if options.subresource:
@@ -155,18 +180,19 @@ def _read_review(source: InputDocument, options: RequestOptions) -> PlannedReque
         changes["dry_run"] = True
     claimed = read_claimed_cluster(request) or None
     cluster = _require_cluster(source if source.cluster is not None else source._replace(cluster=claimed), options)
-    return PlannedRequest(msgspec.structs.replace(request, **changes), cluster, source)
+    changed = msgspec.structs.replace(request, **changes)
+    return PlannedRequest(changed, changed, cluster, source)
 
 
 def _encode(value: JSON) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value))
 
 
-def _make_objects(operation: Operation, document: JSON, old: JSON) -> tuple[msgspec.Raw, msgspec.Raw]:
+def _make_objects(operation: Operation, document: JSON, old: JSON) -> tuple[JSON, JSON]:
     """Return object and oldObject as kube-apiserver sets them for an operation."""
     new = None if operation is Operation.DELETE else document or old
     before = old or document if operation in (Operation.UPDATE, Operation.DELETE) else None
-    return _encode(new), _encode(before)
+    return new, before
 
 
 def _make_options(operation: Operation) -> msgspec.Raw:
@@ -205,24 +231,45 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
     if operation is Operation.CONNECT:
         # The options of CONNECT, such as PodExecOptions, have no metadata.
         document = {name: value for name, value in document.items() if name != "metadata"}
-    new, old = _make_objects(operation, document, options.old)
+    definition = find_definition(
+        store, cluster=cluster, group=resource.group, resource=resource.resource, schema=schema
+    )
+    version = None if definition is None or kind != own else find_version(definition, own.version)
     name, namespace = metadata.get("name") or "", metadata.get("namespace") or ""
     request = AdmissionRequest(
         uid=_UID,
-        operation=operation.value,
+        operation=cast("SentOperation", operation.value),
         kind=Kind(*kind),
         resource=Resource(*resource),
         sub_resource=subresource,
         name=name,
-        # A request about a Namespace carries that Namespace's own name.
+        # A request about a Namespace carries that Namespace's own name, but not a generated one.
         namespace=name if own == NAMESPACE else namespace if in_namespace is not False else "",
         user_info=_encode(options.user),
         dry_run=options.dry_run,
         options=_make_options(operation),
-        object_raw=new,
-        old_object_raw=old,
     )
-    return PlannedRequest(request, cluster, source, (*chosen.notes, *_list_notes(request, own)))
+    stored = _set_namespace(options.old) if in_namespace and options.old else options.old
+    objects = _make_objects(operation, document, stored)
+    shown = [_show(request, objects, version, validating=validating) for validating in (False, True)]
+    return PlannedRequest(shown[0], shown[1], cluster, source, (*chosen.notes, *_list_notes(request, own)))
+
+
+def _show(
+    request: AdmissionRequest, objects: tuple[JSON, JSON], version: CustomVersion | None, *, validating: bool
+) -> AdmissionRequest:
+    """Return a request with its objects, as kube-apiserver shows them to webhooks of a phase."""
+    new, old = show_objects(
+        *objects,
+        operation=request.operation,
+        subresource=request.sub_resource,
+        version=version,
+        validating=validating,
+    )
+    generated = as_object(as_object(new).get("metadata")).get("name") or ""
+    return msgspec.structs.replace(
+        request, name=request.name or generated, object_raw=_encode(new), old_object_raw=_encode(old)
+    )
 
 
 def _list_notes(request: AdmissionRequest, own: GroupVersionKind) -> Iterator[str]:

@@ -34,7 +34,7 @@ from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import POOL_PATCH_ANNOTATION, RENDERED_ANNOTATION, REVISION_LABEL
 from fleethook.patch import apply, format_pointer
 from fleethook.work.pausing import Slice, Work
-from fleethook.workload_schema.normalize import find_default
+from fleethook.workload_schema.defaults import find_default
 
 _ABSENT: Final = msgspec.Raw(b"")
 

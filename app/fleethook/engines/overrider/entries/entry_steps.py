@@ -23,7 +23,7 @@ from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import GROUP, NODEPOOL_TOKEN
 from fleethook.patch import PatchError, apply, identical, parse_pointer, resolve_pointer
-from fleethook.workload_schema.normalize import explain_missing
+from fleethook.workload_schema.defaults import explain_missing
 
 _OPERATIONS: Final = ("add", "remove", "replace")
 REPLICAS: Final = "/spec/replicas"

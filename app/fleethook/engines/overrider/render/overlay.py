@@ -20,8 +20,8 @@ from fleethook.engines.overrider.render.member_differences import Identity, inde
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.workload_schema.check import load_choices
+from fleethook.workload_schema.defaults import find_default
 from fleethook.workload_schema.go_structs import ZEROS, find_field, load_structs
-from fleethook.workload_schema.normalize import find_default
 from fleethook.workload_schema.value_marks import PoolValues
 
 # The retain_keys of their schema cover volumes, resource claims and strategies.

@@ -24,7 +24,7 @@ from fleethook.model.openyurt import (
     REVISION_LABEL,
     YURT_APP_DAEMON,
 )
-from fleethook.workload_schema.normalize import find_default, parse_place
+from fleethook.workload_schema.defaults import find_default, parse_place
 
 EffectName = Literal["rolls", "scales", "spec", "metadata", "unchanged", "created", "deleted", "error"]
 """The effect on a workload, the strongest first: ``rolls`` replaces pods, ``scales`` changes replicas only, ``spec``

@@ -1,0 +1,202 @@
+"""The objects of a request as kube-apiserver shows them to webhooks: with defaults, names and members that it sets.
+
+tests/conformance/admission_objects.yaml has objects that a kube-apiserver showed.
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from fleethook.model.json import JSON, JSONObject, as_object, list_objects
+from fleethook.workload_schema.defaults import METADATA, set_created, set_defaults
+from fleethook.workload_schema.normalize import normalize_struct
+
+GENERATED: Final = "xxxxx"
+"""Stands for the random end of a generated name."""
+_UID: Final = "00000000-0000-0000-0000-000000000000"
+_TIME: Final = "2000-01-01T00:00:00Z"
+# Members of every custom resource. kube-apiserver knows those of metadata.
+_OWN: Final = ("apiVersion", "kind", "metadata")
+# An update cannot change them.
+_KEPT: Final = ("uid", "resourceVersion", "creationTimestamp", "generation")
+
+_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TOLERATION_SECONDS: Final = 300
+_TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
+_NAMESPACE_REF: Final = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
+_TOKEN: Final[JSONObject] = {
+    "name": f"kube-api-access-{GENERATED}",
+    "projected": {
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": _NAMESPACE_REF}]}},
+        ],
+        "defaultMode": 420,
+    },
+}
+
+
+class CustomVersion(NamedTuple):
+    """A version of a custom resource: its structural schema, and whether it has the subresource status."""
+
+    schema: Mapping[str, JSON]
+    has_status: bool
+
+
+def find_version(definition: Mapping[str, JSON], name: str) -> CustomVersion | None:
+    """Return a version of a CustomResourceDefinition or an APIResourceSchema, None if it has none with a schema."""
+    for version in list_objects(as_object(definition.get("spec")).get("versions")):
+        schema = as_object(version.get("schema"))
+        schema = as_object(schema.get("openAPIV3Schema", schema))
+        if version.get("name") == name and schema:
+            return CustomVersion(schema, as_object(version.get("subresources")).get("status") is not None)
+    return None
+
+
+def show_objects(
+    new: JSONObject | None,
+    old: JSONObject | None,
+    *,
+    operation: str,
+    subresource: str = "",
+    version: CustomVersion | None = None,
+    validating: bool,
+) -> tuple[JSONObject | None, JSONObject | None]:
+    """Return object and oldObject of a request as kube-apiserver shows them to mutating or to validating webhooks.
+
+    Args:
+        new: The object, as a client sends it.
+        old: The stored object. It may lack members that kube-apiserver sets.
+        operation: The operation of the request.
+        subresource: The subresource, ``""`` for none.
+        version: The version of a custom resource, None for a built-in kind and for one without definition.
+        validating: Whether a validating webhook is called. kube-apiserver has prepared the object for storage then.
+    """
+    new, old = (None if one is None else _decode(one, version) for one in (new, old))
+    if old is not None and isinstance(old.get("metadata"), dict):
+        old = {**old, "metadata": {"uid": _UID, "creationTimestamp": _TIME} | old["metadata"]}
+    if new is not None and isinstance(new.get("metadata"), dict):
+        if operation == "CREATE" and not subresource:
+            new = _create(new, version, validating=validating)
+        elif operation == "UPDATE" and old is not None and validating:
+            new = _update(new, old, subresource, version)
+    return new, old
+
+
+def _decode(document: JSONObject, version: CustomVersion | None) -> JSONObject:
+    if version is None:
+        return set_defaults(document)
+    own = {name: document[name] for name in _OWN if name in document}
+    if isinstance(own.get("metadata"), dict):
+        own["metadata"] = normalize_struct(METADATA, own["metadata"])
+    return {**set_schema_defaults(document, version.schema, prune=True), **own}
+
+
+def _create(document: JSONObject, version: CustomVersion | None, *, validating: bool) -> JSONObject:
+    created = copy.deepcopy(document)
+    set_created(created, step="CREATE")
+    if (created.get("apiVersion"), created.get("kind")) == ("v1", "Pod"):
+        _add_tolerations(created)
+        _add_token(created)
+    if not validating:
+        return created
+    metadata = created["metadata"]
+    metadata.pop("generation", None)
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = f"{metadata['generateName']}{GENERATED}"
+    if version is None or version.has_status:
+        created.pop("status", None)
+    stored = set_defaults(created)
+    if stored is created:
+        metadata["generation"] = 1
+    set_created(stored, step="STORE")
+    stored["metadata"].update({"uid": _UID, "creationTimestamp": _TIME})
+    return stored
+
+
+def _update(new: JSONObject, old: JSONObject, subresource: str, version: CustomVersion | None) -> JSONObject:
+    """Return the object of an update as validating webhooks get it: with the members that the update cannot change."""
+    kept = {name: old["metadata"][name] for name in _KEPT if name in as_object(old.get("metadata"))}
+    updated = {**new, "metadata": {**new["metadata"], **kept}}
+    if not subresource and "status" in old and (version is None or version.has_status):
+        updated["status"] = old["status"]
+    elif subresource == "status":
+        updated = {**old, "metadata": updated["metadata"], **({"status": new["status"]} if "status" in new else {})}
+    return updated
+
+
+def _add_tolerations(pod: JSONObject) -> None:
+    """Add tolerations as the admission plugin DefaultTolerationSeconds does."""
+    given = list_objects(as_object(pod.get("spec")).get("tolerations"))
+    for taint in _TAINTS:
+        keys, effects = ("", None, taint), ("", None, "NoExecute")
+        if not any(one.get("key") in keys and one.get("effect") in effects for one in given):
+            added = {
+                "key": taint,
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": _TOLERATION_SECONDS,
+            }
+            pod["spec"].setdefault("tolerations", []).append(added)
+
+
+def _add_token(pod: JSONObject) -> None:
+    """Mount the token as the admission plugin ServiceAccount does for an account that does not refuse it."""
+    spec = as_object(pod.get("spec"))
+    if spec.get("automountServiceAccountToken") is False:
+        return
+    containers = [*list_objects(spec.get("initContainers")), *list_objects(spec.get("containers"))]
+    lacking = [
+        one
+        for one in containers
+        if not any(mount.get("mountPath") == _TOKEN_PATH for mount in list_objects(one.get("volumeMounts")))
+    ]
+    for one in lacking:
+        mount = {"name": _TOKEN["name"], "readOnly": True, "mountPath": _TOKEN_PATH}
+        one.setdefault("volumeMounts", []).append(mount)
+    if lacking:
+        pod["spec"].setdefault("volumes", []).append(_TOKEN)
+
+
+_UNSET: Final = object()
+"""A null that is no value of its schema, and has no default."""
+
+
+def set_schema_defaults(value: JSON, schema: Mapping[str, JSON], *, prune: bool = False) -> JSON:
+    """Return a value with the defaults of a structural schema, as kube-apiserver decodes custom resources.
+
+    Source: k8s.io/apiextensions-apiserver v0.36 pkg/apiserver/schema, defaulting/algorithm.go, defaulting/prunenulls.go
+    and pruning/algorithm.go.
+
+    Args:
+        value: A JSON value; it stays unchanged.
+        schema: The schema of a version, or a part of it.
+        prune: Whether to drop members that the schema lacks.
+    """
+    if isinstance(value, list):
+        items = as_object(schema.get("items"))
+        return [set_schema_defaults(_replace_null(one, items), items, prune=prune) for one in value]
+    if not isinstance(value, dict):
+        return value
+    properties, rest = as_object(schema.get("properties")), schema.get("additionalProperties")
+    keeps_all = not prune or rest or schema.get("x-kubernetes-preserve-unknown-fields")
+    known = {name: as_object(properties.get(name, rest)) for name in value if keeps_all or name in properties}
+    if schema.get("x-kubernetes-embedded-resource"):
+        known |= {name: {} for name in _OWN if name in value}
+    given = {name: _replace_null(value[name], inner) for name, inner in known.items()}
+    defaults = {name: as_object(inner).get("default") for name, inner in properties.items()}
+    missing = {name: one for name, one in defaults.items() if one is not None and name not in given}
+    whole = {name: one for name, one in given.items() if one is not _UNSET} | missing
+    has_schema = properties.keys() | (whole.keys() if isinstance(rest, dict) else set())
+    return {
+        name: set_schema_defaults(one, properties.get(name, rest), prune=prune) if name in has_schema else one
+        for name, one in whole.items()
+    }
+
+
+def _replace_null(value: JSON, schema: Mapping[str, JSON]) -> JSON:
+    if value is not None or not schema or schema.get("nullable"):
+        return value
+    default = schema.get("default")
+    return _UNSET if default is None else default
