@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION
 from tests.builders import entry, image, patch
 from tests.cli.commands import Result, invoke
 from tests.e2e.chart import Release
@@ -17,11 +16,10 @@ from tests.e2e.conftest import install_crds, new_namespace
 from tests.e2e.fleet import RBAC, WEBHOOKS, is_trusted
 from tests.e2e.installation import Installation
 from tests.e2e.karmada_crds import install_karmada_crds
-from tests.e2e.subject import TO_2, Subject
-from tests.e2e.test_policy_modes import POOLS, applied, wait_for_policy
-from tests.e2e.test_policy_removal import kubeconfig_of
+from tests.e2e.subject import Subject
 from tests.waiting import wait_for
 
+POOLS = ["beijing", "hangzhou"]
 RICH = [
     image("nginx", "nginx:2.0"),
     {"replicas": 5},
@@ -47,6 +45,11 @@ def plane(binaries: Path, controller_manager: Path, tmp_path_factory: pytest.Tem
 @pytest.fixture(scope="module")
 def admin(plane: ControlPlane) -> Api:
     return plane.api()
+
+
+def kubeconfig_of(plane: ControlPlane) -> Path:
+    pair = plane.admin
+    return plane.kubeconfig("remover", {"client-certificate": str(pair.certificate), "client-key": str(pair.key)})
 
 
 def uninstall(plane: ControlPlane, *options: str, kubeconfig: Path | None = None) -> Result:
@@ -105,7 +108,6 @@ def subjects(admin: Api) -> Iterator[list[Subject]]:
 def test_a_chart_whose_namespace_was_deleted_leaves_nothing(
     helm: Path, plane: ControlPlane, admin: Api, subjects: list[Subject], tmp_path: Path
 ) -> None:
-    by_policy = Subject(admin, new_namespace(admin), POOLS)
     release = Release(helm, plane, kubeconfig_of(plane), new_namespace(admin))
     release.values["engines"] = {"interpret": {"enabled": True, "register": "missing"}}
     release.install()
@@ -113,10 +115,7 @@ def test_a_chart_whose_namespace_was_deleted_leaves_nothing(
         wait_for(partial(is_trusted, admin, server), what="the apiserver trusts the server")
         for one in subjects:
             one.override(entry("*", items=RICH, patches=PATCHES))
-            admin.merge(one.rule, {"metadata": {"annotations": {MODE_ANNOTATION: "webhook"}}})
             wait_for(lambda one=one: set(one.images().values()) == {"nginx:2.0"}, what="the workloads are rendered")
-        by_policy.override(entry("*", items=TO_2))
-        wait_for_policy(admin, by_policy)
         wait_for(lambda: admin.call("GET", KARMADA)[0] == 200, what="the interpreters are registered")
         early = uninstall(plane)
         assert (early.exit_code, "leads and would register again" in early.stderr) == (2, True)
@@ -125,7 +124,6 @@ def test_a_chart_whose_namespace_was_deleted_leaves_nothing(
         server.process.kill()
     admin.delete(f"/api/v1/namespaces/{release.namespace}")
     wait_for(lambda: admin.call("GET", f"/api/v1/namespaces/{release.namespace}")[0] == 404)
-    assert applied(admin, by_policy)
     path = subjects[0].paths["beijing"]
     with pytest.raises(RefusedError, match="failed calling webhook"):
         admin.merge(path, {"metadata": {"labels": {"a": "b"}}})
@@ -139,9 +137,8 @@ def test_a_chart_whose_namespace_was_deleted_leaves_nothing(
     assert [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("restored")] != []
     for one in subjects:
         admin.delete(one.rule)
-    admin.delete(by_policy.rule)
     assert find_traces(admin) == []
-    check_no_override(*subjects, by_policy)
+    check_no_override(*subjects)
     admin.merge(path, {"metadata": {"labels": {"a": "b"}}})
     again = uninstall(plane)
     assert (again.exit_code, again.stdout.splitlines()[-1]) == (0, "nothing of fleethook is registered")
