@@ -142,16 +142,32 @@ async def test_daemons_on_openyurt_1_7_have_no_controller_and_are_not_nudged() -
         assert controller.reconciled <= looked + 4
 
 
-async def test_workloads_of_a_daemon_from_before_openyurt_1_7_stay_rendered() -> None:
+async def test_workloads_of_a_daemon_from_before_openyurt_1_7_stay_rendered_and_keep_their_template() -> None:
     fleet = fleet_of(node_pools="v1beta2")
-    fleet.server.put(set_observed(yurt_app_daemon()))
+    daemon = fleet.server.put(set_observed(yurt_app_daemon()))
     fleet.server.put(node_pool_of_1_7("a"))
     made = workload(pool="a", owners=[owner("YurtAppDaemon", "agent")])
-    fleet.server.put(made)
+    made["metadata"]["annotations"]["apps.openyurt.io/ref-nodepool"] = "a"
+    made["spec"]["template"]["spec"]["nodeSelector"] = {"apps.openyurt.io/nodepool": "a"}
+    path = fleet.server.put(made)
     async with fleet.leader():
         override_daemon(fleet)
         await fleet.wait_for(lambda: fleet.condition(subject="agent")[1] == "AllRendered")
         assert fleet.condition(subject="agent")[2] == f"1 of 1 workloads; {DAEMONS_WITHOUT_CONTROLLER}"
+        before = fleet.server[path]["spec"]
+        fleet.server.edit(
+            daemon, {"spec": {"workloadTemplate": {"deploymentTemplate": {"spec": {"minReadySeconds": 9}}}}}
+        )
+        await fleet.wait_for(lambda: fleet.condition(subject="agent")[1] == "NotRendered")
+        assert fleet.condition(subject="agent")[2] == (
+            "0 of 1 workloads; demo-a-x in a: keeps its former template, because no controller writes the changed one; "
+            f"{DAEMONS_WITHOUT_CONTROLLER}"
+        )
+        writes = fleet.server.writes[path]
+        await fleet.wait(30 * MINUTE)
+        assert (fleet.server[path]["spec"], fleet.server.writes[path]) == (before, writes)
+        fleet.server.delete(fleet.rule("agent"))
+        await fleet.wait_for(lambda: fleet.server[path]["spec"] == made["spec"])
 
 
 async def test_an_upgrade_from_1_4_to_1_6_is_reported() -> None:

@@ -13,13 +13,13 @@ from fleethook.engines.overrider.controller.owner_controller import (
     Patience,
     describe_lack_of_controller,
     find_lag,
-    has_no_daemon_controller,
     has_observed,
     nudged_lately,
 )
 from fleethook.engines.overrider.controller.workload_decision import detect_drift, plan_workload
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import Binding
+from fleethook.engines.overrider.subject.subject_members import has_no_daemon_controller
 from fleethook.model.openyurt import NUDGED_ANNOTATION, YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import (
     container,

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from fleethook.engines.overrider.commands.workload_restoration import Restorer
 from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION
 from fleethook.model.openyurt import RENDERED_ANNOTATION
+from fleethook.patch import apply
 from tests.builders import (
     NEW_IMAGE,
     container,
@@ -14,13 +16,16 @@ from tests.builders import (
     image,
     images,
     is_unchanged,
+    node_pool,
     overrider,
+    owner,
     patch,
     pod_spec,
     pod_template,
     rendered,
     review,
     workload,
+    yurt_app_daemon,
     yurt_app_set,
 )
 
@@ -201,3 +206,56 @@ def test_the_hash_changes_only_with_the_rendered_workload() -> None:
     assert digest(yurt_app_set(), in_two) == base
     assert digest(yurt_app_set(), overrider(entry("*", items=[image("nginx", "nginx:3")]))) != base
     assert digest(yurt_app_set(minReadySeconds=1), NEW_IMAGE) != base
+
+
+APP = "/spec/template/spec/containers/[name=nginx]"
+FORMER = {
+    "containers": [
+        container(args=["--one"], env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]),
+        container("side", "busybox:1"),
+    ],
+    "volumes": [{"name": "data", "emptyDir": {}}],
+}
+CHANGED = {"containers": [container(image="nginx:1.9", args=["--two"]), container("new", "new:1")]}
+ON_FORMER = {
+    "image and replicas": entry("*", items=[image("nginx", "nginx:2.0"), {"replicas": 5}]),
+    "replicas as they are": entry("*", items=[{"replicas": 2}]),
+    "a variable": entry("*", items=[{"env": {"containerName": "nginx", "env": [{"name": "A", "value": "3"}]}}]),
+    "an added container": entry("*", patches=[patch("add", "/spec/template/spec/containers/-", container("x", "x:1"))]),
+    "removed variables": entry("*", patches=[patch("remove", f"{APP}/env")]),
+    "other arguments": entry("*", patches=[patch("replace", f"{APP}/args", ["--mine"])]),
+    "another volume source": entry(
+        "*", patches=[patch("replace", "/spec/template/spec/volumes/[name=data]", {"name": "data", "hostPath": {"path": "/d"}})]
+    ),
+    "members of the spec": entry("*", patches=[patch("add", "/spec/minReadySeconds", 7), patch("add", "/spec/paused", True)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", ON_FORMER.values(), ids=ON_FORMER)
+@pytest.mark.parametrize("first", ["v1beta1", "v1beta2"], ids=["rendered by 1.6", "rendered by 1.7"])
+def test_a_workload_that_no_controller_manages_keeps_its_template(rule: Any, first: str) -> None:
+    """OpenYurt 1.7, which serves NodePools as v1beta2, has no controller for YurtAppDaemons."""
+
+    def pool_of(version: str) -> dict[str, Any]:
+        return {**node_pool("hangzhou", {"region": "east"}), "apiVersion": f"apps.openyurt.io/{version}"}
+
+    def write(living: Any, *objects: Any) -> dict[str, Any]:
+        return rendered(living, *objects, operation="UPDATE", old=living)
+
+    former, changed = (
+        yurt_app_daemon(template=pod_template(**one), replicas=replicas)
+        for one, replicas in ((FORMER, 2), (CHANGED, 3))
+    )
+    agent = {"apiVersion": "apps.openyurt.io/v1alpha1", "kind": "YurtAppDaemon", "name": "agent"}
+    override, pool = overrider(rule, subject=agent), pool_of("v1beta2")
+    made = workload(owners=[owner("YurtAppDaemon", "agent")])
+    made["metadata"]["annotations"]["apps.openyurt.io/ref-nodepool"] = "hangzhou"
+    pod_spec(made).update(FORMER, nodeSelector={"apps.openyurt.io/nodepool": "hangzhou"})
+    managed = write(made, former, override, pool_of("v1beta1"))
+    living = write(managed if first == "v1beta1" else made, former, override, pool)
+    assert living["spec"] == managed["spec"]
+    kept = write(living, changed, override, pool)
+    assert kept["spec"] == living["spec"]
+    assert write(kept, changed, override, pool) == kept
+    assert write(kept, changed, pool) == made
+    assert apply(kept, Restorer([changed, pool]).plan(kept).operations) == made

@@ -339,7 +339,7 @@ def test_a_taint_rolls_the_workload_of_a_daemon_in_that_pool() -> None:
     assert names(effects([DAEMON, *EAST], after, daemon_fleet(DAEMON, *EAST))) == {**STAY, "beijing": "rolls"}
 
 
-def test_without_a_controller_an_edit_of_a_daemon_changes_overridden_workloads_only() -> None:
+def test_without_a_controller_an_edit_of_a_daemon_rolls_no_workload() -> None:
     newer = [{**one, "apiVersion": API.replace("v1alpha1", "v1beta2")} for one in EAST]
     subject = edited(DAEMON, *TEMPLATE, "hostNetwork", value=True)
     rule = overrider(
@@ -348,7 +348,7 @@ def test_without_a_controller_an_edit_of_a_daemon_changes_overridden_workloads_o
     )
     running = daemon_fleet(DAEMON, *newer, rule)
     found = effects([DAEMON, *newer, rule], [subject, *newer, rule], running)
-    assert names(found) == {**STAY, "beijing": "rolls"}
+    assert names(found) == {**STAY, "beijing": "metadata"}
 
 
 ONE_ROLL, SCALE, NO_CHANGE = Effect("rolls", 3), Effect("scales", 2), Effect("unchanged")

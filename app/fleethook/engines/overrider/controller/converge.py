@@ -180,6 +180,8 @@ class Converger:
             lags=self._lagging.get(key) == (workload.resource_version, target.plan.digest),
         )
         again: float | None = None
+        if decision.action is Action.READ and drift is not None and drift.error:
+            decision = Decision(problem=drift.error)  # The comparison with this plan, at the last change, has found it.
         if decision.action in (Action.READ, Action.TOUCH):
             again = self._backoff.due(key, target.plan.digest, self._time())
             if again - self._time() <= _ROUNDING_SECONDS:

@@ -14,6 +14,7 @@ from fleethook.cluster.connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.controller.owner_controller import (
+    DAEMONS_WITHOUT_CONTROLLER,
     Lag,
     OwnerWaits,
     find_lag,
@@ -176,7 +177,7 @@ class Nudger:
     async def wait_for_owner(self, at: SubjectState) -> Patience:
         """Nudge a subject's controller if it is late; return whether to wait for it."""
         binding, pools = at.binding, len(at.pools)
-        if at.subject is None:
+        if at.subject is None or at.no_controller == DAEMONS_WITHOUT_CONTROLLER:
             return Patience(wait=False, observed=True)
         if at.can_nudge and self._waits.should_nudge(binding, pools=pools) and await self._may_help(at):
             await self._nudge(at, at.subject)

@@ -18,30 +18,15 @@ from fleethook.engines.overrider.render.member_differences import (
 from fleethook.engines.overrider.render.overlay import matches, overlay
 from fleethook.engines.overrider.render.undo import remembered, without_overridden
 from fleethook.engines.overrider.subject.owner_index import Binding
-from fleethook.model.gvk import DEFINITION, GroupKind
+from fleethook.engines.overrider.subject.subject_members import has_no_daemon_controller
+from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD
-from fleethook.model.openyurt import GROUP, NODE_POOL, NUDGED_ANNOTATION, YURT_APP_DAEMON
+from fleethook.model.openyurt import NUDGED_ANNOTATION, YURT_APP_DAEMON
 from fleethook.patch import apply, diff
 from fleethook.workload_schema import check_workload
 
-_NODE_POOLS: Final = f"nodepools.{GROUP}"
-# OpenYurt 1.7 added this version of NodePools and removed the controller of YurtAppDaemons (CHANGELOG.md, pull requests
-# 2266 and 2309). It still installs the CustomResourceDefinition of YurtAppDaemons.
-_VERSION_SINCE_1_7: Final = "v1beta2"
 _CONVERTED: Final = "templateType"
-
-
-def has_no_daemon_controller(store: StoreView, cluster: str) -> bool:
-    """Return whether a cluster's OpenYurt is too new to have a controller for YurtAppDaemons."""
-    definition = store.get(cluster, DEFINITION, "", _NODE_POOLS)
-    if definition is not None:
-        versions = map(as_object, as_object(definition.get("spec")).get("versions") or ())
-        return any(version.get("name") == _VERSION_SINCE_1_7 and version.get("served") for version in versions)
-    # The server reads all NodePools in one version, the newest that the apiserver serves.
-    node_pool = next(store.each(cluster, NODE_POOL), None)
-    return node_pool is not None and node_pool["apiVersion"] == f"{GROUP}/{_VERSION_SINCE_1_7}"
-
 
 DAEMONS_WITHOUT_CONTROLLER: Final = (
     "OpenYurt 1.7 and later, which serve NodePools as v1beta2, have no controller for YurtAppDaemons: use a YurtAppSet "

@@ -7,7 +7,6 @@ from fleethook.cluster.store import ObjectKey, PartialObject, StoreView
 from fleethook.engines.overrider.controller.owner_controller import (
     DAEMONS_WITHOUT_CONTROLLER,
     describe_lack_of_controller,
-    has_no_daemon_controller,
 )
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
@@ -19,7 +18,7 @@ from fleethook.engines.overrider.subject.owner_index import (
     overriders_of,
     pool_of,
 )
-from fleethook.engines.overrider.subject.subject_members import pools_of_subject
+from fleethook.engines.overrider.subject.subject_members import has_no_daemon_controller, pools_of_subject
 from fleethook.engines.overrider.subject.unreached_workloads import (
     Gaps,
     Orphan,

@@ -13,7 +13,13 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.render.member_differences import Difference, find_differences, fingerprint
-from fleethook.engines.overrider.render.render import NOTHING_TO_RENDER, Rendering, RenderTarget, render
+from fleethook.engines.overrider.render.render import (
+    NOTHING_TO_RENDER,
+    Rendering,
+    RenderTarget,
+    compute_patch,
+    render,
+)
 from fleethook.engines.overrider.render.undo import Memory, remembered
 from fleethook.engines.overrider.subject.owner_index import Binding, Owner, find_owner, pool_of
 from fleethook.engines.overrider.template.node_affinity import SubjectError
@@ -71,6 +77,7 @@ class Drift(NamedTuple):
 
 
 NO_DRIFT: Final = Drift((), "")
+FORMER_TEMPLATE: Final = Drift((), "keeps its former template, because no controller writes the changed one")
 
 
 class Planned(NamedTuple):
@@ -151,11 +158,20 @@ def detect_drift(workload: JSONObject, *, kind: str, store: StoreView, plans: Pl
     except RenderError as error:
         return Drift((), str(error))
     if not rendering.operations:
-        return NO_DRIFT
+        return _find_former_template(workload, rendering)
     differences = find_differences(workload, apply(workload, rendering.operations))
     if not differences:
-        return NO_DRIFT
+        return _find_former_template(workload, rendering)
     return Drift(differences, "", rendering.operations, _describe_scale(workload, differences, rendering))
+
+
+def _find_former_template(workload: JSONObject, rendering: Rendering) -> Drift:
+    """Return the drift of a workload with all overrides: the reason if its template is not that of its owner."""
+    if not rendering.keeps_template or rendering.plan is None:
+        return NO_DRIFT
+    laid = compute_patch(rendering.plan, workload, memory=remembered(workload), creating=False)
+    differences = find_differences(workload, apply(workload, laid))
+    return FORMER_TEMPLATE if any(one.address[0] == "spec" for one in differences) else NO_DRIFT
 
 
 def _describe_scale(workload: JSONObject, differences: Sequence[Difference], rendering: Rendering) -> str:

@@ -101,6 +101,7 @@ class KnownDrift(NamedTuple):
     identity: str
     pointers: tuple[str, ...]
     scale: str
+    error: str
 
 
 class Workloads:
@@ -210,7 +211,7 @@ class Workloads:
         if not identity or self.unstored.explains(key, identity):
             self._drifts.pop(key, None)
             return ""
-        self._drifts[key] = KnownDrift(identity, found.pointers[:3], found.scale)
+        self._drifts[key] = KnownDrift(identity, found.pointers[:3], found.scale, found.error)
         return identity
 
     def _is_own_write(self, key: ObjectKey, before: PartialObject | None, after: JSONObject) -> bool:

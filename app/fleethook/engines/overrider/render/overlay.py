@@ -244,7 +244,9 @@ _MISSING: Final = object()
 _Tokens = tuple[str, ...]
 
 
-def settle(workload: JSONObject, before: JSONObject, rendered: JSONObject, *, target: JSON) -> JSONObject:
+def settle(
+    workload: JSONObject, before: JSONObject, rendered: JSONObject, *, target: JSON, keeps_order: bool = False
+) -> JSONObject:
     """Return ``rendered`` with the defaults that ``workload`` has, and with its order of list elements.
 
     Args:
@@ -253,13 +255,15 @@ def settle(workload: JSONObject, before: JSONObject, rendered: JSONObject, *, ta
         rendered: The rendered workload.
         target: The rendered form of the template, if the last render had the same one, otherwise None. Further members
             of the objects that it added are then defaults, or other clients have added them since.
+        keeps_order: Whether elements keep the order of ``workload`` although the last render had another target.
     """
-    return _Settling(target is not None).objects(workload, before, rendered, target, WORKLOAD, ())
+    return _Settling(target is not None, keeps_order).objects(workload, before, rendered, target, WORKLOAD, ())
 
 
 class _Settling:
-    def __init__(self, is_same: bool) -> None:  # noqa: FBT001 - see settle
+    def __init__(self, is_same: bool, keeps_order: bool) -> None:  # noqa: FBT001 - see settle
         self._is_same: Final = is_same
+        self._keeps_order: Final = keeps_order
 
     def objects(
         self, stored: JSONObject, before: JSON, made: JSONObject, target: JSON, schema: MergeSchema, tokens: _Tokens
@@ -328,7 +332,11 @@ class _Settling:
             )
             for identity, element in wanted.items()
         }
-        return merge_elements(stored if ordered else made, present if ordered else wanted, merged, list(ordered))
+        order = list(ordered)
+        if self._keeps_order:
+            ranked = iter([identity for identity in present if identity in wanted])
+            order = [next(ranked) if identity in present else identity for identity in wanted]
+        return merge_elements(stored if order else made, present if order else wanted, merged, order)
 
 
 _ZEROS: Final[dict[str, JSON]] = {**ZEROS, "Quantity": "0"}

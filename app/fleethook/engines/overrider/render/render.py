@@ -16,16 +16,19 @@ from fleethook.engines.overrider.render.undo import (
     as_annotation,
     merge_undos,
     read_former,
+    restored_values,
     retract,
+    select_restored,
     set_memory,
     undo_of,
 )
 from fleethook.engines.overrider.subject.owner_index import Owner, overriders_of
+from fleethook.engines.overrider.subject.subject_members import has_no_daemon_controller
 from fleethook.engines.overrider.template.node_affinity import CREATE_ONLY, SubjectError, place, shape_problem
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.model.merge_keys import WORKLOAD
-from fleethook.model.openyurt import POOL_NAME_LABEL
+from fleethook.model.openyurt import POOL_NAME_LABEL, YURT_APP_DAEMON
 from fleethook.patch import diff
 from fleethook.work.pausing import Work
 
@@ -41,6 +44,8 @@ class Rendering(NamedTuple):
     plan: PoolPlan | None = None
     overrider: str = ""
     """The name of the overrider in effect, ``""`` if there is none."""
+    keeps_template: bool = False
+    """See `SelectedPlan`."""
 
 
 NOTHING_TO_RENDER: Final = Rendering((), ())
@@ -84,6 +89,8 @@ class SelectedPlan(NamedTuple):
     overriders: tuple[JSONObject, ...]
     """The overriders of its owner; the first one is in effect."""
     pool: str
+    keeps_template: bool
+    """Whether the workload keeps the template that it has, because no controller writes that of its owner."""
 
 
 def select_plan_in_slices(
@@ -146,21 +153,24 @@ def select_plan(
         )
     except RenderError as error:
         raise _add_location(error, overrider, namespace=namespace, pool=pool) from error
-    return SelectedPlan(plan, overriders, pool) if plan.applies or memory is not None else None
+    if not plan.applies and memory is None:
+        return None
+    unmanaged = owner.group_kind == YURT_APP_DAEMON and has_no_daemon_controller(store, cluster)
+    return SelectedPlan(plan, overriders, pool, unmanaged and not target.creating)
 
 
 def render_selected(
     found: SelectedPlan, workload: JSONObject, target: RenderTarget, *, memory: Memory | None
 ) -> Rendering:
     """Return the operations that the plan of a workload results in; raises RenderError."""
-    plan, overriders, pool = found
+    plan, overriders, pool, keeps = found
     overrider = overriders[0] if overriders else None
     try:
-        operations = compute_patch(plan, workload, memory=memory, creating=target.creating)
+        operations = compute_patch(plan, workload, memory=memory, creating=target.creating, keeps_template=keeps)
     except RenderError as error:
         raise _add_location(error, overrider, namespace=target.namespace, pool=pool) from error
     name = overrider["metadata"]["name"] if overrider else ""
-    return Rendering(operations, _warn_about_ignored(overriders) + plan.warnings, plan, name)
+    return Rendering(operations, _warn_about_ignored(overriders) + plan.warnings, plan, name, keeps)
 
 
 def _check_owner(subject: JSONObject, owner: Owner) -> None:
@@ -198,7 +208,9 @@ def has_template(plan: Plan, workload: JSONObject, *, memory: Memory | None, cre
     return bool(_lay_template(before, plan, variant) == before)
 
 
-def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, creating: bool) -> JSONObject:
+def render_with(
+    plan: Plan, workload: JSONObject, *, memory: Memory | None, creating: bool, keeps_template: bool = False
+) -> JSONObject:
     """Return ``workload`` rendered by ``plan``.
 
     Args:
@@ -206,15 +218,17 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, crea
         workload: The requested object; never changed.
         memory: The memory of the last render, None if the workload was never rendered.
         creating: Whether the workload is new, so that the fields of `CREATE_ONLY` can be set.
+        keeps_template: See `SelectedPlan`.
 
     Raises:
         RenderError: An entry adds a container whose name another webhook or person has taken.
     """
     variant = plan.create if creating else plan.update
+    if keeps_template:
+        return _render_keeping_template(plan, workload, memory)
     before, undo, target = _retract_last(workload, plan, variant, memory)
     bare = _lay_template(before, plan, variant)
-    claims, claimed = ("replicas" in as_object(one.get("spec")) for one in (plan.undo, undo))
-    if claimed and not claims and not creating and not plan.leaves_replicas:
+    if not creating and _claims_replicas(undo) and not _claims_replicas(plan.undo) and not plan.leaves_replicas:
         bare = _restore_replicas(bare, plan)
     if not plan.steps:
         return set_memory(settle(workload, before, bare, target=None), NEVER_RENDERED)
@@ -233,6 +247,35 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, crea
     made = undo_of(first, kept, named=restored_by_base(plan.base), schema=WORKLOAD)
     made = merge_undos(plan.undo, _remove_replicas(made), WORKLOAD)
     return set_memory(settled, Memory(plan.digest, as_annotation(made)))
+
+
+def _render_keeping_template(plan: Plan, workload: JSONObject, memory: Memory | None) -> JSONObject:
+    """Return a rendered workload that keeps its template, although its owner may have another one now.
+
+    The undo of such a render has the values that the entries replaced, because no template restores them. Where an
+    earlier render relied on the template, the present one has to do.
+    """
+    variant = plan.update
+    undo = _read_undo(memory, variant)
+    claimed = _claims_replicas(undo)
+    known = undo["spec"]["replicas"] if claimed else None
+    if known is None or plan.leaves_replicas:
+        undo = _remove_replicas(undo)
+    before = retract(workload, undo, WORKLOAD)
+    bare = overlay(before, select_restored(plan.base, undo, WORKLOAD), WORKLOAD)
+    bare = overlay(bare, restored_values(undo), WORKLOAD)
+    if claimed and known is None and not plan.leaves_replicas:
+        bare = _restore_replicas(bare, plan)
+    if not plan.steps:
+        return set_memory(settle(workload, before, bare, target=None), NEVER_RENDERED)
+    if (name := foreign_container(variant.delta, bare)) is not None:
+        raise _make_name_conflict(name, plan)
+    # The order of added elements depends on the template of the owner, so the present order stays.
+    kept = settle(workload, bare, apply_delta(bare, variant.delta), target=None, keeps_order=True)
+    made = merge_undos(plan.undo, undo_of(bare, kept, named={}, schema=WORKLOAD), WORKLOAD)
+    if _claims_replicas(plan.undo):
+        made = {**made, "spec": {**made["spec"], "replicas": bare["spec"].get("replicas")}}
+    return set_memory(kept, Memory(plan.digest, as_annotation(made)))
 
 
 class _Retracted(NamedTuple):
@@ -283,7 +326,7 @@ def _make_name_conflict(name: str, plan: Plan) -> RenderError:
 
 
 def compute_patch(
-    plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, creating: bool
+    plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, creating: bool, keeps_template: bool = False
 ) -> Sequence[JSONObject]:
     """Return the patch that renders a workload: the difference to the result of `render_with`.
 
@@ -295,11 +338,12 @@ def compute_patch(
         workload: As in `render_with`.
         memory: As in `render_with`.
         creating: As in `render_with`.
+        keeps_template: As in `render_with`.
 
     Raises:
         RenderError: As `render_with`, and for a workload with members of a wrong type.
     """
-    fast = plan.fast
+    fast = None if keeps_template else plan.fast
     if fast is not None and creating and memory is None:
         new = fast.operations_for_new(workload, wanted=plan.memory, values=plan.values)
         if new is not None:
@@ -315,7 +359,12 @@ def compute_patch(
     if (problem := shape_problem(workload)) is not None:
         raise RenderError("entries", f"the workload is not valid: {problem}")
     full_plan = plan.full if creating else plan.for_update
-    return diff(workload, render_with(full_plan, workload, memory=memory, creating=creating))
+    rendered = render_with(full_plan, workload, memory=memory, creating=creating, keeps_template=keeps_template)
+    return diff(workload, rendered)
+
+
+def _claims_replicas(undo: JSONObject) -> bool:
+    return "replicas" in as_object(undo.get("spec"))
 
 
 def _restore_replicas(workload: JSONObject, plan: Plan) -> JSONObject:

@@ -308,6 +308,42 @@ def _get_restored(step: JSON) -> JSON:
     return step
 
 
+def select_restored(named: JSONObject, undo: Mapping[str, JSON], schema: MergeSchema) -> JSONObject:
+    """Return the members of a template, or of a part of it, that an undo marks as those that the template restores."""
+    found = {
+        name: _select_restored(named[name], step, schema.fields.get(name, _NO_SCHEMA))
+        for name, step in undo.items()
+        if name in named
+    }
+    return {name: value for name, value in found.items() if value is not _MISSING}
+
+
+def _select_restored(value: JSON, step: JSON, schema: MergeSchema) -> JSON:
+    if step in (_RESTORED, []):
+        return value
+    if isinstance(step, dict) and isinstance(value, dict):
+        return select_restored(value, step, schema) or _MISSING
+    elements = index_elements(value, schema) if isinstance(step, list) else None
+    if elements is None:
+        return _MISSING
+    kept: list[JSON] = []
+    for one in step:
+        element = elements.get((*(identify(one, schema) or ()), 0)) if isinstance(one, dict) else None
+        if element is None or one.get(_DIRECTIVE) == "delete":
+            continue
+        if _DIRECTIVE in one:
+            kept.append(element)
+        elif inner := select_restored(element, _without_identity(one, schema), schema):
+            kept.append({**_select_identifying(element, schema), **inner})
+    return kept or _MISSING
+
+
+def restored_values(undo: JSONObject) -> JSONObject:
+    """Return the values of other writers that an undo restores."""
+    values = _get_restored(undo)
+    return values if isinstance(values, dict) else {}
+
+
 def read_former(undo: JSONObject, named: JSON, schema: MergeSchema) -> JSONObject:
     """Convert an undo of the former format to the present one.
 

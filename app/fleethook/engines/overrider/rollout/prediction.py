@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, StoreView, key_of
-from fleethook.engines.overrider.controller.owner_controller import has_no_daemon_controller
 from fleethook.engines.overrider.controller.workload_decision import render_stored
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
@@ -32,6 +31,7 @@ from fleethook.engines.overrider.rollout.effect import (
 from fleethook.engines.overrider.subject.owner_index import Owner, find_owner, overriders_of, subject_of
 from fleethook.engines.overrider.subject.subject_members import (
     depends_on_node_pools,
+    has_no_daemon_controller,
     is_v1beta1,
     pools_of_subject,
     same_input,

@@ -9,9 +9,9 @@ from typing import Final, Protocol
 from fleethook.cluster.store import Stored
 from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.model.formats.labels import compile_selector
-from fleethook.model.gvk import GroupKind
+from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
-from fleethook.model.openyurt import API_VERSION_V1BETA1, NODE_POOL, YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.model.openyurt import API_VERSION_V1BETA1, GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_SET
 
 TEMPLATES: Final = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
 """The members of a subject's workloadTemplate by workload kind."""
@@ -153,6 +153,23 @@ class NodePools:
     def each(self, cluster: str, group_kind: GroupKind) -> Iterator[Stored]:
         """Yield the NodePools of the cluster."""
         return iter(self._by_name.values() if (cluster, group_kind) == (self._cluster, NODE_POOL) else ())
+
+
+_NODE_POOLS: Final = f"nodepools.{GROUP}"
+# OpenYurt 1.7 added this version of NodePools and removed the controller of YurtAppDaemons (CHANGELOG.md, pull requests
+# 2266 and 2309). It still installs the CustomResourceDefinition of YurtAppDaemons.
+_VERSION_SINCE_1_7: Final = "v1beta2"
+
+
+def has_no_daemon_controller(store: NodePoolView, cluster: str) -> bool:
+    """Return whether a cluster's OpenYurt is too new to have a controller for YurtAppDaemons."""
+    definition = store.get(cluster, DEFINITION, "", _NODE_POOLS)
+    if definition is not None:
+        versions = map(as_object, as_object(definition.get("spec")).get("versions") or ())
+        return any(version.get("name") == _VERSION_SINCE_1_7 and version.get("served") for version in versions)
+    # The server reads all NodePools in one version, the newest that the apiserver serves.
+    node_pool = next(store.each(cluster, NODE_POOL), None)
+    return node_pool is not None and node_pool["apiVersion"] == f"{GROUP}/{_VERSION_SINCE_1_7}"
 
 
 def pools_of_subject(group_kind: GroupKind, subject: JSONObject, *, cluster: str, store: NodePoolView) -> list[str]:
