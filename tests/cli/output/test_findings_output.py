@@ -207,7 +207,7 @@ def test_a_pool_patch_that_does_not_fit_is_an_error_without_an_overrider(write_f
 
 
 def test_a_daemon_without_node_pools_is_a_warning(write_files: WriteFiles) -> None:
-    daemon = SUBJECT.partition("  topology:")[0].replace("YurtAppSet", "YurtAppDaemon")
+    daemon = SUBJECT.partition("  topology:")[0].replace("YurtAppSet", "YurtAppDaemon") + "  nodepoolSelector: {}\n"
     directory = write_files(daemon=daemon, rule=GOOD.replace("YurtAppSet", "YurtAppDaemon"))
     assert collect_findings(directory) == [
         ("warning", "daemon.yaml:1", ": no NodePool is known, so nothing could be rendered to check this")

@@ -11,6 +11,7 @@ from fleethook.engines.overrider.controller.owner_controller import DAEMONS_WITH
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestReport, check_documents
 from fleethook.engines.overrider.rules.missing_pools import (
     check_pools,
+    check_selections,
     known_pools,
     knows_node_pools,
     selects_node_pools,
@@ -163,25 +164,55 @@ def test_a_daemon_without_controller_is_a_warning_before_its_creation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "text"),
+    ("spec", "text", "own"),
     [
         (
             {"pools": ["beijing", "hangzou"]},
             "YurtAppSet demo has no node pool: there is no NodePool beijing, hangzou, which spec.pools names",
+            [
+                "spec.pools[0]: there is no NodePool 'beijing'",
+                "spec.pools[1]: there is no NodePool 'hangzou'; did you mean 'hangzhou'?",
+            ],
         ),
         (
             {"nodepoolSelector": {"matchLabels": {"region": "west"}}},
             "YurtAppSet demo has no node pool: no NodePool has the labels that spec.nodepoolSelector selects",
+            ["spec.nodepoolSelector: selects none of the 1 NodePools: compare it with their labels"],
         ),
-        ({"pools": ["hangzhou", "hangzou"]}, "there is no NodePool hangzou, which YurtAppSet demo names"),
-        ({"pools": ["hangzhou"]}, ""),
-        ({"nodepoolSelector": {}}, ""),
+        (
+            {"pools": ["hangzhou", "Hangzhou"]},
+            "there is no NodePool Hangzhou, which YurtAppSet demo names",
+            ["spec.pools[1]: there is no NodePool 'Hangzhou'; did you mean 'hangzhou'?"],
+        ),
+        ({"pools": ["hangzhou"]}, "", []),
+        ({"nodepoolSelector": {}}, "", []),
     ],
 )
-def test_a_v1beta1_set_is_compared_with_the_node_pools_that_exist(spec: dict[str, Any], text: str) -> None:
+def test_a_v1beta1_set_is_compared_with_the_node_pools_that_exist(
+    spec: dict[str, Any], text: str, own: list[str]
+) -> None:
     objects = (rule("YurtAppSet", "demo"), beta(**spec), node_pool("hangzhou", EAST))
-    expected = {f"subject.name: {text}"} if text else set()
-    assert at_admission(*objects) == in_files(*objects) == expected
+    assert at_admission(*objects) == ({f"subject.name: {text}"} if text else set())
+    # The files have the set, so the finding is about its own member.
+    assert in_files(*objects) == set(own)
+
+
+@pytest.mark.parametrize(
+    ("selection", "code", "message"),
+    [
+        ({"pools": ["beijng"]}, "unknown-pool", "has no node pool 'beijng'; did you mean 'beijing'?"),
+        ({"pools": ["shanghai"]}, "unknown-pool", "YurtAppSet demo has no node pool 'shanghai'"),
+        ({"nodepoolSelector": {"matchLabels": {"region": "west"}}}, "unused-entry", "selects none of the node pools"),
+        ({"nodepoolSelector": {"matchLabels": {"region": "south"}}}, "unused-entry", "selects none of the node pools"),
+        ({"nodepoolSelector": {"matchLabels": EAST}}, "", ""),
+        ({"pools": ["beijing"], "nodepoolSelector": {"matchLabels": {"region": "west"}}}, "", ""),
+    ],
+)
+def test_a_tweak_is_compared_with_the_node_pools_of_its_set(selection: dict[str, Any], code: str, message: str) -> None:
+    subject = yurt_app_set_v1beta1(tweaks=[{**selection, "tweaks": {"replicas": 4}}])
+    pools = (node_pool("hangzhou", EAST), node_pool("beijing"), node_pool("shanghai", {"region": "south"}))
+    found = [*check_selections(Subject(YURT_APP_SET, subject, ""), store_of(subject, *pools))]
+    assert [(one.code, message in one.message) for one in found] == ([(code, True)] if code else [])
 
 
 def test_without_any_node_pool_there_is_no_finding() -> None:
@@ -209,7 +240,10 @@ def test_a_v1alpha1_set_without_topology_and_a_daemon_that_selects_nothing_are_w
     assert at_admission(*empty) == {"subject.name: YurtAppSet demo has no node pool: spec.topology.pools is empty"}
     daemon = (rule("YurtAppDaemon", "agent"), yurt_app_daemon(), node_pool("a", {"region": "west"}))
     text = "YurtAppDaemon agent has no node pool: no NodePool has the labels that spec.nodepoolSelector selects"
-    assert at_admission(*daemon) == in_files(*daemon) == {f"subject.name: {text}"}
+    assert at_admission(*daemon) == {f"subject.name: {text}"}
+    own = "spec.nodepoolSelector: selects none of the 1 NodePools: compare it with their labels"
+    assert in_files(*daemon) == {own}
+    assert in_files(*empty) == {"spec.topology.pools: is empty, so there are no workloads"}
 
 
 def test_an_edit_that_removes_the_last_node_pool_is_a_warning() -> None:
@@ -227,7 +261,7 @@ async def test_served_manifests_report_it_too() -> None:
     objects = (rule("YurtAppSet", "demo"), yurt_app_set(pools=[]))
     report = ManifestReport(store_of(*objects))
     await report.refresh([Document(one, "all.yaml", 1) for one in objects])
-    assert "warning: YurtAppOverrider default/demo1: subject.name: YurtAppSet demo has no node pool" in report.detail()
+    assert "warning: YurtAppSet default/demo: spec.topology.pools: is empty" in report.detail()
 
 
 def test_the_documented_messages_are_those_of_the_code() -> None:

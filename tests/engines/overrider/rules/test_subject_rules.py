@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.rules.subject_rules import check_subject, check_template, check_workloads
+from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import (
     container,
@@ -21,8 +22,10 @@ from tests.builders import (
 SUBJECTS = {
     "set": (YURT_APP_SET, yurt_app_set()),
     "daemon": (YURT_APP_DAEMON, yurt_app_daemon()),
-    "beta": (YURT_APP_SET, yurt_app_set_v1beta1(tweaks=[tweak("hangzhou", replicas=1)], selector={})),
+    "beta": (YURT_APP_SET, yurt_app_set_v1beta1(tweaks=[tweak("hangzhou", replicas=1)])),
 }
+UNSELECTIVE = yurt_app_daemon()
+del UNSELECTIVE["spec"]["nodepoolSelector"]
 TWEAK = "spec.workload.workloadTweaks[0]"
 
 
@@ -53,6 +56,8 @@ def test_a_valid_subject_has_no_finding(kind: str) -> None:
         ("set", "spec.nodepoolSelector", {}, [("unknown-field", "spec.nodepoolSelector")]),
         ("daemon", "spec.topology", {}, [("unknown-field", "spec.topology")]),
         ("beta", "spec.topology", {}, [("unknown-field", "spec.topology")]),
+        ("set", "spec.selector", {"app": "web"}, [("unknown-field", "spec.selector.app")]),
+        ("daemon", "spec.selector", {"matchLabels": {}}, [("required", "spec.selector")]),
         ("set", "spec.workloadTemplate", None, [("required", "spec.workloadTemplate")]),
         ("set", "spec.workloadTemplate", {}, [("required", "spec.workloadTemplate")]),
         (
@@ -88,15 +93,17 @@ def test_a_mistake_is_found_at_its_path(kind: str, path: str, value: Any, found:
     assert check(kind, path, value) == found
 
 
-def test_a_v1beta1_set_that_selects_no_node_pool_is_a_warning() -> None:
-    (finding,) = check_subject(YURT_APP_SET, yurt_app_set_v1beta1(pools=[]))
+@pytest.mark.parametrize(
+    ("group_kind", "subject"),
+    [(YURT_APP_SET, yurt_app_set_v1beta1(pools=[])), (YURT_APP_DAEMON, UNSELECTIVE)],
+)
+def test_a_subject_that_selects_no_node_pool_is_a_warning(group_kind: GroupKind, subject: dict[str, Any]) -> None:
+    (finding,) = check_subject(group_kind, subject)
     assert (finding.level, finding.code, finding.field) == ("warning", "unused-entry", "spec")
 
 
 BROKEN = {"spec": {"template": {"spec": {"containers": "nginx"}}}}
 EDGE = {"spec": {"template": {"spec": {"nodeSelector": {"edge": "1"}}}}}
-RESUME = patch("remove", "/spec/paused")
-PAUSE: dict[str, Any] = patch("add", "/spec/paused", True)
 MISTAKEN = pod_template(
     containers=[container("app", imagePullPolcy="Always", imagePullPolicy="Allways", ports=[{"containerPort": "80"}])]
 )
@@ -119,6 +126,34 @@ def test_mistakes_of_a_template_are_found_once() -> None:
     assert len(for_author) == 3
 
 
+@pytest.mark.parametrize("make", [yurt_app_set, yurt_app_set_v1beta1, yurt_app_daemon])
+def test_members_that_a_workload_lacks_are_found_in_every_kind_of_template(make: Any) -> None:
+    template = pod_template(hostNetwrk=True, containers=[container("a", env=[{"name": "A", "valu": "b"}])])
+    subject = make(template=template)
+    spec = subject["spec"]
+    templates = (spec.get("workload") or spec)["workloadTemplate"]
+    templates["deploymentTemplate"]["metadata"] = {"lables": {"app": "demo"}}
+    group_kind = YURT_APP_DAEMON if make is yurt_app_daemon else YURT_APP_SET
+    places = [one.field.rpartition("deploymentTemplate.")[2] for one in check_workloads(group_kind, subject)]
+    pod = "spec.template.spec"
+    assert sorted(places) == ["metadata.lables", f"{pod}.containers[0].env[0].valu", f"{pod}.hostNetwrk"]
+
+
+@pytest.mark.parametrize("make", [yurt_app_set, yurt_app_set_v1beta1])
+def test_images_and_tokens_of_a_template_are_checked(make: Any) -> None:
+    containers = [
+        container("a", "Nginx:1"),
+        container("b", "{{nodepool}}/a"),
+        container("c", args=["{pool}", "{{nodepool-name}}"]),
+    ]
+    found = [*check_workloads(YURT_APP_SET, make(template=pod_template(containers=containers)))]
+    assert [(one.code, one.field.rpartition("template.spec.")[2]) for one in found] == [
+        ("token", "containers[2].args[1]"),
+        ("image", "containers[0].image"),
+        ("image", "containers[1].image"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("written", "code", "message"),
     [
@@ -128,6 +163,11 @@ def test_mistakes_of_a_template_are_found_once() -> None:
         ({"template": {"spec": {}}}, "dropped", "Deployment has no field"),
         ({"spec": {"template": {}}}, "no-effect", "changes nothing"),
         ({"spec": {"replicas": -1}}, "refused", "must be 0 or more, not -1"),
+        (
+            {"spec": {"template": {"spec": {"containers": [{"name": "nginx", "image": "A:1"}]}}}},
+            "image",
+            "'A:1' is not an image",
+        ),
         ({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": {}}}}, "refused", "may only be set if type is"),
     ],
 )
@@ -138,28 +178,3 @@ def test_the_patch_of_a_pool_has_findings_of_its_own(written: Any, code: str, me
     assert first.field == "spec.topology.pools[1].patch"
     assert first.message.startswith(message)
     assert first.message.endswith("(node pool b, Deployment)")
-
-
-@pytest.mark.parametrize(
-    ("members", "code", "field"),
-    [
-        ({"patches": [RESUME]}, "does-not-fit", ".tweaks.patches[0]"),
-        ({"patches": [PAUSE, patch("add", "/metadata/labels/test", "a")]}, "does-not-fit", ".tweaks.patches[1]"),
-        ({"patches": [patch("replace", "/spec/replicas", -1)]}, "refused", ""),
-        ({"patches": [{"operation": "add", "path": "/spec/paused"}]}, "required", ".tweaks.patches[0].value"),
-        ({"patches": [{"operation": "set", "path": "/spec/paused"}]}, "unsupported", ".tweaks.patches[0].operation"),
-        ({"patches": [patch("add", "/spec/template/spec/nodeSelector", {"a": "b"}), patch("add", "/spec/template/spec/nodeSelector/{{nodepool-name}}", "a")]}, "token", ".tweaks.patches[1].path"),
-        ({"replicas": 10**20}, "invalid", ".tweaks.replicas"),
-        ({"containerImages": [{"name": "ap", "targetImage": "nginx:2"}]}, "unknown-container", ".tweaks.containerImages[0].name"),
-        ({"containerImages": [{"name": "nginx"}]}, "required", ".tweaks.containerImages[0].targetImage"),
-        ({}, "no-effect", ".tweaks"),
-    ],
-)  # fmt: skip
-def test_each_tweak_is_tried_alone_as_openyurt_does(members: dict[str, Any], code: str, field: str) -> None:
-    tweaks = [tweak("a", patches=[PAUSE, RESUME]), tweak("a", **members), tweak("b", replicas=3)]
-    place = f"spec.workload.workloadTweaks[1]{field}"
-    template = pod_template(containers=[container("nginx")])
-    findings = found(yurt_app_set_v1beta1(pools=["a"], tweaks=tweaks, template=template))
-    assert findings[0] == (code, place)
-    # A path with a token makes an invalid key, too.
-    assert len(findings) == (2 if code == "token" else 1)

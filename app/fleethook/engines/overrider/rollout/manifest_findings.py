@@ -15,11 +15,17 @@ from typing import Final, NamedTuple
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store import ObjectKey, StoreView, key_of
 from fleethook.engines.overrider.admission.dry_run import Subject
+from fleethook.engines.overrider.rules.app_set_rules import check_combined_tweaks
 from fleethook.engines.overrider.rules.finding import Finding, Level
-from fleethook.engines.overrider.rules.missing_pools import check_tweak_pools, knows_node_pools, selects_node_pools
+from fleethook.engines.overrider.rules.missing_pools import (
+    check_selections,
+    known_pools,
+    knows_node_pools,
+    selects_node_pools,
+)
 from fleethook.engines.overrider.rules.subject_rules import check_subject, check_workloads
 from fleethook.engines.overrider.rules.validation import check_overrider, check_overrider_in_slices
-from fleethook.engines.overrider.subject.subject_members import is_v1beta1, listed_pools
+from fleethook.engines.overrider.subject.subject_members import is_v1beta1, listed_pools, workload_kinds
 from fleethook.model.formats.text import nearest
 from fleethook.model.gvk import parse_api_version
 from fleethook.model.json import JSONObject
@@ -65,6 +71,7 @@ def check_kind(document: JSONObject) -> Finding | None:
 
 _UNIQUE_KINDS: Final = frozenset({YURT_APP_OVERRIDER, NODE_POOL, *SUBJECT_KINDS})
 _UNQUOTED: Final = re.compile(r'(must be text, not the number )(\S+)(: quote it, as in (?:[^"]*: )?)"\2"')
+_OF_SUBJECTS: Final = frozenset({"template", "no-pools"})
 _CONTRADICTED: Final = frozenset({"unknown-subject", "unknown-pool"})
 
 
@@ -172,15 +179,26 @@ def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> I
         found = check_overrider(
             manifest, cluster=key.cluster, namespace=key.namespace, store=store, every_namespace=True
         )
-        # The files have the subject, so its own finding says more.
-        yield from (one for one in found if one.code != "template")
+        # The files have the subject, so its own findings say more.
+        yield from (one for one in found if one.code not in _OF_SUBJECTS)
     elif key.group_kind in SUBJECT_KINDS:
-        mistakes = [*check_subject(key.group_kind, manifest)]
-        yield from mistakes or check_workloads(key.group_kind, manifest)
-        if not mistakes and is_v1beta1(manifest):
-            yield from check_tweak_pools(Subject(key.group_kind, manifest, key.cluster), store)
+        yield from _check_subject(Subject(key.group_kind, manifest, key.cluster), store)
         if selects_node_pools(key.group_kind, manifest) and not knows_node_pools(store, key.cluster):
             yield Finding("not-checked", "", f"no NodePool is known, so {_describe_unchecked(manifest)} to check this")
+
+
+def _check_subject(subject: Subject, store: StoreView) -> Iterator[Finding]:
+    mistakes = [*check_subject(subject.group_kind, subject.document)]
+    yield from mistakes
+    if any(one.level == "error" for one in mistakes):
+        return
+    of_workloads = [*check_workloads(subject.group_kind, subject.document)]
+    yield from of_workloads
+    yield from check_selections(subject, store)
+    if is_v1beta1(subject.document) and not any(one.level == "error" for one in of_workloads):
+        node_pools = known_pools(subject, store).node_pools
+        for kind in workload_kinds(subject.document):
+            yield from check_combined_tweaks(subject.document, kind, node_pools)
 
 
 def _describe_unchecked(subject: JSONObject) -> str:

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.entries.items import REPLICAS
 from fleethook.engines.overrider.entries.patch_paths import key_owner
@@ -23,7 +24,7 @@ from fleethook.engines.overrider.rules.value_shapes import (
 )
 from fleethook.model.formats.labels import label_key_problem, label_value_problem
 from fleethook.model.json import JSON, as_object
-from fleethook.model.openyurt import NODEPOOL_TOKEN
+from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN
 from fleethook.workload_schema.check import load_choices
 
 # github.com/distribution/reference v0.6: regexp.go and normalize.go. kubelet reports InvalidImageName for others.
@@ -117,42 +118,56 @@ _NAMES: Final = frozenset({"nodepool", "nodepools", "nodepoolname", "pool", "poo
 _MAX_FINDINGS: Final = 20
 
 
-def misspelled_token(text: str) -> str | None:
-    """Return the first misspelling of ``{{nodepool}}`` in ``text``, or None."""
+class PoolToken(NamedTuple):
+    """The text that the name of the node pool replaces."""
+
+    text: str
+    """``""`` in a place where nothing is replaced."""
+    advice: str
+    """The end of a message about another text that looks like it."""
+
+
+OF_OVERRIDERS: Final = PoolToken(NODEPOOL_TOKEN, f"write {NODEPOOL_TOKEN} for the name of the node pool")
+OUTSIDE_OVERRIDERS: Final = PoolToken("", f"only an overrider may have {NODEPOOL_TOKEN}")
+OF_TWEAKS: Final = PoolToken(TWEAK_POOL_TOKEN, f"write {TWEAK_POOL_TOKEN} for the name of the node pool")
+OUTSIDE_TWEAKS: Final = PoolToken("", f"only the values of patches in tweaks may have {TWEAK_POOL_TOKEN}")
+
+
+def misspelled_token(text: str, token: PoolToken = OF_OVERRIDERS) -> str | None:
+    """Return the first text in ``text`` that looks like a token and is none, or None."""
     if "{" not in text:
         return None
-    for found in _BRACED.finditer(text.replace(NODEPOOL_TOKEN, "")):
+    for found in _BRACED.finditer(text.replace(token.text, "") if token.text else text):
         name = re.sub(r"[ _.-]", "", found.group(1)).casefold()
-        if name in _NAMES:
+        # Where nothing is replaced, {pool} may be a placeholder of the program that reads the text.
+        if name in _NAMES and (token.text or (found.group().startswith("{{") and "nodepool" in name)):
             return found.group()
     return None
 
 
-def token_problem(token: str) -> str:
-    """Return the message about a misspelled token."""
-    return f"{token} is not replaced and stays as it is: write {NODEPOOL_TOKEN} for the name of the node pool"
-
-
-def misspelled_tokens(value: JSON, field: str) -> Iterator[Finding]:
+def misspelled_tokens(value: JSON, field: str, token: PoolToken = OF_OVERRIDERS) -> Iterator[Finding]:
     """Yield a warning for the texts and keys in ``value`` that contain a misspelled token.
 
     Args:
         value: A patch's path or value, or an item.
         field: Its path.
+        token: The token that is replaced there.
     """
-    for number, (path, token) in enumerate(_find_misspelled(value, field)):
-        if number == _MAX_FINDINGS:
-            return
-        yield Finding("token", path, token_problem(token))
+    for path, found in islice(_find_misspelled(value, field, token), _MAX_FINDINGS):
+        yield Finding("token", path, _describe_token(found, token))
 
 
-def _find_misspelled(value: JSON, field: str) -> Iterator[tuple[str, str]]:
+def _describe_token(found: str, token: PoolToken) -> str:
+    return f"{found} is not replaced and stays as it is: {token.advice}"
+
+
+def _find_misspelled(value: JSON, field: str, token: PoolToken) -> Iterator[tuple[str, str]]:
     pending = [(field, value)]  # Not recursive, because the decoder allows deeply nested values.
     while pending:
         path, one = pending.pop()
         if isinstance(one, str):
-            if (token := misspelled_token(one)) is not None:
-                yield path, token
+            if (found := misspelled_token(one, token)) is not None:
+                yield path, found
         elif isinstance(one, dict):
             for key, inner in reversed(one.items()):
                 pending += [(f"{path}.{key}", inner), (f"{path}.{key}", key)]
@@ -298,22 +313,23 @@ def _check_image_claim(image: Mapping[str, JSON], field: str, pools: Sequence[st
         yield from check_image(claim, field, pools=pools)
 
 
-def check_image(image: str, field: str, *, pools: Sequence[str]) -> Iterator[Finding]:
+def check_image(image: str, field: str, *, pools: Sequence[str], token: PoolToken = OF_OVERRIDERS) -> Iterator[Finding]:
     """Yield a finding if no registry accepts an image reference.
 
     Args:
-        image: The reference, which may contain ``{{nodepool}}``.
+        image: The reference, which may contain the token.
         field: Its path.
-        pools: The names that replace ``{{nodepool}}``. If empty, a sample name replaces it.
+        pools: The names that replace the token. If empty, a sample name replaces it.
+        token: The token that is replaced there.
     """
-    if (token := misspelled_token(image)) is not None:
-        yield Finding("image", field, token_problem(token))
+    if (found := misspelled_token(image, token)) is not None:
+        yield Finding("image", field, _describe_token(found, token))
         return
-    if NODEPOOL_TOKEN not in image:
+    if not token.text or token.text not in image:
         if (problem := image_problem(image)) is not None:
             yield Finding("image", field, f"{image!r} is not an image: {problem}")
         return
     for pool in pools or (_SAMPLE_POOL,):
-        if (problem := image_problem(image.replace(NODEPOOL_TOKEN, pool))) is not None:
+        if (problem := image_problem(image.replace(token.text, pool))) is not None:
             yield Finding("image", field, f"{image!r} is not an image for node pool {pool}: {problem}")
             return

@@ -11,6 +11,7 @@ from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCL
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.subject.subject_members import (
     NodePoolView,
+    PoolSelection,
     depends_on_node_pools,
     has_no_daemon_controller,
     is_v1beta1,
@@ -21,7 +22,7 @@ from fleethook.engines.overrider.subject.unreached_workloads import absent_pools
 from fleethook.model.formats.labels import validate_selector
 from fleethook.model.formats.text import nearest, suggestion
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object, count_values
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, count_values
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON
 from fleethook.work.pausing import Pauses, Work
 
@@ -109,17 +110,53 @@ def _describe_unused(owner: str, known: Mapping[str, JSONObject | None], *, by_l
     return f"{text}; there is no NodePool {list_names(absent)}, so it has no labels" if absent else text
 
 
-def check_tweak_pools(subject: Subject, store: NodePoolView) -> Iterator[Finding]:
-    """Yield the node pools that tweaks name and their YurtAppSet v1beta1 lacks."""
-    pools = known_pools(subject, store)
-    if not pools.complete:
+def check_selections(subject: Subject, store: NodePoolView) -> Iterator[Finding]:
+    """Yield the node pools that a subject and its tweaks name and that do not exist, and selections of no node pool.
+
+    Args:
+        subject: A subject of a valid shape.
+        store: The NodePools. Without any, subjects that depend on them have no finding.
+    """
+    group_kind, document, cluster = subject
+    pools, spec = known_pools(subject, store), as_object(document.get("spec"))
+    if not depends_on_node_pools(group_kind, document):
+        if not pools.names:
+            yield Finding("no-pools", "spec.topology.pools", "is empty, so there are no workloads")
         return
-    owner, known = f"{subject.group_kind.kind} {subject.document['metadata']['name']}", frozenset(pools.names)
-    for number, tweak in enumerate(tweaks_of(subject.document)):
-        for position, name in islice(_find_unknown_names(as_object(tweak).get("pools"), known), _MAX_SUGGESTIONS):
-            hint = suggestion(name, pools.names[:_MAX_COMPARED], quote="'")
-            field = f"spec.workload.workloadTweaks[{number}].pools[{position}]"
-            yield Finding("unknown-pool", field, f"{owner} has no node pool {name!r}{hint}")
+    existing = {one["metadata"]["name"]: one for one in store.each(cluster, NODE_POOL)}
+    if existing:
+        yield from _check_selection(spec, existing)
+    if pools.complete and pools.names:
+        owner = f"{group_kind.kind} {document['metadata']['name']}"
+        for number, tweak in enumerate(map(as_object, tweaks_of(document))):
+            yield from _check_tweak(tweak, f"spec.workload.workloadTweaks[{number}]", owner, pools)
+
+
+def _check_selection(spec: Mapping[str, JSON], existing: Mapping[str, JSONObject]) -> Iterator[Finding]:
+    """Yield the names in ``spec.pools`` without NodePool, and a selector that selects none."""
+    names = [*islice(existing, _MAX_COMPARED)]
+    absent = ((number, name) for number, name in enumerate(as_list(spec.get("pools"))) if name not in existing)
+    for number, name in islice(absent, _MAX_SUGGESTIONS):
+        hint = suggestion(str(name), names, quote="'")
+        yield Finding("no-pools", f"spec.pools[{number}]", f"there is no NodePool {name!r}{hint}")
+    selector = spec.get("nodepoolSelector")
+    by_labels = PoolSelection({"nodepoolSelector": selector})
+    if isinstance(selector, dict) and not any(map(by_labels.selects, existing, existing.values())):
+        text = f"selects none of the {len(existing)} NodePools: compare it with their labels"
+        yield Finding("no-pools", "spec.nodepoolSelector", text)
+
+
+def _check_tweak(tweak: Mapping[str, JSON], field: str, owner: str, pools: SubjectPools) -> Iterator[Finding]:
+    """Yield the node pools that a tweak names and its set lacks, and a tweak that applies to no pool of the set."""
+    known, listed, selection = pools.node_pools, as_list(tweak.get("pools")), PoolSelection(tweak)
+    unknown = [(number, name) for number, name in enumerate(listed) if name not in known]
+    for number, name in unknown[:_MAX_SUGGESTIONS]:
+        hint = suggestion(str(name), pools.names[:_MAX_COMPARED], quote="'")
+        yield Finding("unknown-pool", f"{field}.pools[{number}]", f"{owner} has no node pool {name!r}{hint}")
+    by_labels = isinstance(tweak.get("nodepoolSelector"), dict)
+    if by_labels and pools.has_labels and not any(map(selection.selects, known, known.values())):
+        text = f"selects none of the node pools of {owner}, so the tweak applies to none"
+        yield Finding("unused-entry", f"{field}.nodepoolSelector", text)
 
 
 def _find_unknown_names(listed: JSON, known: Collection[str]) -> Iterator[tuple[int, str]]:

@@ -7,11 +7,22 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from fleethook.engines.overrider.entries.items import CONTAINER_LISTS
 from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, kind_of
+from fleethook.engines.overrider.rules.app_set_rules import TWEAKS, check_selection, check_tweak, check_tweaks
 from fleethook.engines.overrider.rules.finding import Finding
+from fleethook.engines.overrider.rules.item_rules import (
+    OUTSIDE_OVERRIDERS,
+    OUTSIDE_TWEAKS,
+    PoolToken,
+    check_image,
+    misspelled_tokens,
+)
+from fleethook.engines.overrider.rules.overrider_rules import check_selector, is_empty_selector
 from fleethook.engines.overrider.rules.value_shapes import (
     METADATA,
+    find_meant_fields,
     find_unknown_fields,
     mistyped,
     quote_advice,
@@ -23,26 +34,20 @@ from fleethook.engines.overrider.subject.subject_members import (
     is_v1beta1,
     templates_of,
     templates_path,
-    tweaks_of,
     workload_kinds,
 )
-from fleethook.engines.overrider.template.node_affinity import PoolSettings, SubjectError, members_of
-from fleethook.engines.overrider.template.template import apply_tweaks
-from fleethook.model.formats.labels import validate_selector
+from fleethook.engines.overrider.template.node_affinity import PoolSettings, SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values, enumerate_objects
-from fleethook.model.openyurt import TWEAK_POOL_TOKEN, YURT_APP_SET
+from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.workload_schema import Finding as WorkloadFinding
-from fleethook.workload_schema import check_decoded, check_workload, normalize_workload
-from fleethook.workload_schema.go_structs import Kind
+from fleethook.workload_schema import check_decoded, check_workload
 
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _APP_SET: Final = ("selector", "workloadTemplate", "topology", "revisionHistoryLimit")
 _APP_DAEMON: Final = ("selector", "workloadTemplate", "nodepoolSelector", "revisionHistoryLimit")
 _APP_SET_V1BETA1: Final = ("workload", "nodepoolSelector", "pools", "revisionHistoryLimit")
 _WORKLOAD: Final = ("workloadTemplate", "workloadTweaks")
-_TWEAK: Final = ("nodepoolSelector", "pools", "tweaks")
-_TWEAKS: Final = ("replicas", "containerImages", "patches")
 _TEMPLATES: Final = ("deploymentTemplate", "statefulSetTemplate")
 _POOL: Final = ("name", "nodeSelectorTerm", "tolerations", "replicas", "patch")
 
@@ -65,11 +70,17 @@ def check_subject(group_kind: GroupKind, subject: JSONObject) -> Iterator[Findin
         return
     app_set = group_kind == YURT_APP_SET
     yield from find_unknown_fields(spec, _APP_SET if app_set else _APP_DAEMON, field="spec", owner="spec")
-    yield from _check_template(spec.get("workloadTemplate"), "spec.workloadTemplate")
+    yield from _check_templates(spec.get("workloadTemplate"), "spec.workloadTemplate")
+    if (selector := spec.get("selector")) is not None:
+        yield from (mistakes := [*check_selector("spec.selector", selector)])
+        if not mistakes and is_empty_selector(selector):
+            yield Finding("required", "spec.selector", "must have labels of the pods, as in {matchLabels: {app: web}}")
     if app_set:
         yield from _check_topology(as_object(spec.get("topology")))
-    else:
-        yield from _check_selection(spec, "spec")
+        return
+    yield from check_selection(spec, "spec")
+    if spec.get("nodepoolSelector") is None and not find_meant_fields(spec, _APP_DAEMON):
+        yield Finding("unused-entry", "spec", "selects no node pool: it has no nodepoolSelector")
 
 
 def _check_app_set_v1beta1(spec: Mapping[str, JSON]) -> Iterator[Finding]:
@@ -79,48 +90,19 @@ def _check_app_set_v1beta1(spec: Mapping[str, JSON]) -> Iterator[Finding]:
         yield Finding("required", "spec.workload", "is required, with workloadTemplate")
         return
     yield from find_unknown_fields(workload, _WORKLOAD, field="spec.workload", owner="workload")
-    yield from _check_template(workload.get("workloadTemplate"), "spec.workload.workloadTemplate")
-    yield from _check_selection(spec, "spec")
+    yield from _check_templates(workload.get("workloadTemplate"), "spec.workload.workloadTemplate")
+    yield from check_selection(spec, "spec")
     if not spec.get("pools") and not isinstance(spec.get("nodepoolSelector"), dict):
         yield Finding("unused-entry", "spec", "selects no node pool: it has neither pools nor nodepoolSelector")
     tweaks = workload.get("workloadTweaks")
     if tweaks is not None and not isinstance(tweaks, list):
-        yield mistyped("spec.workload.workloadTweaks", "a list", tweaks)
+        yield mistyped(TWEAKS, "a list", tweaks)
         return
     for number, tweak in enumerate(tweaks or ()):
-        yield from _check_tweak(tweak, f"spec.workload.workloadTweaks[{number}]")
+        yield from check_tweak(tweak, f"{TWEAKS}[{number}]")
 
 
-def _check_selection(selection: Mapping[str, JSON], field: str) -> Iterator[Finding]:
-    pools, selector = selection.get("pools"), selection.get("nodepoolSelector")
-    if pools is not None and not (isinstance(pools, list) and all(isinstance(pool, str) for pool in pools)):
-        yield mistyped(f"{field}.pools", "a list of names", pools)
-    if selector is None:
-        return
-    if not isinstance(selector, dict):
-        yield mistyped(f"{field}.nodepoolSelector", "an object", selector)
-        return
-    for pointer, problem in validate_selector(selector, ""):
-        path = pointer.replace("/", ".")
-        yield Finding("invalid", f"{field}.nodepoolSelector{path}", problem)
-
-
-def _check_tweak(tweak: JSON, field: str) -> Iterator[Finding]:
-    if not isinstance(tweak, dict):
-        yield mistyped(field, "an object", tweak)
-        return
-    yield from find_unknown_fields(tweak, _TWEAK, field=field, owner="a tweak")
-    yield from _check_selection(tweak, field)
-    if not tweak.get("pools") and not isinstance(tweak.get("nodepoolSelector"), dict):
-        yield Finding("unused-entry", field, "applies to no node pool: it has neither pools nor nodepoolSelector")
-    changes = tweak.get("tweaks")
-    if isinstance(changes, dict):
-        yield from find_unknown_fields(changes, _TWEAKS, field=f"{field}.tweaks", owner="tweaks")
-    else:
-        yield mistyped(f"{field}.tweaks", "an object", changes)
-
-
-def _check_template(templates: JSON, field: str) -> Iterator[Finding]:
+def _check_templates(templates: JSON, field: str) -> Iterator[Finding]:
     if not isinstance(templates, dict):
         yield Finding("required", field, f"is required, with one of {' and '.join(_TEMPLATES)}")
         return
@@ -134,6 +116,15 @@ def _check_template(templates: JSON, field: str) -> Iterator[Finding]:
             yield from find_unknown_fields(template, ("metadata", "spec"), field=path, owner=member)
         else:
             yield mistyped(path, "an object", template)
+
+
+def _list_images(workload: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
+    """Yield the images of the containers of a workload or a template, each with its path."""
+    pod = as_object(as_object(as_object(workload.get("spec")).get("template")).get("spec"))
+    for member in CONTAINER_LISTS:
+        for number, container in enumerate_objects(pod.get(member)):
+            if (image := container.get("image")) and isinstance(image, str):
+                yield f".spec.template.spec.{member}[{number}].image", image
 
 
 def _check_topology(topology: Mapping[str, JSON]) -> Iterator[Finding]:
@@ -169,10 +160,6 @@ def _check_pool(pool: JSON, field: str, seen: set[str]) -> Iterator[Finding]:
 
 _ANY_POOL: Final = "pool"
 _INDEX: Final = re.compile(r"/(\d+)(?=/|$)")
-_OPERATIONS: Final = ("add", "remove", "replace")
-_WEBHOOK: Final = (
-    "OpenYurt's webhook refuses it, because it applies each tweak to the spec of the template, without metadata"
-)
 
 
 def check_workloads(group_kind: GroupKind, subject: JSONObject) -> Iterator[Finding]:
@@ -191,11 +178,12 @@ def check_workloads(group_kind: GroupKind, subject: JSONObject) -> Iterator[Find
             field = f"{templates_path(subject)}.{TEMPLATES[kind]}"
             yield Finding("does-not-fit", field, str(error))
             continue
-        known = _find_in(bare)
+        yield from _check_texts(subject, kind)
+        known = _find_in(bare, subject)
         for found in known:
             yield _as_finding(found, _field_of(found, subject, kind))
         if is_v1beta1(subject):
-            yield from _check_tweaks(subject, kind)
+            yield from check_tweaks(subject, kind)
         elif group_kind == YURT_APP_SET:
             yield from _check_pool_patches(subject, kind, known=frozenset(known))
 
@@ -207,7 +195,7 @@ def check_template(group_kind: GroupKind, subject: JSONObject) -> Iterator[Findi
     name = f"{group_kind.kind} {subject['metadata']['name']}"
     for kind in workload_kinds(subject):
         try:
-            found = _find_in(compile_template(group_kind, subject, kind=kind))
+            found = _find_in(compile_template(group_kind, subject, kind=kind), subject)
         except SubjectError:
             continue  # The dry run reports that nothing could be rendered.
         for one in found:
@@ -220,8 +208,27 @@ def compile_template(group_kind: GroupKind, subject: JSONObject, *, kind: str) -
     return compile_bare(group_kind, subject, kind=kind, pool=_ANY_POOL, node_pool=None, settings=alone)
 
 
-def _find_in(bare: BarePlan) -> list[WorkloadFinding]:
-    return check_decoded(bare.parts.document, kind_of(bare.given))
+def _check_texts(subject: JSONObject, kind: str) -> Iterator[Finding]:
+    """Yield the invalid images in a template, and the tokens that nothing replaces there."""
+    template = as_object(as_object(templates_of(subject)).get(TEMPLATES[kind]))
+    field, token = f"{templates_path(subject)}.{TEMPLATES[kind]}", _find_token(subject)
+    images = {f"{field}{place}": image for place, image in _list_images(template)}
+    yield from (one for one in misspelled_tokens(template, field, token) if one.field not in images)
+    for place, image in images.items():
+        yield from check_image(image, place, pools=(), token=token)
+
+
+def _find_token(subject: JSONObject) -> PoolToken:
+    return OUTSIDE_TWEAKS if is_v1beta1(subject) else OUTSIDE_OVERRIDERS
+
+
+def _find_in(bare: BarePlan, subject: JSONObject) -> list[WorkloadFinding]:
+    """Return the findings about the bare plan of a template, with the members of the template that Go's types lack."""
+    kind = kind_of(bare.given)
+    template = as_object(as_object(templates_of(subject)).get(TEMPLATES[kind]))
+    written = {name: template[name] for name in ("metadata", "spec") if isinstance(template.get(name), dict)}
+    unknown = [one for one in check_workload({"metadata": {}, **written}, kind) if one.problem == "unknown"]
+    return sorted({*unknown, *check_decoded(bare.parts.document, kind)})
 
 
 def _as_finding(found: WorkloadFinding, field: str, *, where: str = "") -> Finding:
@@ -256,71 +263,15 @@ def _check_pool_patches(subject: JSONObject, kind: str, *, known: frozenset[Work
         except SubjectError as error:
             yield Finding("does-not-fit", field, f"{error}{where}")
             continue
-        for found in _find_in(bare):
+        for found in check_decoded(bare.parts.document, kind_of(bare.given)):
             if found not in known:
                 yield _as_finding(found, field, where=f", at {found.pointer}{where}")
+        for place, image in {*_list_images(bare.parts.document)} - {*_list_images(unpatched.parts.document)}:
+            for wrong in check_image(image, field, pools=(), token=OUTSIDE_OVERRIDERS):
+                yield wrong._replace(message=f"{wrong.message}, at {place.removeprefix('.')}{where}")
         if bare.parts.document["spec"] == unpatched.parts.document["spec"] and _keeps_metadata(patch):
             yield Finding("no-effect", field, f"changes nothing{where}")
 
 
 def _keeps_metadata(patch: JSONObject) -> bool:
     return not as_object(patch.get("metadata"))
-
-
-def _check_tweaks(subject: JSONObject, kind: str) -> Iterator[Finding]:
-    """Yield the tweaks that OpenYurt's webhook refuses, and those without effect.
-
-    Source: validateDeployment and validateStatefulSet in pkg/yurtmanager/webhook/yurtappset/v1beta1 (OpenYurt v1.5 to
-    v1.7). The webhook applies each tweak by itself, to a workload with the spec of the template and without metadata.
-    """
-    of: Kind = "StatefulSet" if kind == "StatefulSet" else "Deployment"
-    template = members_of(as_object(as_object(templates_of(subject)).get(TEMPLATES[kind])).get("spec"))
-    bare = normalize_workload({"apiVersion": "apps/v1", "kind": kind, "metadata": {}, "spec": dict(template)}, of)
-    known = frozenset(check_workload(bare, of))
-    pod = as_object(as_object(bare["spec"].get("template")).get("spec"))
-    names = [
-        container.get("name")
-        for member in ("containers", "initContainers")
-        for _, container in enumerate_objects(pod.get(member))
-    ]
-    for number, tweak in enumerate(tweaks_of(subject)):
-        field = f"spec.workload.workloadTweaks[{number}]"
-        changes = as_object(as_object(tweak).get("tweaks"))
-        mistakes = [*_check_members(changes, f"{field}.tweaks", names)]
-        yield from mistakes
-        if any(one.level == "error" for one in mistakes):
-            continue
-        try:
-            tweaked = apply_tweaks(bare, subject, (number,), kind=kind, pool="")
-        except SubjectError as error:
-            place, separator, problem = str(error).partition(" does not fit")
-            where = place if separator and place.startswith(field) else field
-            yield Finding("does-not-fit", where, f"{(separator + problem).strip() or error}; {_WEBHOOK} ({kind})")
-            continue
-        for found in check_workload(tweaked, of):
-            if found not in known:
-                yield _as_finding(found, field, where=f", at {found.pointer} ({kind})")
-
-
-def _check_members(changes: JSON, field: str, containers: list[JSON]) -> Iterator[Finding]:
-    if not changes:
-        yield Finding("no-effect", field, "changes nothing: it has no replicas, containerImages or patches")
-    replicas = changes.get("replicas")
-    if replicas is not None and (problem := replicas_problem(replicas)) is not None:
-        yield Finding("invalid", f"{field}.replicas", problem)
-    for number, image in enumerate_objects(changes.get("containerImages")):
-        name, place = image.get("name"), f"{field}.containerImages[{number}]"
-        if name not in containers:
-            known = ", ".join(map(str, containers)) or "none"
-            yield Finding("unknown-container", f"{place}.name", f"no container is named {name!r}; there are {known}")
-        if not image.get("targetImage"):
-            yield Finding("required", f"{place}.targetImage", "is required: the image")
-    for number, patch in enumerate_objects(changes.get("patches")):
-        place = f"{field}.patches[{number}]"
-        if patch.get("operation") not in _OPERATIONS:
-            yield Finding("unsupported", f"{place}.operation", f"must be one of {', '.join(_OPERATIONS)}")
-        elif patch["operation"] != "remove" and patch.get("value") is None:
-            yield Finding("required", f"{place}.value", f"is required when operation is {patch['operation']}")
-        if TWEAK_POOL_TOKEN in str(patch.get("path")):
-            message = f"{TWEAK_POOL_TOKEN} is not replaced in a path, and stays as it is"
-            yield Finding("token", f"{place}.path", message)

@@ -80,7 +80,7 @@ def apply_tweaks(
         workload = _set_replicas(workload, tweak.get("replicas"))
         for image in list_objects(tweak.get("containerImages")):
             workload = _set_image(workload, image)
-    fields, operations = _list_operations(tweaks, pool)
+    fields, operations = list_operations(tweaks, pool)
     return _apply_patches(workload, fields, operations, kind=kind) if operations else workload
 
 
@@ -108,7 +108,7 @@ def _set_container_image(container: JSON, image: JSONObject) -> JSON:
     return {**container, "image": image.get("targetImage", "")}
 
 
-def _list_operations(tweaks: Sequence[tuple[int, JSONObject]], pool: str) -> tuple[list[str], list[JSONObject]]:
+def list_operations(tweaks: Sequence[tuple[int, JSONObject]], pool: str) -> tuple[list[str], list[JSONObject]]:
     """Return the operations of all patches, and the field path of each."""
     fields, operations = [], []
     for number, tweak in tweaks:

@@ -1,0 +1,242 @@
+"""Rules for the selections and tweaks of a YurtAppSet v1beta1, by the rules for overriders where both have the member.
+
+Sources: OpenYurt v1.5 to v1.7: workloadmanager/tweaks.go and util.go, and validateDeployment and validateStatefulSet in
+pkg/yurtmanager/webhook/yurtappset/v1beta1. The webhook applies each tweak by itself, to a workload with the spec of the
+template and without metadata.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import Final
+
+from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, sample_names
+from fleethook.engines.overrider.entries.patch_paths import LIMITS
+from fleethook.engines.overrider.plan.plan import compile_bare, kind_of
+from fleethook.engines.overrider.rules.finding import Finding
+from fleethook.engines.overrider.rules.item_rules import OUTSIDE_TWEAKS, check_image
+from fleethook.engines.overrider.rules.overrider_rules import check_selector, is_empty_selector
+from fleethook.engines.overrider.rules.patch_rules import TWEAK_PATCH, check_patch
+from fleethook.engines.overrider.rules.value_shapes import (
+    SELECTOR,
+    find_unknown_fields,
+    mistyped,
+    quote_advice,
+    replicas_problem,
+    type_name,
+)
+from fleethook.engines.overrider.subject.subject_members import TEMPLATES, SetSelections, templates_of, tweaks_of
+from fleethook.engines.overrider.subject.unreached_workloads import list_names
+from fleethook.engines.overrider.template.node_affinity import PoolSettings, SubjectError, members_of
+from fleethook.engines.overrider.template.template import apply_tweaks, list_operations
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, enumerate_objects, list_texts
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.patch import apply
+from fleethook.workload_schema import Finding as WorkloadFinding
+from fleethook.workload_schema import check_decoded, check_workload, normalize_workload
+from fleethook.workload_schema.go_structs import DecodeError, Kind, decode_into, print_workload
+
+TWEAKS: Final = "spec.workload.workloadTweaks"
+_TWEAK: Final = ("nodepoolSelector", "pools", "tweaks")
+_CHANGES: Final = ("replicas", "containerImages", "patches")
+_IMAGE: Final = ("name", "targetImage")
+_WEBHOOK: Final = (
+    "OpenYurt's webhook refuses it, because it applies each tweak to the spec of the template, without metadata"
+)
+_KEPT: Final = (
+    "OpenYurt decodes the patched workload into the same object, in which removed members stay: replace a member by "
+    "null, and a text, number or boolean by its zero value"
+)
+
+
+def check_selection(selection: Mapping[str, JSON], field: str) -> Iterator[Finding]:
+    """Yield the mistakes in ``pools`` and ``nodepoolSelector``.
+
+    Args:
+        selection: The spec of a subject, or a tweak.
+        field: Its path.
+    """
+    pools, selector = selection.get("pools"), selection.get("nodepoolSelector")
+    if pools is not None and not isinstance(pools, list):
+        yield mistyped(f"{field}.pools", "a list of names", pools)
+    for number, pool in enumerate(as_list(pools)):
+        if (problem := _find_pool_problem(pool)) is not None:
+            yield Finding("invalid", f"{field}.pools[{number}]", problem)
+    if selector is None:
+        return
+    mistakes = [*check_selector(f"{field}.nodepoolSelector", selector)]
+    yield from mistakes
+    if not mistakes and is_empty_selector(selector):
+        if any(name in selector for name in SELECTOR):
+            text = "has no condition, so it selects every node pool: add one, or write {} if you mean that"
+            yield Finding("empty-selector", f"{field}.nodepoolSelector", text)
+        elif pools:
+            text = "changes nothing, because nodepoolSelector is {}, which selects every node pool: remove one of them"
+            yield Finding("no-effect", f"{field}.pools", text)
+
+
+def _find_pool_problem(pool: JSON) -> str | None:
+    if not isinstance(pool, str):
+        return f"must be a pool's name, not {type_name(pool)}{quote_advice(pool)}"
+    if pool == EVERY_POOL:
+        return "OpenYurt looks for a node pool of the name '*': write nodepoolSelector: {} for every node pool"
+    if pool.startswith(EXCLUDE):
+        return f"OpenYurt excludes no node pools, and none can be named {pool!r}: list the others"
+    return None if pool else "must be a pool's name, not an empty text"
+
+
+def check_tweak(tweak: JSON, field: str) -> Iterator[Finding]:
+    """Yield the mistakes in a tweak that need no template to be found.
+
+    Args:
+        tweak: The tweak, of any type.
+        field: Its path.
+    """
+    if not isinstance(tweak, dict):
+        yield mistyped(field, "an object", tweak)
+        return
+    yield from find_unknown_fields(tweak, _TWEAK, field=field, owner="a tweak")
+    yield from check_selection(tweak, field)
+    if not tweak.get("pools") and not isinstance(tweak.get("nodepoolSelector"), dict):
+        yield Finding("unused-entry", field, "applies to no node pool: it has neither pools nor nodepoolSelector")
+    changes, place = tweak.get("tweaks"), f"{field}.tweaks"
+    if not isinstance(changes, dict):
+        yield mistyped(place, "an object", changes)
+        return
+    yield from find_unknown_fields(changes, _CHANGES, field=place, owner="tweaks")
+    if not any(changes.get(name) not in (None, []) for name in _CHANGES):
+        yield Finding("no-effect", place, "changes nothing: it has no replicas, containerImages or patches")
+    replicas = changes.get("replicas")
+    if replicas is not None and (problem := replicas_problem(replicas)) is not None:
+        yield Finding("invalid", f"{place}.replicas", problem)
+    for name in ("containerImages", "patches"):
+        if not isinstance(changes.get(name), list | None):
+            yield mistyped(f"{place}.{name}", "a list", changes[name])
+    for number, image in enumerate(as_list(changes.get("containerImages"))):
+        yield from _check_image(image, f"{place}.containerImages[{number}]")
+    pools = sample_names(list_texts(tweak.get("pools")))
+    for number, patch in enumerate(as_list(changes.get("patches"))[: LIMITS.operations]):
+        yield from check_patch(patch, f"{place}.patches[{number}]", pools=pools, form=TWEAK_PATCH)
+
+
+def _check_image(image: JSON, field: str) -> Iterator[Finding]:
+    if not isinstance(image, dict):
+        yield mistyped(field, "an object with name and targetImage", image)
+        return
+    yield from find_unknown_fields(image, _IMAGE, field=field, owner="a container image")
+    target = image.get("targetImage")
+    if not target:
+        yield Finding("required", f"{field}.targetImage", "is required: the image")
+    elif not isinstance(target, str):
+        yield mistyped(f"{field}.targetImage", "text", target)
+    else:
+        yield from check_image(target, f"{field}.targetImage", pools=(), token=OUTSIDE_TWEAKS)
+
+
+def check_tweaks(subject: JSONObject, kind: str) -> Iterator[Finding]:
+    """Yield the tweaks that do not fit the template: those that OpenYurt's webhook refuses, and those without effect.
+
+    Args:
+        subject: A YurtAppSet v1beta1 without mistakes that `check_tweak` finds.
+        kind: Deployment or StatefulSet.
+    """
+    of: Kind = "StatefulSet" if kind == "StatefulSet" else "Deployment"
+    template = members_of(as_object(as_object(templates_of(subject)).get(TEMPLATES[kind])).get("spec"))
+    bare = normalize_workload({"apiVersion": "apps/v1", "kind": kind, "metadata": {}, "spec": dict(template)}, of)
+    known = frozenset(check_workload(bare, of))
+    for number, tweak in enumerate(tweaks_of(subject)):
+        field, changes = f"{TWEAKS}[{number}]", as_object(as_object(tweak).get("tweaks"))
+        yield from _check_members(bare, changes, f"{field}.tweaks")
+        try:
+            tweaked = apply_tweaks(bare, subject, (number,), kind=kind, pool="")
+        except SubjectError as error:
+            place, separator, problem = str(error).partition(" does not fit")
+            where = place if separator and place.startswith(field) else field
+            yield Finding("does-not-fit", where, f"{(separator + problem).strip() or error}; {_WEBHOOK} ({kind})")
+            continue
+        yield from _check_patches(bare, number, changes, of)
+        for found in check_workload(tweaked, of):
+            if found not in known:
+                yield Finding("refused", field, f"{found.message}, at {found.pointer} ({kind})")
+
+
+def _check_members(bare: JSONObject, changes: Mapping[str, JSON], field: str) -> Iterator[Finding]:
+    """Yield the replicas and images that are as in the template, and the images of unknown containers."""
+    if (replicas := changes.get("replicas")) is not None and replicas == bare["spec"].get("replicas", 1):
+        yield Finding("no-effect", f"{field}.replicas", f"changes nothing: replicas is {replicas} already")
+    pod = as_object(as_object(bare["spec"].get("template")).get("spec"))
+    images = {
+        container.get("name"): container.get("image")
+        for member in ("containers", "initContainers")
+        for _, container in enumerate_objects(pod.get(member))
+    }
+    for number, image in enumerate_objects(changes.get("containerImages")):
+        name, target, place = image.get("name"), image.get("targetImage"), f"{field}.containerImages[{number}]"
+        if name not in images:
+            there = ", ".join(map(str, images)) or "none"
+            yield Finding("unknown-container", f"{place}.name", f"no container is named {name!r}; there are {there}")
+        elif images[name] == target:
+            text = f"changes nothing: the image of {name} is {target} already"
+            yield Finding("no-effect", f"{place}.targetImage", text)
+
+
+def _check_patches(bare: JSONObject, number: int, changes: Mapping[str, JSON], kind: Kind) -> Iterator[Finding]:
+    """Yield the patches of a tweak that set unknown fields or change nothing. They must fit the template."""
+    fields, operations = list_operations([(number, dict(changes))], pool="")
+    before, text, known = bare, print_workload(bare, kind), set[WorkloadFinding]()
+    for field, operation in zip(fields, operations, strict=True):
+        text = apply(text, [operation], dialect="kubernetes", limits=LIMITS)
+        unknown = [one for one in check_workload(text, kind) if one.problem == "unknown" and one not in known]
+        known.update(unknown)
+        yield from (Finding("dropped", field, f"{one.message}, at {one.pointer} ({kind})") for one in unknown)
+        with suppress(DecodeError):  # OpenYurt decodes the result of all patches, which may have the right types.
+            after = decode_into(bare, text, kind)
+            if after == before and not unknown:
+                idle = f"{operation['op']} {operation['path']} changes nothing"
+                yield Finding("no-effect", field, f"{idle}; {_KEPT}" if operation["op"] == "remove" else idle)
+            before = after
+
+
+_MAX_COMBINATIONS: Final = 100
+"""Rendering one takes some milliseconds."""
+
+
+def check_combined_tweaks(
+    subject: JSONObject, kind: str, node_pools: Mapping[str, JSONObject | None]
+) -> Iterator[Finding]:
+    """Yield the mistakes in workloads that none of their tweaks causes alone. OpenYurt's webhook does not find them.
+
+    Args:
+        subject: A YurtAppSet v1beta1 in which `check_tweaks` finds no error.
+        kind: Deployment or StatefulSet.
+        node_pools: The node pools of the set.
+    """
+    selections, pools = SetSelections(subject), dict[tuple[int, ...], list[str]]()
+    for name, node_pool in node_pools.items():
+        pools.setdefault(selections.tweaks(name, node_pool), []).append(name)
+    for numbers, names in islice(((one, of) for one, of in pools.items() if len(one) > 1), _MAX_COMBINATIONS):
+        found = _render(subject, kind, numbers)
+        alone = {one for number in numbers for one in _render(subject, kind, (number,))} if found else ()
+        for finding in found:
+            if finding not in alone:
+                ends = (end for end in range(2, len(numbers)) if finding in _render(subject, kind, numbers[:end]))
+                *former, last = numbers[: next(ends, len(numbers))]
+                others = [one for one in former if finding not in _render(subject, kind, _without(numbers, one))]
+                beside = ", ".join(f"workloadTweaks[{number}]" for number in others or former)
+                where = f"together with {beside} (node pools {list_names(names)}; {kind})"
+                yield finding._replace(field=f"{TWEAKS}[{last}]", message=f"{finding.message}, {where}")
+
+
+def _without(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
+    return tuple(one for one in numbers if one != number)
+
+
+def _render(subject: JSONObject, kind: str, numbers: tuple[int, ...]) -> list[Finding]:
+    """Return the findings about the workload of a node pool to which these tweaks apply."""
+    settings = PoolSettings(tweaks=numbers)
+    try:
+        bare = compile_bare(YURT_APP_SET, subject, kind=kind, pool="pool", node_pool=None, settings=settings)
+    except SubjectError as error:
+        return [Finding("does-not-fit", "", str(error))]
+    found = check_decoded(bare.parts.document, kind_of(bare.given))
+    return [Finding("refused", "", f"{one.message}, at {one.pointer}") for one in found]
