@@ -104,7 +104,7 @@ def text_of(entries: list[dict[str, Any]]) -> str:
     return f"[\n{lines}\n]\n"
 
 
-class _Everything(ControlPlane):
+class Everything(ControlPlane):
     """A control plane with all APIs enabled."""
 
     def _run(self, name: str, arguments: list[str]) -> None:
@@ -136,7 +136,7 @@ def main() -> int:
         print("control plane not found: run `make controlplane`", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory() as directory:
-        plane = _Everything(binaries, Path(directory))
+        plane = Everything(binaries, Path(directory))
         try:
             plane.start()
             TABLE.write_text(text_of(table(discover(plane.api().__getitem__))))

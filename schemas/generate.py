@@ -23,6 +23,7 @@ from fleethook.cluster.registration.configuration_objects import (
 from fleethook.engines.interpret.fixtures import read_fixtures
 from fleethook.engines.interpret.lua.bundle import read_bundle
 from fleethook.engines.interpret.lua.customization_rules import FUNCTIONS
+from schemas.api_members import PROJECTS, derive_projects, print_schemas
 from schemas.definitions import (
     FOREIGN_RESOURCES,
     RESOURCES,
@@ -51,6 +52,8 @@ def generated() -> Mapping[str, str]:
     files["schemas/openapi.json"] = json.dumps(openapi_components(), indent=2, sort_keys=True) + "\n"
     workloads = derive_definitions(json.loads((ROOT / "schemas" / "kubernetes" / "apps-v1.json").read_text()))
     files["app/fleethook/workload_schema/json_schema.json"] = _compact(workloads)
+    projects = print_schemas(derive_projects(json.loads(PROJECTS.read_text())))
+    files["app/fleethook/api_schema/projects.json"] = projects
     documents: dict[str, list[Any]] = {}
     for resource in RESOURCES:
         documents.setdefault(resource.engine, []).append(custom_resource_definition(resource))
@@ -185,7 +188,7 @@ def stale(root: Path) -> list[str]:
         str(path.relative_to(root))
         for directory in DIRECTORIES
         for path in (root / directory).rglob("*")
-        if path.suffix in (".yaml", ".json") and path.parent.name != "kubernetes"
+        if path.suffix in (".yaml", ".json") and path.parent.name not in ("kubernetes", "upstream")
     }
     differing = [
         name for name, text in files.items() if not (root / name).exists() or (root / name).read_text() != text

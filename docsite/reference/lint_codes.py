@@ -3,12 +3,18 @@
 from typing import Final
 
 from docsite.reference.tables import render_page, render_table
+from fleethook.api_schema import CODES as OF_OBJECTS
 from fleethook.engines.dispatch.lint.codes import CODES, MEANINGS
 from fleethook.engines.overrider.rules import finding
 
 _INTRODUCTION: Final = (
     "`fleethook lint` prints the code of a finding in brackets, and `--output json` as `code`. Each message names the "
     "place and the remedy. An error cannot work as written. A warning may be intended; with `--strict`, it is an error."
+)
+_OBJECTS: Final = (
+    "These are about kinds of Kubernetes, OpenYurt, kcp, Karmada and fleethook in files, and about kinds whose "
+    "CustomResourceDefinition is in the files. `unknown-field` and `unsupported` are warnings for kinds that fleethook "
+    "does not answer by, such as Pods: a newer apiserver may have the field."
 )
 _OVERRIDERS: Final = (
     "Admission refuses an object with an error, and `fleethook render` reports the same findings. Two warnings of "
@@ -25,9 +31,13 @@ def render_lint_codes() -> str:
         for code, text in finding.MEANINGS.items()
     ]
     columns = ["code", "level", "meaning"]
+    objects = [(f"`{code}`", "error", meaning) for code, meaning in OF_OBJECTS.items()]
     return render_page(
         "Lint codes",
         _INTRODUCTION,
+        "## All objects",
+        _OBJECTS,
+        render_table(columns, objects),
         "## Webhook configurations and APIBindings",
         render_table(columns, webhooks),
         "## Overriders, YurtAppSets and YurtAppDaemons",

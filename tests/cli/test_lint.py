@@ -58,6 +58,48 @@ def test_warnings_exit_1_only_if_strict(write_manifests: WriteManifests) -> None
     assert lint("-f", directory, "--strict") == (1, out, "")
 
 
+def test_a_member_that_the_api_lacks_is_an_error_with_its_line(write_manifests: WriteManifests) -> None:
+    flat = webhook(namespaceSelector={"team": "web"}, failurepolicy="Ignore")
+    directory = write_manifests(WIDGET, configuration("c", "validating", flat))
+    code, out, _ = lint("-f", directory)
+    kind, owner = "ValidatingWebhookConfiguration hooks of c", "ValidatingWebhook"
+    assert (code, out.splitlines()) == (
+        1,
+        [
+            f"{directory}/m.yaml:28: error [unknown-field]",
+            f"  {kind}: webhooks[0].failurepolicy: is not a field of {owner}; did you mean failurePolicy?",
+            f"{directory}/m.yaml:31: error [unknown-field]",
+            f"  {kind}: webhooks[0].namespaceSelector.team: is not a field of LabelSelector: put it into matchLabels",
+            "2 errors, 0 warnings",
+        ],
+    )
+
+
+def test_a_version_that_no_apiserver_serves_is_an_error(write_manifests: WriteManifests) -> None:
+    old = configuration("c", "validating", webhook()) | {"apiVersion": "admissionregistration.k8s.io/v1beta1"}
+    code, out, _ = lint("-f", write_manifests(WIDGET, old), "--output", "json")
+    assert (code, [(one["code"], one["field"]) for one in json.loads(out)]) == (1, [("unknown-kind", "apiVersion")])
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        (
+            {"failurePolicy": "fail"},
+            'webhooks[0].failurePolicy: Unsupported value: "fail": supported values: "Fail", "Ignore"',
+        ),
+        ({"failurePolicy": "fail", "name": 7}, "must be a string, not the number 7: quote it"),
+    ],
+)
+def test_rules_are_asked_unless_the_type_is_wrong(
+    write_manifests: WriteManifests, members: dict[str, Any], text: str
+) -> None:
+    broken = configuration("c", "validating", webhook(**members))
+    code, out, _ = lint("-f", write_manifests(WIDGET, broken), "--output", "json")
+    of_enumeration = 'must be one of Fail, Ignore, not the string "fail": did you mean Fail?'
+    assert (code, {one["text"] for one in json.loads(out)} - {of_enumeration}) == (1, {text})
+
+
 def test_json_has_all_fields_of_a_finding(write_manifests: WriteManifests) -> None:
     directory = write_manifests(WIDGET, configuration("c", "validating", SLOW))
     code, out, _ = lint("-f", directory, "--output", "json")

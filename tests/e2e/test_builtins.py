@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from schemas.api_schemas import BUILT_IN, read_built_in
 from schemas.builtins import TABLE, discover, table, text_of
 from tests.e2e.cluster import Api
 from tests.e2e.conftest import CRDS, is_established
@@ -44,6 +45,20 @@ def test_the_table_equals_the_discovery_of_an_apiserver(admin: Api) -> None:
     assert {"pods", "deployments", "events", "customresourcedefinitions"} <= {entry["resource"] for entry in running}
     # The order of the dictionaries counts, too: it is the order of registration.
     assert text_of(restrict(json.loads(TABLE.read_text()), running)) == text_of(running)
+
+
+def test_the_schemas_equal_those_that_an_apiserver_publishes(admin: Api) -> None:
+    written = json.loads(BUILT_IN.read_text())
+    running = read_built_in(admin.__getitem__, {}, release=written["release"], oldest=written["release"])
+    groups = of_custom_resources(admin)
+    kinds = {version: named for version, named in running["kinds"].items() if version.partition("/")[0] not in groups}
+    assert {"v1", "apps/v1", "admissionregistration.k8s.io/v1"} <= kinds.keys()
+    assert kinds == {version: {kind: written["kinds"][version][kind] for kind in kinds[version]} for version in kinds}
+    shared = running["definitions"].keys() & written["definitions"].keys()
+    assert {name: running["definitions"][name] for name in shared} == {
+        name: written["definitions"][name] for name in shared
+    }
+    assert {name for named in kinds.values() for name in named.values()} <= shared
 
 
 def test_no_two_storages_of_an_apiserver_have_resources_of_one_name(admin: Api) -> None:

@@ -1,9 +1,10 @@
 """``fleethook lint``: find mistakes in overriders, their subjects and webhook configurations."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Annotated
 
+from fleethook.api_schema import check_object, read_definitions
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.inputs.manifests import write_input_errors
 from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, fill_store, read_source, select_dispatching
@@ -22,7 +23,8 @@ from fleethook.cli.output.findings_output import (
 from fleethook.cli.output.text_output import write_json
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
+from fleethook.cluster.store import key_of
 from fleethook.engine import list_linting, load_reference
 
 
@@ -49,6 +51,9 @@ def lint(
     errors: a finding that admission refuses, an overrider whose subject does not exist, and an entry for a node pool
     that its subject lacks. Admission only warns about a missing object, because it may be created later. Without any
     subject, missing subjects are warnings here, too.
+
+    Kinds, versions and fields that an API lacks are findings in objects of all kinds of Kubernetes, OpenYurt, kcp and
+    Karmada. CustomResourceDefinitions among the objects decide about their kinds.
 
     The objects are in FILES or in a cluster. --change and --without change them first, and --new then reports
     only the findings that the change causes.
@@ -85,7 +90,38 @@ def lint(
 
 
 def lint_documents(documents: Sequence[Document], options: SourceOptions | None) -> list[Row]:
-    """Return the findings of all engines about objects; without options, nothing asks a cluster."""
+    """Return the findings of all engines about objects, and those about kinds and members that their APIs lack.
+
+    Without options, nothing asks a cluster.
+    """
     engines = list_linting()
     store = fill_store(documents, [index for one in engines for index in load_reference(one.indexes)])
-    return [row for one in engines for row in load_reference(one.lint)(documents, store, options)]
+    rows = [row for one in engines for row in load_reference(one.lint)(documents, store, options)]
+    return _unite([*_check_schemas(documents)], rows)
+
+
+def _unite(of_schemas: Sequence[Row], of_rules: Sequence[Row]) -> list[Row]:
+    """Return findings with only one about each field: that of a rule.
+
+    An apiserver cannot decode an object with a wrong type, so its rules about the object have no meaning then.
+    """
+    undecodable = {_identify(row) for row in of_schemas if row.code == "invalid"}
+    rules = [row for row in of_rules if row.field or _identify(row) not in undecodable]
+    # The text of an apiserver begins with the field.
+    reported = {(_identify(row), row.field or row.text.partition(": ")[0]) for row in rules}
+    return [*(row for row in of_schemas if (_identify(row), row.field) not in reported), *rules]
+
+
+def _identify(row: Row) -> tuple[str, ...]:
+    return row.cluster, row.kind, row.namespace, row.name
+
+
+def _check_schemas(documents: Sequence[Document]) -> Iterator[Row]:
+    """Yield the findings about objects of files; those of a cluster are as its own API has them."""
+    definitions, lines = read_definitions(one.object for one in documents), FieldLines()
+    for document in (one for one in documents if one.line):
+        key = key_of(document.object)
+        found = [(lines.line(document, one.field), one) for one in check_object(document.object, definitions)]
+        for line, (level, code, field, text) in sorted(found):
+            identity = (level, code, key.cluster, key.group_kind.kind, key.namespace, key.name)
+            yield Row(*identity, webhook="", field=field, text=text, place=document._replace(line=line).place)

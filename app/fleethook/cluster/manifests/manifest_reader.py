@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, Value, scan_values
 from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.work.garbage import GCFreezer
 
 if TYPE_CHECKING:
@@ -303,9 +304,10 @@ def _add_objects(value: Value, source: str, found: Manifest) -> None:
     lines = FieldLines()
     for one, pointer, path in _expand_list(value.value, "", ()):
         document = _make_document(value._replace(value=one), source, path)
-        if reason := _find_problem(one):
+        if found_problem := _find_problem(one) or _find_unquoted(document, lines):
+            field, reason = found_problem
             text = f"{pointer}: {reason}" if pointer else reason
-            found.errors.append(ManifestError(source, lines.line(document, ""), text))
+            found.errors.append(ManifestError(source, lines.line(document, field), text))
         else:
             found.documents.append(document)
 
@@ -336,27 +338,55 @@ def _is_list(value: JSON) -> TypeGuard[JSONObject]:
     return value["kind"] == "List" or (value["kind"].endswith("List") and "items" in value and not _is_named(value))
 
 
-def _find_problem(value: JSON) -> str:
-    """Return the reason why a value cannot be an object, ``""`` if it can."""
-    if isinstance(value, list):
-        return "kubectl reads no list of objects: separate them by ---, or put them into the items of a List"
+def _find_problem(value: JSON) -> tuple[str, str] | None:
+    """Return the field and the reason for which a value cannot be an object, None if it can."""
     if not isinstance(value, dict):
-        return "a manifest must be an object with apiVersion, kind and metadata"
+        of_list = "kubectl reads no list of objects: separate them by ---, or put them into the items of a List"
+        return "", of_list if isinstance(
+            value, list
+        ) else "a manifest must be an object with apiVersion, kind and metadata"
+    for member in ("apiVersion", "kind"):
+        if isinstance(value.get(member), bool | int | float):
+            return member, f"{member} must be text, not {json.dumps(value[member])}: quote it"
     if not all(isinstance(value.get(member), str) and value[member] for member in ("apiVersion", "kind")):
-        return "apiVersion and kind are required"
-    return _find_metadata_problem(value["kind"], value.get("metadata"))
+        return "", "apiVersion and kind are required"
+    kind, metadata = value["kind"], value.get("metadata")
+    is_unquoted = isinstance(metadata, dict) and isinstance(metadata.get("generateName"), bool | int | float)
+    if not isinstance(metadata, dict) or (metadata.get("name", "") == "" and not is_unquoted):
+        return "", f"{kind} has no metadata.name"
+    for member in ("labels", "annotations"):
+        if metadata.get(member) and not isinstance(metadata[member], dict):
+            return f"metadata.{member}", f"metadata.{member} of {kind} {metadata.get('name')} must be a mapping"
+    return None
 
 
-def _find_metadata_problem(kind: str, metadata: JSON) -> str:
-    if not isinstance(metadata, dict) or metadata.get("name") in (None, ""):
-        return f"{kind} has no metadata.name"
-    if not isinstance(metadata["name"], str):
-        return f"metadata.name of {kind} must be text, not {json.dumps(metadata['name'])}: put it into quotation marks"
-    for member, types in (("labels", dict), ("annotations", dict), ("namespace", str)):
-        if metadata.get(member) and not isinstance(metadata[member], types):
-            expected = "text" if types is str else "a mapping"
-            return f"metadata.{member} of {kind} {metadata['name']} must be {expected}"
-    return ""
+def _find_unquoted(document: Document, lines: FieldLines) -> tuple[str, str] | None:
+    """Return the field and the problem of the first name, label or annotation that YAML does not read as text."""
+    kind, metadata = document.object["kind"], document.object["metadata"]
+    for member, name, value in _list_identities(metadata):
+        if isinstance(value, str):
+            continue
+        field = f"{member}.{name}"
+        called = f" {metadata['name']}" if isinstance(metadata.get("name"), str) else ""
+        subject = f"{field} of {kind}{called}"
+        written = lines.written(document, field)
+        if value is None and not written:
+            return field, f"{subject} is empty: write a text, or remove the field"
+        advice = f': quote it, as in {name}: "{written}"' if written else ""
+        return field, f"{subject} must be text, not {json.dumps(value)}{advice}"
+    return None
+
+
+def _list_identities(metadata: JSONObject) -> Iterator[tuple[str, str, JSON]]:
+    """Yield the field around each name, label and annotation, its member and its value."""
+    for member in ("name", "namespace", "generateName"):
+        if member in metadata:
+            yield "metadata", member, metadata[member]
+    for member in ("labels", "annotations"):
+        for name, value in (metadata.get(member) or {}).items():
+            # An apiserver reads null as an empty text, and patches of kustomize remove members by it.
+            if value is not None or name == CLUSTER_ANNOTATION:
+                yield f"metadata.{member}", name, value
 
 
 def read_rules(path: Path) -> Manifest:

@@ -1,0 +1,10 @@
+"""Finds members, versions and kinds that an API lacks: those of Kubernetes, OpenYurt, kcp, Karmada and fleethook.
+
+The package data is generated: from a running kube-apiserver, and from the CustomResourceDefinitions of the projects
+(schemas/api_schemas.py).
+"""
+
+from fleethook.api_schema.members import check_object
+from fleethook.api_schema.served_kinds import CODES, Definitions, Finding, check_kind, read_definitions
+
+__all__ = ["CODES", "Definitions", "Finding", "check_kind", "check_object", "read_definitions"]
