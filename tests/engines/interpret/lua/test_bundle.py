@@ -104,6 +104,14 @@ async def test_empty_object_is_answered(chain: Chain, kind: BundledKind) -> None
                 assert answer.healthy in (True, False)
 
 
+@pytest.mark.parametrize("folder", sorted({folder for folder, case in CASES if case.output.get("healthy") is True}))
+async def test_an_object_that_is_being_deleted_is_unhealthy(chain: Chain, folder: str) -> None:
+    question = next(case.question for name, case in CASES if name == folder and case.output.get("healthy") is True)
+    metadata = {**question.object["metadata"], "deletionTimestamp": "2026-08-01T10:00:00Z"}
+    answered = await chain.answer(question._replace(object={**question.object, "metadata": metadata}))
+    assert answered.answer.healthy is False
+
+
 def test_scripts_are_compiled_when_they_are_needed() -> None:
     lazy, read = load_bundle_rules(), index_rules(rule for kind in KINDS for rule in kind.rules)
     assert dict(lazy) == dict(read)

@@ -31,7 +31,7 @@ from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.lua.customization_rules import Rule, known_globals, list_answers, read_customization
 from fleethook.engines.interpret.lua.lua_layer import LuaLayer, Rules, index_rules
 from fleethook.engines.interpret.lua.runner import Runner
-from fleethook.interpret.interpreter import Question
+from fleethook.interpret.interpreter import Answer, Question
 from fleethook.model.gvk import GroupVersionKind, list_served_kinds
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import Operation
@@ -223,7 +223,10 @@ class BundleLayer:
         """Return the rule for a kind and operation."""
         found = self._scripts.find(question) or self._conventions.get((question.kind, question.operation))
         if found is None and is_defined_by_users(question.kind, self._definitions):
-            return self._scripts.find(question._replace(kind=STAND_IN))
+            found = self._scripts.find(question._replace(kind=STAND_IN))
+        metadata = as_object(question.object.get("metadata"))
+        if found is not None and question.operation is Operation.HEALTH and metadata.get("deletionTimestamp"):
+            return Handler(found.hook, lambda _: Answer(healthy=False, rule="the object is being deleted"))
         return found
 
     def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:

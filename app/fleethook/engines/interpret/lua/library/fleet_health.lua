@@ -190,3 +190,6 @@ function fleet.in_phase(object, name, ...)
   end
   return false
 end
+
+-- Returns whether more than half of the members of a cluster are ready, so that they can elect a primary.
+function fleet.has_quorum(ready, members) return members > 0 and 2 * ready > members end
