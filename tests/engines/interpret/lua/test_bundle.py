@@ -57,6 +57,32 @@ def test_every_rule_has_a_fixture(kind: BundledKind) -> None:
         assert list(list_findings(rule)) == []
 
 
+# Kinds with Pods that do not serve by themselves (docs/interpreters.md): workloads, whose Pods must all be updated and available,
+# and runs, which end.
+WORKLOADS = {
+    "apps.kruise.io/CloneSet", "apps.kruise.io/SidecarSet", "apps.kruise.io/StatefulSet", "apps.kruise.io/UnitedDeployment",
+    "game.kruise.io/GameServerSet", "leaderworkerset.x-k8s.io/LeaderWorkerSet",
+}  # fmt: skip
+RUNS = {
+    "apps.kruise.io/BroadcastJob", "argoproj.io/Workflow", "batch.volcano.sh/Job", "flink.apache.org/FlinkDeployment",
+    "jobset.x-k8s.io/JobSet", "kubeflow.org/MPIJob", "kubeflow.org/Notebook", "kubeflow.org/PyTorchJob", "ray.io/RayJob",
+    "sparkoperator.k8s.io/SparkApplication", "trainer.kubeflow.org/TrainJob",
+}  # fmt: skip
+
+
+def test_each_kind_that_serves_is_healthy_while_it_changes() -> None:
+    """Karmada evicts unhealthy objects, also databases in a rolling update."""
+    pods = {Operation.REPLICA, Operation.COMPONENT}
+    serving = {kind.folder for kind in KINDS if kind.operations & pods and Operation.HEALTH in kind.operations}
+    named = {
+        folder
+        for folder, case in CASES
+        if case.name.startswith("serves while it changes") and case.output == {"healthy": True}
+    }
+    assert serving - named - WORKLOADS - RUNS == set(), "add a fixture `serves while it changes`"
+    assert (WORKLOADS | RUNS) & named == set()
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=[kind.folder for kind in KINDS])
 async def test_aggregating_again_changes_nothing(chain: Chain, kind: BundledKind) -> None:
     for case in kind.cases():

@@ -32,6 +32,8 @@ class HealthRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         must_not_be_true: Types of conditions that may be absent, but not True, besides `FAILURES`.
         values: The healthy values of members, by JSON pointer; ``""`` in a list accepts a missing member.
         paused: JSON pointers of further members and annotations that pause or suspend an object.
+        late_generation: Whether a difference of ``observedGeneration`` does not count: the controller reports it only
+            when it has applied a change, or reports that of another object.
     """
 
     must_be_true: tuple[str, ...] = ()
@@ -39,6 +41,7 @@ class HealthRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     must_not_be_true: tuple[str, ...] = ()
     values: Mapping[str, tuple[str | bool | int, ...]] = {}
     paused: tuple[str, ...] = ()
+    late_generation: bool = False
 
     @property
     def decides(self) -> bool:
@@ -84,7 +87,8 @@ def judge_health(document: JSONObject, rule: HealthRule = STANDARD) -> Verdict:
     if pause := _find_pause(document, rule, conditions):
         failure = _find_failure(document, rule, conditions)
         return Verdict(not failure, failure or pause)
-    if isinstance(observed, int) and isinstance(generation, int) and observed != generation:
+    known = isinstance(observed, int) and isinstance(generation, int) and not rule.late_generation
+    if known and observed != generation:
         return Verdict(False, f"observedGeneration is {observed}, generation is {generation}")
     return _judge_signs(document, rule, conditions, generation if isinstance(generation, int) else None)
 
