@@ -20,6 +20,7 @@ from fleethook.model.formats.text import nearest
 from fleethook.model.gvk import gvk_of
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.kcp import cluster_of
+from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.workload_schema.findings import describe_enum, describe_type
 
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
@@ -30,6 +31,8 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "object": (dict,), "array": (list,), "string": (str,), "boolean": (bool,), "integer": (int,),
     "number": (int, float),
 }  # fmt: skip
+_OWN_RULES: Final = frozenset({YURT_APP_OVERRIDER})
+"""Kinds whose rules at admission find the same, with more advice."""
 _DIRECTIVE: Final = "$"
 """The begin of members of strategic merge patches, such as ``$patch``: patches of kustomize may be beside manifests."""
 _VARIABLE: Final = "${"
@@ -65,6 +68,8 @@ def check_object(document: JSONObject, definitions: Definitions = NO_DEFINITIONS
     if (unserved := check_kind(document, definitions)) is not None:
         return [unserved]
     gvk, served = gvk_of(document), load_served()
+    if gvk.group_kind in _OWN_RULES:
+        return []
     schema = definitions.get((cluster_of(document), gvk.group_kind), {}).get(gvk.version)
     if schema is None:
         schema = served.definitions.get(served.names.get(gvk.group_kind, {}).get(gvk.version, ""))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Annotated
 
-from fleethook.api_schema import check_object, read_definitions
+from fleethook.api_schema import read_definitions
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.inputs.manifests import write_input_errors
 from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, fill_store, read_source, select_dispatching
@@ -23,8 +23,8 @@ from fleethook.cli.output.findings_output import (
 from fleethook.cli.output.text_output import write_json
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
-from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
-from fleethook.cluster.store import key_of
+from fleethook.cluster.manifests.object_findings import check_objects
+from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engine import list_linting, load_reference
 
 
@@ -117,11 +117,7 @@ def _identify(row: Row) -> tuple[str, ...]:
 
 
 def _check_schemas(documents: Sequence[Document]) -> Iterator[Row]:
-    """Yield the findings about objects of files; those of a cluster are as its own API has them."""
-    definitions, lines = read_definitions(one.object for one in documents), FieldLines()
-    for document in (one for one in documents if one.line):
-        key = key_of(document.object)
-        found = [(lines.line(document, one.field), one) for one in check_object(document.object, definitions)]
-        for line, (level, code, field, text) in sorted(found):
-            identity = (level, code, key.cluster, key.group_kind.kind, key.namespace, key.name)
-            yield Row(*identity, webhook="", field=field, text=text, place=document._replace(line=line).place)
+    definitions = read_definitions(one.object for one in documents)
+    for key, (level, code, field, text), place in check_objects(documents, definitions):
+        identity = (level, code, key.cluster, key.group_kind.kind, key.namespace, key.name)
+        yield Row(*identity, webhook="", field=field, text=text, place=place)

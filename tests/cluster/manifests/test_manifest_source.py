@@ -173,6 +173,43 @@ def test_documents_that_are_no_objects_are_skipped_and_reported_once(
     assert caplog.text.count("values.yaml:1: has neither apiVersion nor kind") == 1
 
 
+def test_a_field_that_the_api_lacks_is_a_warning_until_it_is_corrected(
+    tmp_path: Path, source: ManifestSource, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = "ConfigMap d/a: Data: is not a field of ConfigMap in Kubernetes 1.36; did you mean data?"
+    (tmp_path / "a.yaml").write_text(config("a").replace("\ndata", "\nData"))
+    source.load()
+    (tmp_path / "a.yaml").write_text("# Another line\n" + config("a").replace("\ndata", "\nData"))
+    source.load()
+    assert [(one.levelname, one.message) for one in caplog.records] == [("WARNING", f"{tmp_path / 'a.yaml'}:4: {text}")]
+    (state,) = source.parts()
+    assert (state.synced, state.failing, state.detail) == (True, False, f"{tmp_path / 'a.yaml'}:5: {text}")
+    (tmp_path / "a.yaml").write_text(config("a"))
+    source.load()
+    assert [one.detail for one in source.parts()] == [""]
+
+
+def test_a_new_definition_checks_the_objects_of_its_kind_again(
+    tmp_path: Path, source: ManifestSource, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a.yaml").write_text("apiVersion: example.org/v2\nkind: Widget\nmetadata: {name: a}\n")
+    source.load()
+    assert caplog.messages == []
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.org"},
+        "spec": {"group": "example.org", "names": {"kind": "Widget"}, "versions": [{"name": "v1", "served": True}]},
+    }
+    (tmp_path / "b.json").write_text(json.dumps(definition))
+    source.load()
+    (message,) = caplog.messages
+    assert message.endswith("a.yaml:1: Widget a: apiVersion: Widget has no version 'v2'; write example.org/v1")
+    (tmp_path / "b.json").unlink()
+    source.load()
+    assert [one.detail for one in source.parts()] == [""]
+
+
 def test_deleting_an_unreadable_file_completes_the_sync(tmp_path: Path, source: ManifestSource) -> None:
     (tmp_path / "bad.yaml").write_bytes(b"\xff")
     source.load()

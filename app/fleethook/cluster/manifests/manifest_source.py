@@ -10,12 +10,13 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from watchfiles import awatch
 
+from fleethook.api_schema import read_definitions
 from fleethook.cluster.manifests.manifest_reader import (
     RULES,
     STANDARD_INPUT,
@@ -28,8 +29,10 @@ from fleethook.cluster.manifests.manifest_reader import (
     read_manifest,
     read_rules,
 )
+from fleethook.cluster.manifests.object_findings import ObjectFinding, check_objects
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import ObjectKey, PartState, Store, key_of
+from fleethook.model.gvk import DEFINITION
 from fleethook.work.garbage import GCFreezer
 
 # The file system notifies of changes. This rescan is for file systems without notification (NFS, some mounts).
@@ -41,6 +44,8 @@ _SLICE: Final = 100
 _CONTAINERS: Final = 25
 # Skipped documents that a log line names.
 _MAX_SKIPPED: Final = 10
+# Findings that /readyz names. The log has all.
+_MAX_SHOWN: Final = 20
 # Differs from that of each file.
 _NO_STAMP: Final = (0, 0, 0)
 
@@ -81,6 +86,8 @@ class _Read(NamedTuple):
     changed: tuple[Document, ...]
     """Objects that are new, or differ from the stored ones."""
     errors: dict[str, str]
+    findings: dict[ObjectKey, tuple[ObjectFinding, ...]]
+    """Fields, kinds and versions that the APIs of objects lack."""
 
 
 class ManifestSource:
@@ -108,6 +115,7 @@ class ManifestSource:
         self._unread: frozenset[str] = frozenset()
         self.errors: dict[str, str] = {}
         self.skipped: tuple[Skipped, ...] = ()
+        self._findings: dict[ObjectKey, tuple[ObjectFinding, ...]] = {}
         self.revision = 0
 
     @property
@@ -122,7 +130,8 @@ class ManifestSource:
         """Yield the state of the files."""
         was_read = self._checked_at is not None and not (self.errors and self._unread.issuperset(self.errors))
         age = time.monotonic() - self._checked_at if self._checked_at is not None and was_read else None
-        detail = "; ".join(self.errors.values()) or describe_skipped(self.skipped)
+        findings = [f"{one.place}: {one.text}" for found in self._findings.values() for one in found]
+        detail = "; ".join(self.errors.values() or findings[:_MAX_SHOWN]) or describe_skipped(self.skipped)
         yield PartState("manifests", self.synced, detail, age, failing=bool(self.errors))
 
     def documents(self) -> list[Document]:
@@ -172,7 +181,20 @@ class ManifestSource:
             for key, document in documents.items()
             if (known := stored.get(key)) is None or known.object is not document.object
         )
-        return _Read(files, unread, documents, removed, changed, errors)
+        return _Read(files, unread, documents, removed, changed, errors, self._check(documents, changed, removed))
+
+    def _check(
+        self, documents: dict[ObjectKey, Document], changed: Sequence[Document], removed: Collection[ObjectKey]
+    ) -> dict[ObjectKey, tuple[ObjectFinding, ...]]:
+        """Return the findings about all objects. Unchanged ones are checked again if a definition has changed."""
+        definitions = read_definitions(one.object for one in documents.values())
+        keys = {*(key_of(one.object) for one in changed), *removed}
+        checked = [*documents.values()] if any(one.group_kind == DEFINITION for one in keys) else changed
+        made: dict[ObjectKey, list[ObjectFinding]] = {}
+        for one in check_objects(checked, definitions):
+            made.setdefault(one.key, []).append(one)
+        kept = () if checked is not changed else ((key, one) for key, one in self._findings.items() if key not in keys)
+        return dict(kept) | {key: tuple(found) for key, found in made.items()}
 
     def _apply(self, read: _Read) -> Iterator[None]:
         """Update the store; yield after each change."""
@@ -187,6 +209,7 @@ class ManifestSource:
         self._files, self._unread, self.stored = read.files, read.unread, read.documents
         self.revision += bool(read.removed or read.changed)
         self._report(read.errors)
+        self._report_findings(read.findings)
         self._report_skipped(tuple(one for file in read.files.values() for one in file.skipped))
         self._checked_at = time.monotonic()
 
@@ -227,6 +250,15 @@ class ManifestSource:
         for file in self.errors.keys() - errors.keys():
             _log.info("manifest is readable again: %s", file)
         self.errors = errors
+
+    def _report_findings(self, findings: dict[ObjectKey, tuple[ObjectFinding, ...]]) -> None:
+        """Log new findings. The line is not compared: an inserted comment must not make the findings below it new."""
+        for key, found in findings.items():
+            known = {one.text for one in self._findings.get(key, ())}
+            for one in found:
+                if one.text not in known:
+                    _log.warning("%s: %s", one.place, one.text, extra={"fields": {"code": one.finding.code}})
+        self._findings = findings
 
     def _report_skipped(self, skipped: tuple[Skipped, ...]) -> None:
         if skipped and skipped != self.skipped:

@@ -106,6 +106,14 @@ def test_a_missing_subject_is_an_error_only_beside_other_subjects(texts: tuple[s
     assert (finding.level, finding.finding.code) == (level, "unknown-subject")
 
 
+def test_fields_that_the_api_of_a_subject_lacks_are_errors() -> None:
+    written = SET.replace("pools: [{name: hangzhou}]", "pool: []\n    pools: [{name: hangzhou, Patch: {}}]")
+    assert [(one.level, one.place, one.finding.text) for one in check(written)] == [
+        ("error", "0.yaml:11", "spec.topology.pool: is not a field of topology; did you mean pools?"),
+        ("error", "0.yaml:12", "spec.topology.pools[0].Patch: is not a field of pools; did you mean patch?"),
+    ]
+
+
 def test_an_object_that_is_defined_twice_names_the_first_place() -> None:
     (finding,) = check(SET, SET.replace("nginx:1", "nginx:2"))
     assert (finding.finding.code, finding.place) == ("duplicate", "1.yaml:4")

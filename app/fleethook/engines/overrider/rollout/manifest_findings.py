@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from fleethook import api_schema
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store import ObjectKey, StoreView, key_of
 from fleethook.engines.overrider.admission.dry_run import Subject
@@ -26,51 +27,33 @@ from fleethook.engines.overrider.rules.missing_pools import (
 from fleethook.engines.overrider.rules.subject_rules import check_subject, check_workloads
 from fleethook.engines.overrider.rules.validation import check_overrider, check_overrider_in_slices
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1, listed_pools, workload_kinds
-from fleethook.model.formats.text import nearest
 from fleethook.model.gvk import parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import (
-    API_VERSION,
     GROUP,
     NODE_POOL,
     SUBJECT_KINDS,
-    YURT_APP_DAEMON,
     YURT_APP_OVERRIDER,
-    YURT_APP_SET,
 )
 from fleethook.work.pausing import Work
 
-_VERSIONS: Final = {
-    YURT_APP_OVERRIDER.kind: ("v1alpha1",),
-    YURT_APP_DAEMON.kind: ("v1alpha1",),
-    YURT_APP_SET.kind: ("v1alpha1", "v1beta1"),
-    "NodePool": ("v1alpha1", "v1beta1", "v1beta2"),
-}
 # No other project has these kinds, so another group is a mistake. Other projects have a NodePool, too.
-_OWN_KINDS: Final = (YURT_APP_OVERRIDER.kind, YURT_APP_SET.kind, YURT_APP_DAEMON.kind)
+_OWN_KINDS: Final = frozenset(one.kind for one in (YURT_APP_OVERRIDER, *SUBJECT_KINDS))
 
 
 def check_kind(document: JSONObject) -> Finding | None:
     """Return a finding if a manifest misspells an apiVersion or kind that overriders work with."""
-    group, version = parse_api_version(document["apiVersion"])
-    kind = document["kind"]
-    if group == GROUP and kind not in _VERSIONS:
-        meant = nearest(kind, _VERSIONS)
-        return (
-            Finding("unknown-kind", "kind", f"{GROUP} has no kind {kind!r}; did you mean {meant}?") if meant else None
-        )
-    if group == GROUP and kind in _VERSIONS and version not in _VERSIONS[kind]:
-        known = " or ".join(f"{GROUP}/{one}" for one in _VERSIONS[kind])
-        message = f"{kind} has no version {version!r}; write {known}"
-        return Finding("unknown-kind", "apiVersion", message)
-    if group != GROUP and kind in _OWN_KINDS:
-        message = f"{kind} is in {API_VERSION}, not in {document['apiVersion']!r}"
-        return Finding("unknown-kind", "apiVersion", message)
-    return None
+    found = api_schema.check_kind(document) if _is_of_openyurt(document) else None
+    return found and Finding(found.code, found.field, found.message)
+
+
+def _is_of_openyurt(document: JSONObject) -> bool:
+    return parse_api_version(document["apiVersion"])[0] == GROUP or document["kind"] in _OWN_KINDS
 
 
 _UNIQUE_KINDS: Final = frozenset({YURT_APP_OVERRIDER, NODE_POOL, *SUBJECT_KINDS})
 _UNQUOTED: Final = re.compile(r'(must be text, not the number )(\S+)(: quote it, as in (?:[^"]*: )?)"\2"')
+_UNKNOWN: Final = frozenset({"unknown-kind", "unknown-field"})
 _OF_SUBJECTS: Final = frozenset({"template", "no-pools"})
 _CONTRADICTED: Final = frozenset({"unknown-subject", "unknown-pool"})
 
@@ -106,11 +89,25 @@ def check_documents(documents: Sequence[Document], store: StoreView) -> list[Man
         documents: The objects of the files.
         store: A store with the same objects.
     """
-    return [one for found in check_each(documents, store) for one in found]
+    definitions, found = api_schema.read_definitions(one.object for one in documents), list[ManifestFinding]()
+    for document, of_rules in zip(documents, check_each(documents, store), strict=True):
+        reported = {one.finding.field for one in of_rules}
+        unknown = [one for one in _find_unknown(document.object, definitions) if one.field not in reported]
+        found += sorted([*locate_findings(document, unknown), *of_rules], key=lambda one: one.line)
+    return found
+
+
+def _find_unknown(document: JSONObject, definitions: api_schema.Definitions) -> list[Finding]:
+    """Return the findings about fields, kinds and versions of OpenYurt that its API lacks."""
+    found = api_schema.check_object(document, definitions) if _is_of_openyurt(document) else []
+    return [Finding(one.code, one.field, one.message) for one in found if one.code in _UNKNOWN]
 
 
 def check_each(documents: Sequence[Document], store: StoreView) -> Iterator[list[ManifestFinding]]:
-    """Yield the findings of `check_documents` for each document, so that a server can pause between documents."""
+    """Yield the findings of the rules about each document, so that a server can pause between documents.
+
+    The source of the manifests reports fields, kinds and versions that the API lacks.
+    """
     lines = FieldLines()
     subjects = any(key_of(document.object).group_kind in SUBJECT_KINDS for document in documents)
     seen: dict[ObjectKey, Document] = {}
@@ -173,9 +170,9 @@ def _quote_as_written(finding: Finding, written: str) -> Finding:
 
 
 def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> Iterator[Finding]:
-    if (misspelled := check_kind(manifest)) is not None:
-        yield misspelled
-    elif key.group_kind == YURT_APP_OVERRIDER:
+    if check_kind(manifest) is not None:
+        return
+    if key.group_kind == YURT_APP_OVERRIDER:
         found = check_overrider(
             manifest, cluster=key.cluster, namespace=key.namespace, store=store, every_namespace=True
         )

@@ -19,7 +19,6 @@ from fleethook.engines.overrider.rules.overrider_rules import check_selector, is
 from fleethook.engines.overrider.rules.patch_rules import TWEAK_PATCH, check_patch
 from fleethook.engines.overrider.rules.value_shapes import (
     SELECTOR,
-    find_unknown_fields,
     mistyped,
     quote_advice,
     replicas_problem,
@@ -37,9 +36,7 @@ from fleethook.workload_schema import check_decoded, check_workload, normalize_w
 from fleethook.workload_schema.go_structs import DecodeError, Kind, decode_into, print_workload
 
 TWEAKS: Final = "spec.workload.workloadTweaks"
-_TWEAK: Final = ("nodepoolSelector", "pools", "tweaks")
 _CHANGES: Final = ("replicas", "containerImages", "patches")
-_IMAGE: Final = ("name", "targetImage")
 _WEBHOOK: Final = (
     "OpenYurt's webhook refuses it, because it applies each tweak to the spec of the template, without metadata"
 )
@@ -95,7 +92,6 @@ def check_tweak(tweak: JSON, field: str) -> Iterator[Finding]:
     if not isinstance(tweak, dict):
         yield mistyped(field, "an object", tweak)
         return
-    yield from find_unknown_fields(tweak, _TWEAK, field=field, owner="a tweak")
     yield from check_selection(tweak, field)
     if not tweak.get("pools") and not isinstance(tweak.get("nodepoolSelector"), dict):
         yield Finding("unused-entry", field, "applies to no node pool: it has neither pools nor nodepoolSelector")
@@ -103,7 +99,6 @@ def check_tweak(tweak: JSON, field: str) -> Iterator[Finding]:
     if not isinstance(changes, dict):
         yield mistyped(place, "an object", changes)
         return
-    yield from find_unknown_fields(changes, _CHANGES, field=place, owner="tweaks")
     if not any(changes.get(name) not in (None, []) for name in _CHANGES):
         yield Finding("no-effect", place, "changes nothing: it has no replicas, containerImages or patches")
     replicas = changes.get("replicas")
@@ -123,7 +118,6 @@ def _check_image(image: JSON, field: str) -> Iterator[Finding]:
     if not isinstance(image, dict):
         yield mistyped(field, "an object with name and targetImage", image)
         return
-    yield from find_unknown_fields(image, _IMAGE, field=field, owner="a container image")
     target = image.get("targetImage")
     if not target:
         yield Finding("required", f"{field}.targetImage", "is required: the image")

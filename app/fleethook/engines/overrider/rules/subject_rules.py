@@ -21,9 +21,7 @@ from fleethook.engines.overrider.rules.item_rules import (
 )
 from fleethook.engines.overrider.rules.overrider_rules import check_selector, is_empty_selector
 from fleethook.engines.overrider.rules.value_shapes import (
-    METADATA,
     find_meant_fields,
-    find_unknown_fields,
     mistyped,
     quote_advice,
     replicas_problem,
@@ -43,13 +41,8 @@ from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.workload_schema import Finding as WorkloadFinding
 from fleethook.workload_schema import check_decoded, check_workload
 
-_OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
-_APP_SET: Final = ("selector", "workloadTemplate", "topology", "revisionHistoryLimit")
 _APP_DAEMON: Final = ("selector", "workloadTemplate", "nodepoolSelector", "revisionHistoryLimit")
-_APP_SET_V1BETA1: Final = ("workload", "nodepoolSelector", "pools", "revisionHistoryLimit")
-_WORKLOAD: Final = ("workloadTemplate", "workloadTweaks")
 _TEMPLATES: Final = ("deploymentTemplate", "statefulSetTemplate")
-_POOL: Final = ("name", "nodeSelectorTerm", "tolerations", "replicas", "patch")
 
 
 def check_subject(group_kind: GroupKind, subject: JSONObject) -> Iterator[Finding]:
@@ -59,8 +52,6 @@ def check_subject(group_kind: GroupKind, subject: JSONObject) -> Iterator[Findin
         group_kind: YurtAppSet or YurtAppDaemon.
         subject: An object with metadata.
     """
-    yield from find_unknown_fields(subject, _OBJECT, field="", owner=f"a {group_kind.kind}")
-    yield from find_unknown_fields(subject["metadata"], METADATA, field="metadata", owner="metadata")
     spec = subject.get("spec")
     if not isinstance(spec, dict):
         yield Finding("required", "spec", "is required")
@@ -69,7 +60,6 @@ def check_subject(group_kind: GroupKind, subject: JSONObject) -> Iterator[Findin
         yield from _check_app_set_v1beta1(spec)
         return
     app_set = group_kind == YURT_APP_SET
-    yield from find_unknown_fields(spec, _APP_SET if app_set else _APP_DAEMON, field="spec", owner="spec")
     yield from _check_templates(spec.get("workloadTemplate"), "spec.workloadTemplate")
     if (selector := spec.get("selector")) is not None:
         yield from (mistakes := [*check_selector("spec.selector", selector)])
@@ -84,12 +74,10 @@ def check_subject(group_kind: GroupKind, subject: JSONObject) -> Iterator[Findin
 
 
 def _check_app_set_v1beta1(spec: Mapping[str, JSON]) -> Iterator[Finding]:
-    yield from find_unknown_fields(spec, _APP_SET_V1BETA1, field="spec", owner="spec")
     workload = spec.get("workload")
     if not isinstance(workload, dict):
         yield Finding("required", "spec.workload", "is required, with workloadTemplate")
         return
-    yield from find_unknown_fields(workload, _WORKLOAD, field="spec.workload", owner="workload")
     yield from _check_templates(workload.get("workloadTemplate"), "spec.workload.workloadTemplate")
     yield from check_selection(spec, "spec")
     if not spec.get("pools") and not isinstance(spec.get("nodepoolSelector"), dict):
@@ -106,15 +94,12 @@ def _check_templates(templates: JSON, field: str) -> Iterator[Finding]:
     if not isinstance(templates, dict):
         yield Finding("required", field, f"is required, with one of {' and '.join(_TEMPLATES)}")
         return
-    yield from find_unknown_fields(templates, _TEMPLATES, field=field, owner="workloadTemplate")
     given = [member for member in _TEMPLATES if templates.get(member)]
     if not given and not templates.keys() - set(_TEMPLATES):
         yield Finding("required", field, f"must have one of {' and '.join(_TEMPLATES)}")
     for member in given:
         template, path = templates[member], f"{field}.{member}"
-        if isinstance(template, dict):
-            yield from find_unknown_fields(template, ("metadata", "spec"), field=path, owner=member)
-        else:
+        if not isinstance(template, dict):
             yield mistyped(path, "an object", template)
 
 
@@ -129,7 +114,6 @@ def _list_images(workload: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
 
 def _check_topology(topology: Mapping[str, JSON]) -> Iterator[Finding]:
     field = "spec.topology"
-    yield from find_unknown_fields(topology, ("pools",), field=field, owner="topology")
     pools = topology.get("pools")
     if pools is not None and not isinstance(pools, list):
         yield mistyped(f"{field}.pools", "a list", pools)
@@ -143,7 +127,6 @@ def _check_pool(pool: JSON, field: str, seen: set[str]) -> Iterator[Finding]:
     if not isinstance(pool, dict):
         yield mistyped(field, "an object with name", pool)
         return
-    yield from find_unknown_fields(pool, _POOL, field=field, owner="a pool")
     name = pool.get("name")
     if isinstance(name, bool | int | float):
         yield Finding("invalid", f"{field}.name", f"must be text, not {type_name(name)}{quote_advice(name)}")
