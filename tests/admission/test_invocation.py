@@ -78,9 +78,9 @@ def test_changes_of_the_request_are_a_patch_too() -> None:
 def test_a_mutating_rule_may_return_the_object() -> None:
     @mutate("v1", "Pod")
     def changes(pod: Any) -> Any:
-        return {**pod, "spec": {"containers": []}}
+        return {**pod, "spec": {"containers": [{"name": "b", "image": "b"}]}}
 
-    assert changes.review(POD).object["spec"] == {"containers": []}
+    assert changes.review(POD).object["spec"] == {"containers": [{"name": "b", "image": "b"}]}
 
 
 def test_a_typed_object_that_is_changed_keeps_its_other_members() -> None:

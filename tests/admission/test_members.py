@@ -410,29 +410,6 @@ def test_a_type_may_be_optional_annotated_or_generic(annotation: Any) -> None:
     assert codec.decode(b'{"spec":{"replicas":3}}').spec.replicas == 3
 
 
-class ReadModel(pydantic.BaseModel):
-    pull: str = pydantic.Field("", validation_alias="imagePullPolicy")
-
-
-class ComputedModel(pydantic.BaseModel):
-    replicas: int = 1
-
-    @pydantic.computed_field  # type: ignore[prop-decorator]
-    @property
-    def double(self) -> int:
-        return 2 * self.replicas
-
-
-class Nesting(pydantic.BaseModel):
-    spec: ReadModel
-
-
-@pytest.mark.parametrize(("model", "name"), [(ReadModel, "pull"), (ComputedModel, "double"), (Nesting, "pull")])
-def test_a_model_that_writes_other_members_than_it_reads_is_an_error(model: Any, name: str) -> None:
-    with pytest.raises(ValueError, match=f"the model {model.__name__} writes '{name}', and does not read it"):
-        find_codec(model)
-
-
 class Element(msgspec.Struct):
     name: str
     ports: list[int] = []

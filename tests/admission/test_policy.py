@@ -3,13 +3,13 @@ from typing import Any, cast
 
 from fleethook.admission import validate
 from fleethook.admission.policy import compile_policy
-from fleethook.admission.rule import Hook
+from fleethook.admission.rule import Rule
 
 
 def compile_rule(api_version: str, kind: str, **options: Any) -> list[Mapping[str, Any]]:
     def few() -> None: ...
 
-    return [*compile_policy(cast("Hook", validate(api_version, kind, **options)(few)))]
+    return [*compile_policy(cast("Rule", validate(api_version, kind, **options)(few)))]
 
 
 EXPRESSION = {"expression": "object.spec.replicas <= 5", "message": "at most 5 replicas"}

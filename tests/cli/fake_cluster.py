@@ -32,7 +32,6 @@ class Cluster:
     Attributes:
         lists: Objects by the path of their list. Of other paths, those of built-in resources and of a kcp are empty, and
             no others are served.
-        resources: The discovery of versions by their paths, such as ``/apis/apps/v1``.
         unserved: Paths that are not served.
         queries: The last query of each path.
         requests: Method and path of each request.
@@ -44,7 +43,6 @@ class Cluster:
 
     def __init__(self) -> None:
         self.lists: dict[str, list[dict[str, Any]]] = {}
-        self.resources: dict[str, list[dict[str, Any]]] = {}
         self.unserved: tuple[str, ...] = ()
         self.queries: dict[str, dict[str, str]] = {}
         self.requests: list[tuple[str, str]] = []
@@ -61,8 +59,6 @@ class Cluster:
                 return 403, {"kind": "Status", "reason": "Forbidden", "message": f"{one} is forbidden"}
         if path == f"/clusters/root{APIEXPORTS.path}/{WORKSPACES.export}":
             return 200, {"kind": "APIExport", "status": {"identityHash": "1"}}
-        if path in self.resources:
-            return 200, {"kind": "APIResourceList", "apiVersion": "v1", "resources": self.resources[path]}
         if path in self.unserved or (path not in self.lists and path not in SERVED):
             return _refuse(unserved(path))
         if path in self.expired and "continue" in query:

@@ -224,7 +224,6 @@ def test_rules_are_mounted_and_registered(helm: Path, case: str, config_map: str
     environment = environment_of(pod["containers"][0])
     assert json.loads(environment["FLEETHOOK_HOOKS"]) == [f"/etc/fleethook/rules/{one}" for one in files]
     assert environment["FLEETHOOK_HOOK_REGISTRATION"] == "true"
-    assert environment["FLEETHOOK_HOOK_CONFIGURATION"] == "fleethook-hooks"
     assert {"name": "rules", "configMap": {"name": config_map}} in pod["volumes"]
     given = rights(documents)
     assert (("rbac.authorization.k8s.io", "clusterroles", "get"), ("fleethook",)) in given

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from fleethook.admission.policy import API_VERSION, compile_policy
-from fleethook.admission.rule import Hook
+from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import load_rules
 from tests.e2e.cluster import CRDS, Api, is_established
 from tests.serving import Server, serving
@@ -225,7 +225,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rules(directory: Path) -> tuple[Hook, ...]:
+def rules(directory: Path) -> tuple[Rule, ...]:
     return load_rules([directory / "rules.py"])
 
 
@@ -293,7 +293,7 @@ def people(admin: Api) -> Iterator[None]:
     admin.delete(f"{CRDS}/{name}")
 
 
-def build_webhooks(rules: tuple[Hook, ...], server: Server) -> dict[str, Any]:
+def build_webhooks(rules: tuple[Rule, ...], server: Server) -> dict[str, Any]:
     """Return the registration of the rules, from the constraints of their policies."""
     webhooks = []
     for rule in rules:
@@ -321,7 +321,7 @@ def build_webhooks(rules: tuple[Hook, ...], server: Server) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("people")
 def test_policies_and_webhooks_give_the_same_verdicts_and_messages(
-    admin: Api, namespace: str, rules: tuple[Hook, ...], server: Server
+    admin: Api, namespace: str, rules: tuple[Rule, ...], server: Server
 ) -> None:
     admin.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"rules": "here"}}})
     for document in STORED:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fleethook.work.pausing import Done, Slice, Work, begin, do_at_once
-from fleethook.work.turns import Turns, Worker, call_in_daemon_thread, favour_event_loop, run_off_loop
+from fleethook.work.turns import DaemonThreads, Turns, Worker, call_in_daemon_thread, favour_event_loop, run_off_loop
 from tests.waiting import NET, until
 
 
@@ -67,20 +67,16 @@ async def test_a_function_runs_in_the_thread_with_its_arguments() -> None:
 
 
 ENDLESS = """
-import asyncio
-from fleethook.work.turns import Worker
+from fleethook.work.turns import DaemonThreads
 
 def never_ends():
     while True:
         pass
 
-async def main():
-    worker = Worker(2)
-    call = worker.start("a", never_ends)
-    print(await worker.run("a", str, "other"))
-    worker.close()
-
-asyncio.run(main())
+threads = DaemonThreads(2, "endless")
+threads.submit(never_ends)
+print(threads.submit(str, "other").result())
+threads.close()
 """
 
 
@@ -96,14 +92,15 @@ async def test_closed_threads_end_and_take_no_function() -> None:
         names.append(threading.current_thread().name)
         go.wait(60)
 
-    worker = Worker(3, name="closed")  # With two, the third function would wait for one of the others.
-    calls = [worker.start("a", work), worker.start("a", work)]
+    threads = DaemonThreads(3, "closed")  # With two, the third function would wait for one of the others.
+    calls = [threads.submit(work), threads.submit(work)]
     await until(lambda: len(names) == 2)
-    worker.close()
+    threads.close()
     with pytest.raises(RuntimeError, match="the threads closed are closed"):
-        await worker.run("b", int)
+        threads.submit(int)
     go.set()
-    await asyncio.gather(*(one for one in calls if one is not None))
+    for call in calls:
+        call.result(NET)
     await until(lambda: not {*names} & {one.name for one in threading.enumerate()})
     assert sorted(names) == ["closed_0", "closed_1"]
 
@@ -186,38 +183,6 @@ def test_the_switch_interval_is_only_shortened() -> None:
             assert sys.getswitchinterval() == pytest.approx(expected, rel=0.05)
     finally:
         sys.setswitchinterval(before)
-
-
-async def test_the_loop_waits_for_a_short_function() -> None:
-    worker = Worker()
-    started: Any = worker.start("ws1", int, "5", patience=60)
-    failed: Any = worker.start("ws1", int, "x", patience=60)
-    assert started.result() == 5
-    assert isinstance(failed.exception(), ValueError)
-    assert worker.count("ws1") == 0
-
-
-async def test_the_loop_goes_on_after_its_patience() -> None:
-    worker, go = Worker(), threading.Event()
-    started: Any = worker.start("ws1", go.wait, patience=0.0001)
-    assert not started.done()
-    assert worker.count("ws1") == 1
-    go.set()
-    assert await started
-
-
-async def test_a_started_function_keeps_its_turn_until_it_returns() -> None:
-    worker, go = Worker(threads=2, share=1), threading.Event()
-    started = worker.start("ws1", go.wait, 60)
-    assert started is not None
-    started.cancel()
-    assert worker.start("ws1", int) is None
-    assert worker.count("ws1") == 1
-    other = worker.start("ws2", int)
-    assert other is not None
-    assert await other == 0
-    go.set()
-    assert await worker.run("ws1", int) == 0
 
 
 def work(name: str, slices: int, seen: list[str]) -> Work[str]:

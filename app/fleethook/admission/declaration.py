@@ -61,6 +61,7 @@ class Declaration(NamedTuple):
         timeout: The time limit in seconds.
         order: The position among the rules of a server; rules of the same order are sorted by name.
         follows: The kinds that the rule reads from the store, as apiVersion, kind and plural.
+        inline: Whether the event loop of a server calls the rule.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Declaration(NamedTuple):
     timeout: int
     order: int
     follows: tuple[tuple[str, str, str], ...]
+    inline: bool
 
     @property
     def followed(self) -> frozenset[GroupKind]:
@@ -105,6 +107,7 @@ class Options(NamedTuple):
     follows: Sequence[Any]
     resource: str
     name: str | None
+    inline: bool
 
 
 def declare(options: Options, function_name: str, *, mutates: bool) -> Declaration:
@@ -134,6 +137,7 @@ def declare(options: Options, function_name: str, *, mutates: bool) -> Declarati
         timeout=_check_timeout(options.timeout),
         order=options.order,
         follows=_read_followed(options.follows),
+        inline=options.inline,
     )
 
 
@@ -148,6 +152,7 @@ _TYPES: Final[Mapping[str, tuple[type, str]]] = {
     "follows": (Sequence, "pair of apiVersion and kind, or list of pairs"),
     "resource": (str, "text"),
     "name": (str, "text"),
+    "inline": (bool, "truth value"),
 }
 _OPTIONAL: Final = ("match_conditions", "name")
 
@@ -155,7 +160,9 @@ _OPTIONAL: Final = ("match_conditions", "name")
 def _check_types(options: Options) -> None:
     for argument, (type_, noun) in _TYPES.items():
         value = getattr(options, argument)
-        if (not isinstance(value, type_) or isinstance(value, bool)) and not (value is None and argument in _OPTIONAL):
+        # In Python, a truth value is a number, too.
+        fits = isinstance(value, type_) and isinstance(value, bool) == (type_ is bool)
+        if not fits and not (value is None and argument in _OPTIONAL):
             raise RuleError(f"{argument}: {value!r} is no {noun}")
 
 

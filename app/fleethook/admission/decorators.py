@@ -8,12 +8,12 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from fleethook.admission.declaration import DEFAULT_TIMEOUT, Options, RuleError, compile_cel, declare
-from fleethook.admission.rule import Function, Hook, Rule
+from fleethook.admission.rule import Function, Rule
 from fleethook.cel import Program
 
 Decorator = Callable[[Function], Rule]
 
-COLLECTED: Final[ContextVar[list[Hook] | None]] = ContextVar("COLLECTED", default=None)
+COLLECTED: Final[ContextVar[list[Rule] | None]] = ContextVar("COLLECTED", default=None)
 """The rules of the file that is being loaded. Python keeps only the last function of a name."""
 
 
@@ -34,6 +34,7 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
     follows: Sequence[Any] = (),
     resource: str = "",
     name: str | None = None,
+    inline: bool = False,
     expression: str | None = None,
     message: str = "",
 ) -> Decorator:
@@ -56,6 +57,8 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
         follows: The kinds that the rule reads from ``store``: apiVersion, kind, irregular plural; or a list of these.
         resource: The plural of the kind, if it is irregular.
         name: The name of the rule; that of the function if missing.
+        inline: Whether the event loop of the server calls the rule, which takes less time than a thread. Such a rule
+            must neither wait nor compute long: the replica answers nothing else meanwhile.
         expression: The rule in CEL; the function is not called then.
         message: The reason of a refusal by ``expression``.
 
@@ -65,7 +68,7 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
     _check_arguments(api_version)
     options = Options(
         api_version, kind, on, subresource, scope, namespace_selector, object_selector, match_conditions,
-        failure_policy, side_effects, timeout, order, follows, resource, name,
+        failure_policy, side_effects, timeout, order, follows, resource, name, inline,
     )  # fmt: skip
     return lambda function: _make_rule(function, options, mutates=False, expression=expression, message=message)
 
@@ -87,6 +90,7 @@ def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
     follows: Sequence[Any] = (),
     resource: str = "",
     name: str | None = None,
+    inline: bool = False,
 ) -> Decorator:
     """Make a function a rule that changes objects; its changes become a JSON Patch.
 
@@ -99,12 +103,12 @@ def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
     _check_arguments(api_version)
     options = Options(
         api_version, kind, on, subresource, scope, namespace_selector, object_selector, match_conditions,
-        failure_policy, side_effects, timeout, order, follows, resource, name,
+        failure_policy, side_effects, timeout, order, follows, resource, name, inline,
     )  # fmt: skip
     return lambda function: _make_rule(function, options, mutates=True, expression=None, message="")
 
 
-def _make_rule(function: Any, options: Options, *, mutates: bool, expression: str | None, message: str) -> Hook:
+def _make_rule(function: Any, options: Options, *, mutates: bool, expression: str | None, message: str) -> Rule:
     if isinstance(function, Rule):
         raise RuleError(
             f"{_find_caller()}: {function.name!r} is a rule already: decorate another function, or for several "
@@ -117,7 +121,7 @@ def _make_rule(function: Any, options: Options, *, mutates: bool, expression: st
         program = _compile_expression(expression, message)
         declaration = declare(options, function.__name__, mutates=mutates)
         # kube-apiserver trims the message of a policy.
-        made = Hook(declaration, function, expression=program, message=message.strip())
+        made = Rule(declaration, function, expression=program, message=message.strip())
     except RuleError as error:
         raise RuleError(f"{code.co_filename}:{code.co_firstlineno}: {function.__name__}: {error}") from error
     if (collected := COLLECTED.get()) is not None:

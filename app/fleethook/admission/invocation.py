@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.members import PLAIN, Codec, describe_misfit, find_codec, follow_changes, to_plain, view
-from fleethook.admission.named_members import Named, NamedDecoder, NotShortError, find_operation
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched
 from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, gvk_of, parse_api_version
 from fleethook.model.json import JSON, as_object
@@ -204,12 +203,6 @@ class Request:
 
     def _read_texts(self, member: str) -> Mapping[str, str]:
         document = self.object
-        if isinstance(document, Named):
-            metadata = getattr(document, "metadata", None)
-            if isinstance(metadata, Named) and member not in metadata.attributes:
-                raise NotShortError  # The rule reads it in a message alone, so it was not decoded.
-            found = getattr(metadata, member, None)
-            return found if isinstance(found, Named) else _NOTHING  # type: ignore[return-value]  # for short rules
         return MappingProxyType(as_object(as_object(as_object(document).get("metadata")).get(member)))
 
 
@@ -280,7 +273,6 @@ class Invocation:
         arguments: The arguments of the function.
         document: The object as the rule sees it; None before it reads the object.
         before: The object as kube-apiserver sent it.
-        after: The object that a mutating rule has made; None before `respond_to_mutation`.
     """
 
     def __init__(
@@ -291,7 +283,6 @@ class Invocation:
         lookup: Lookup | None = None,
         followed: frozenset[GroupKind] = frozenset(),
         settings: Mapping[str, Any] = _NOTHING,
-        named: NamedDecoder | None = None,
     ) -> None:
         """Decode the object; raises an error if it does not fit the type of the parameter.
 
@@ -301,7 +292,6 @@ class Invocation:
             lookup: Finds other objects; None for no objects.
             followed: The kinds that the rule reads from ``store``.
             settings: The settings of rules.
-            named: Decodes the object for a short rule; None to decode all of it.
         """
         self._signature = signature
         self._review = review
@@ -309,10 +299,8 @@ class Invocation:
         self._request: Request | None = None
         self.document: Any = None
         self._carry: Callable[[Any], JSON] | None = None
-        self._named = named
         self.arguments: dict[str, Any] = {}
         self.before: JSON = None
-        self.after: JSON = None
         for name in signature.names:
             if name == "request":
                 self.arguments[name] = self._request = Request(review, self._read)
@@ -331,9 +319,6 @@ class Invocation:
     def _read(self) -> Any:
         """Return the object with attribute access."""
         review = self._review
-        if self._named is not None:
-            self.document = self._named.read(review)
-            return self.document
         self.before = review.old_object if review.operation == "DELETE" else review.object
         self.document = view(self.before)
         return self.document
@@ -368,13 +353,10 @@ class Invocation:
             TypeError: The result is no JSON object.
             ValueError: The rule changed a field that identifies the object.
         """
-        if isinstance(self.document, Named):
-            operation = find_operation(self.document)
-            return patched([operation] if operation else (), warnings=self.warnings)
-        self.after = self._find_changed(result)
-        operations = diff(self.before, self.after)
+        after = self._find_changed(result)
+        operations = diff(self.before, after)
         if operations:
-            before, after = as_object(self.before), self.after
+            before = as_object(self.before)
             _check_identity(before, after)
             if self._review.sub_resource == "status":
                 _check_unchanged("spec", before, after, "declare no subresource")

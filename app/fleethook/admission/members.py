@@ -1,10 +1,8 @@
 """Objects with attribute access or of an author's type, and the changes that a rule made to them."""
 
-import contextlib
 import dataclasses
 import math
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin, is_typeddict
@@ -182,7 +180,7 @@ def to_plain(value: Any, origin: JSON) -> JSON:
     try:
         return _to_plain(value, origin)
     except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(_describe_fault(value, error)) from error
+        raise TypeError(_find_fault(value) or str(error)) from error
 
 
 def _to_plain(value: Any, origin: JSON) -> JSON:
@@ -258,31 +256,22 @@ def encode(value: Any) -> JSON:
     return msgspec.json.decode(text)
 
 
-def _describe_fault(value: Any, error: Exception) -> str:
-    """Return the problem of a value that `_encode` refuses, with the JSON pointer of its innermost part at fault."""
-    problem, path, around = str(error), list[str](), list[int]()
-    parts: Iterable[tuple[Any, Any]] = [("", value)]
-    while (fault := next(filter(None, (_find_fault(name, one) for name, one in parts)), None)) is not None:
-        name, one, found = fault
-        path.append(name)
-        problem = f"{format_pointer(path[1:]) or 'the object'}: {found}"
-        around.append(id(one))
-        if around.count(id(one)) > 1:
-            return f"{format_pointer(path[1:])}: the value contains itself"
-        if len(path) > _MAX_LEVELS:
-            return f"{format_pointer(path[1:4])}: the value has more than {_MAX_LEVELS} levels"
-        # Reading a member of `Members` would make another object.
-        parts = dict.items(one) if isinstance(one, dict) else enumerate(one) if isinstance(one, list | tuple) else ()
-    return problem
-
-
-def _find_fault(name: Any, value: Any) -> tuple[str, Any, str] | None:
-    """Return the name and the value with its problem if `_encode` refuses it."""
+def _find_fault(value: Any, path: tuple[str, ...] = (), around: frozenset[int] = frozenset()) -> str:
+    """Return JSON pointer and problem of the innermost part of a value that `encode` refuses, ``""`` without one."""
+    if id(value) in around:
+        return f"{format_pointer(path)}: the value contains itself"
+    if len(path) > _MAX_LEVELS:
+        return f"{format_pointer(path[:3])}: the value has more than {_MAX_LEVELS} levels"
+    # Reading a member of `Members` would make another object.
+    parts: Iterable[tuple[Any, Any]] = dict.items(value) if isinstance(value, dict) else ()
+    for name, one in enumerate(value) if isinstance(value, list | tuple) else parts:
+        if found := _find_fault(one, (*path, str(name)), around | {id(value)}):
+            return found
     try:
         encode(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        return str(name), value, str(error)
-    return None
+    except (TypeError, ValueError) as error:
+        return f"{format_pointer(path) or 'the object'}: {error}"
+    return ""
 
 
 def _require_finite(value: Any) -> None:
@@ -326,27 +315,10 @@ def find_codec(annotation: Any) -> Codec | None:
         return PLAIN
     # Checked by method, so that rules without models do not import pydantic.
     if hasattr(type_, "model_validate_json") and hasattr(type_, "model_dump"):
-        _require_same_names(type_)
         return Codec(annotation.model_validate_json, _encode_model, is_partial=True)
     if isinstance(type_, type) and (issubclass(type_, msgspec.Struct) or dataclasses.is_dataclass(type_)):
         return Codec(msgspec.json.Decoder(annotation).decode, _encode_typed, is_partial=True)
     return None
-
-
-def _require_same_names(model: Any) -> None:
-    """Raise ValueError for a pydantic model that writes members by other names than it reads."""
-    names = list[set[str]]()
-    with warnings.catch_warnings(action="ignore"), contextlib.suppress(RuntimeError):  # Not all types have a schema.
-        for mode in ("validation", "serialization"):
-            schema = model.model_json_schema(mode=mode)
-            names.append(
-                {name for one in (schema, *schema.get("$defs", {}).values()) for name in one.get("properties", ())}
-            )
-        if added := sorted(names[1] - names[0]):
-            raise ValueError(
-                f"the model {model.__name__} writes {added[0]!r}, and does not read it: name the member by alias=, "
-                "which counts for both, and exclude computed fields"
-            )
 
 
 def describe_misfit(error: Exception) -> str:

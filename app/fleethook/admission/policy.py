@@ -3,7 +3,7 @@
 from typing import Final
 
 from fleethook.admission.declaration import Declaration
-from fleethook.admission.rule import Hook
+from fleethook.admission.rule import Rule
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.webhook_rules import write_rule
@@ -18,7 +18,7 @@ SUFFIX: Final = ".hooks.fleethook.io"
 """The end of the name of each webhook and policy: kube-apiserver wants at least three labels."""
 
 
-def find_obstacle(rule: Hook) -> str:
+def find_obstacle(rule: Rule) -> str:
     """Return why no policy can decide like the webhook of a rule; ``""`` if a policy can."""
     if rule.expression is None:
         return "it is in Python"
@@ -26,7 +26,7 @@ def find_obstacle(rule: Hook) -> str:
     return f"kube-apiserver asks no policy about kinds of {group}" if group in _WITHOUT_POLICIES else ""
 
 
-def compile_policy(rule: Hook) -> list[JSONObject]:
+def compile_policy(rule: Rule) -> list[JSONObject]:
     """Return the policy of a rule and its binding; empty if `find_obstacle` has a reason.
 
     A policy has the defaults of a webhook configuration, for example ``matchPolicy: Equivalent``.

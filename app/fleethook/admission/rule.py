@@ -2,11 +2,8 @@
 
 import asyncio
 import inspect
-import itertools
-import re
 import threading
 import traceback
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -22,7 +19,6 @@ from fleethook.admission.declaration import (
     bind_variables,
     choose_resource,
     find_mismatch,
-    find_wrong_kind,
 )
 from fleethook.admission.invocation import (
     Denied,
@@ -34,31 +30,17 @@ from fleethook.admission.invocation import (
     shorten_text,
     write_warning,
 )
-from fleethook.admission.members import PLAIN
-from fleethook.admission.named_members import NamedDecoder, NotShortError, make_decoder
-from fleethook.admission.step_budget import BUDGET, Budget, ShortFunction
+from fleethook.admission.result_check import list_added_faults
 from fleethook.cel import EvaluationError, PendingChecksError, Program
 from fleethook.cel.program import INLINE_LIMITS, LIMITS, EvaluationLimits
 from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resource, Response, StatusCause, allowed
 from fleethook.model.gvk import guess_resource, gvk_of
 from fleethook.model.json import JSONObject, as_object
 from fleethook.patch import apply
-from fleethook.patch.diff import text_size
 
 Function = Callable[..., Any]
 
-_SKIPPED_AFTER_MISS: Final = 32
-"""Calls of a rule that do not try its short form after a call that had no result by it."""
-_VERSIONS: Final = itertools.count()
-_MAX_SHORT_PATCH: Final = 2_000
-"""Characters of the values in the longest patch of a short call."""
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
-Accept = Callable[[AdmissionRequest, Sequence[JSONObject], Invocation], bool]
-"""Returns whether a patch certainly adds no faults to the object of a call."""
-_FAILURE: Final = re.compile(
-    r"the rule \S+ failed, and failurePolicy \w+ (?:admits|refuses) the object: (.*)", re.DOTALL
-)
-"""The texts of `Hook.fail`."""
 
 
 class Review(NamedTuple):
@@ -87,19 +69,141 @@ class Review(NamedTuple):
     object: Any
 
 
-class Rule(ABC):
-    """One rule. It can be called like the function that it decorates."""
+class ServedRule:
+    """A rule as servers and commands ask it.
 
-    function: Function
-    """The decorated function."""
-    name: str
-    """The name in webhook configurations, paths, metrics and logs."""
+    Attributes:
+        declaration: The requests that it decides about.
+        name: The name in webhook configurations, paths, metrics and logs.
+        function: The decorated function.
+        is_async: Whether the rule is a coroutine function; an expression never is.
+        expression: The rule in CEL; None for a rule in Python.
+        followed: The kinds that the rule reads from ``store``.
+    """
+
+    def __init__(
+        self, declaration: Declaration, function: Function, *, expression: Program | None, message: str
+    ) -> None:
+        """Read the parameters of the function; raises RuleError."""
+        self.declaration: Final = declaration
+        self.followed: Final = declaration.followed
+        self.function: Final = function
+        self.name: Final = declaration.name
+        self.expression: Final = expression
+        self.message: Final = message
+        # A decorator may return a plain function that passes on the coroutine.
+        is_async = any(map(inspect.iscoroutinefunction, (function, inspect.unwrap(function))))
+        self.is_async: Final = is_async and expression is None
+        self.__doc__ = function.__doc__
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise RuleError("the function has a yield, so a call does not run it: remove the yield")
+        if declaration.inline and (self.is_async or expression is not None):
+            raise RuleError("inline=True is for plain functions: remove it")
+        self._signature: Final = read_signature(function, mutates=declaration.mutates)
+        if expression is not None and (self._signature.names or self._signature.object_name):
+            raise RuleError("a rule with an expression does not run its function: remove the parameters")
+        if "store" in self._signature.names and not declaration.follows:
+            raise RuleError("the parameter 'store' needs the kinds to follow: give follows=('v1', 'ConfigMap')")
+
+    @property
+    def place(self) -> str:
+        """File and line of the function."""
+        return _find_place(self.function)
+
+    @property
+    def file(self) -> str:
+        """The path of the file with the function."""
+        return str(inspect.unwrap(self.function).__code__.co_filename)
+
+    @property
+    def line(self) -> int:
+        """The first line of the function or its decorators."""
+        return int(inspect.unwrap(self.function).__code__.co_firstlineno)
+
+    def answer(
+        self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = _NO_SETTINGS
+    ) -> Response:
+        """Answer a review with a plain function or an expression, as `answer_async` does."""
+        work = self.answer_async(request, lookup=lookup, settings=settings)
+        try:
+            work.send(None)
+        except StopIteration as end:
+            answer: Response = end.value
+            return answer
+        raise AssertionError("only a coroutine waits")
+
+    async def answer_async(
+        self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = _NO_SETTINGS
+    ) -> Response:
+        """Answer a review; a failure is answered under the failure policy."""
+        invocation = None
+        try:
+            if self.expression is not None:
+                return self._evaluate(request, self.expression)
+            invocation = Invocation(self._signature, request, lookup=lookup, followed=self.followed, settings=settings)
+            result = self.function(**invocation.arguments)
+            if self.is_async and inspect.isawaitable(result):
+                result = await result
+            if self.declaration.mutates:
+                return invocation.respond_to_mutation(result)
+            return invocation.respond_to_validation(result)
+        except BaseException as error:  # noqa: BLE001 - a rule may fail in any way
+            return self._respond_to_error(error, invocation)
+
+    def _respond_to_error(self, error: BaseException, invocation: Invocation | None) -> Response:
+        """Return the answer of a rule that raised an error or a refusal; raises KeyboardInterrupt for Ctrl+C."""
+        while isinstance(error, BaseExceptionGroup):  # Of a TaskGroup. Its refusals count if nothing else failed.
+            error = (error.split(Denied)[1] or error).exceptions[0]
+        if isinstance(error, Denied):
+            try:
+                return respond_to_denial(error, warnings=invocation.warnings if invocation else ())
+            except (AttributeError, TypeError) as unusable:  # A class of the author may lack the attributes.
+                return self.fail(self._describe(unusable.with_traceback(error.__traceback__)))
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise error
+        return self.fail(self._describe(error))
+
+    def answer_on_loop(self, request: AdmissionRequest) -> Response | None:
+        """Return the answer of an expression within `INLINE_LIMITS`; None if it needs more or fails: ask `answer`."""
+        if self.expression is None:
+            return None
+        try:
+            return self._evaluate(request, self.expression, INLINE_LIMITS)
+        except Exception:  # noqa: BLE001 - `answer` describes the failure
+            return None
+
+    def _evaluate(self, request: AdmissionRequest, expression: Program, limits: EvaluationLimits = LIMITS) -> Response:
+        # A policy has the Namespace, which is unknown here: null would give another verdict.
+        if expression.measure(bind_variables(request, has_namespace=False), limits).value:
+            return allowed()
+        return respond_to_denial(Denied(self.message))
+
+    @property
+    def failure(self) -> str:
+        """The beginning of the message, or of the warning, of an answer without a result."""
+        return f"the rule {self.name} failed, and failurePolicy {self.declaration.failure_policy}"
+
+    def fail(self, problem: str) -> Response:
+        """Return the answer of a rule that has no result, under its failure policy."""
+        if self.declaration.failure_policy == "Ignore":
+            return allowed(warnings=(write_warning(f"{self.failure} admits the object: {problem}"),))
+        message = f"{self.failure} refuses the object: {problem}"
+        return Response(allowed=False, code=500, reason="InternalError", message=message)
+
+    def _describe(self, error: BaseException) -> str:
+        if isinstance(error, PendingChecksError):
+            return f"{self.place}: the expression needs an authorizer, which only kube-apiserver has"
+        text = shorten_text(error)
+        return f"{_find_place(self.function, error)}: {type(error).__name__}{': ' if text else ''}{text}"
+
+
+class Rule(ServedRule):
+    """One rule. It can be called like the function that it decorates."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Call the function."""
         return self.function(*arguments, **named)
 
-    @abstractmethod
     def review(  # noqa: PLR0913 - one parameter for each part of a request that rules read
         self,
         document: Mapping[str, Any] | None,
@@ -128,231 +232,6 @@ class Rule(ABC):
             store: The other objects that exist.
             settings: The settings of rules.
         """
-
-
-class Hook(Rule):
-    """The implementation of a rule, for servers and commands.
-
-    Attributes:
-        declaration: The requests that it decides about.
-        function: The decorated function.
-        is_async: Whether the rule is a coroutine function; an expression never is.
-        expression: The rule in CEL; None for a rule in Python.
-        followed: The kinds that the rule reads from ``store``.
-        lane: Names this version of the rule. A version that hangs must not delay the one that a reload brings.
-    """
-
-    def __init__(
-        self, declaration: Declaration, function: Function, *, expression: Program | None, message: str
-    ) -> None:
-        """Read the parameters of the function; raises RuleError."""
-        self.declaration: Final = declaration
-        self.followed: Final = declaration.followed
-        self._fitting: tuple[Any, ...] = ()
-        self.function = function
-        self.name = declaration.name
-        self.lane: Final = f"{declaration.name}/{next(_VERSIONS)}"
-        self.expression: Final = expression
-        self.message: Final = message
-        # A decorator may return a plain function that passes on the coroutine.
-        is_async = any(map(inspect.iscoroutinefunction, (function, inspect.unwrap(function))))
-        self.is_async: Final = is_async and expression is None
-        self.__doc__ = function.__doc__
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise RuleError("the function has a yield, so a call does not run it: remove the yield")
-        self._signature: Final = read_signature(function, mutates=declaration.mutates)
-        self._short: Function | None = None
-        self._budget: Budget | None = None
-        self._skipped = self._skipped_names = 0
-        self._named: NamedDecoder | None = None
-        if expression is not None and (self._signature.names or self._signature.object_name):
-            raise RuleError("a rule with an expression does not run its function: remove the parameters")
-        if "store" in self._signature.names and not declaration.follows:
-            raise RuleError("the parameter 'store' needs the kinds to follow: give follows=('v1', 'ConfigMap')")
-
-    @property
-    def place(self) -> str:
-        """File and line of the function."""
-        return _find_place(self.function)
-
-    @property
-    def file(self) -> str:
-        """The path of the file with the function."""
-        return str(inspect.unwrap(self.function).__code__.co_filename)
-
-    @property
-    def line(self) -> int:
-        """The first line of the function or its decorators."""
-        return int(inspect.unwrap(self.function).__code__.co_firstlineno)
-
-    def find_wrong_kind(self, request: AdmissionRequest) -> str:
-        """Return why the rules of the webhook do not match a request, ``""`` if they do."""
-        attributes = request.operation, request.kind, request.resource, request.sub_resource, bool(request.namespace)
-        if attributes == self._fitting:
-            return ""
-        reason = find_wrong_kind(self.declaration, request)
-        if not reason:
-            self._fitting = attributes
-        return reason
-
-    def answer(
-        self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = _NO_SETTINGS
-    ) -> Response:
-        """Answer a review with a plain function or an expression; a failure is answered under the failure policy."""
-        invocation = None
-        try:
-            if self.expression is not None:
-                return self._evaluate(request, self.expression)
-            invocation = self._invoke(request, lookup, settings)
-            return self._respond(invocation, self.function(**invocation.arguments))
-        except BaseException as error:  # noqa: BLE001 - a rule may fail in any way
-            return self._respond_to_error(error, invocation)
-
-    async def answer_async(
-        self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = _NO_SETTINGS
-    ) -> Response:
-        """Answer a review with any function, as `answer` does."""
-        if not self.is_async:
-            return self.answer(request, lookup=lookup, settings=settings)
-        invocation = None
-        try:
-            invocation = self._invoke(request, lookup, settings)
-            result = self.function(**invocation.arguments)
-            return self._respond(invocation, await result if inspect.isawaitable(result) else result)
-        except BaseException as error:  # noqa: BLE001 - a rule may fail in any way
-            return self._respond_to_error(error, invocation)
-
-    def _respond_to_error(self, error: BaseException, invocation: Invocation | None) -> Response:
-        """Return the answer of a rule that raised an error or a refusal; raises KeyboardInterrupt for Ctrl+C."""
-        while isinstance(error, BaseExceptionGroup):  # Of a TaskGroup. Its refusals count if nothing else failed.
-            error = (error.split(Denied)[1] or error).exceptions[0]
-        if isinstance(error, Denied):
-            try:
-                return respond_to_denial(error, warnings=invocation.warnings if invocation else ())
-            except (AttributeError, TypeError) as unusable:  # A class of the author may lack the attributes.
-                return self.fail(self._describe(unusable.with_traceback(error.__traceback__)))
-        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-            raise error
-        return self.fail(self._describe(error))
-
-    def _invoke(self, request: AdmissionRequest, lookup: Lookup | None, settings: Mapping[str, Any]) -> Invocation:
-        return Invocation(self._signature, request, lookup=lookup, followed=self.followed, settings=settings)
-
-    def _respond(self, invocation: Invocation, result: Any) -> Response:
-        if self.declaration.mutates:
-            return invocation.respond_to_mutation(result)
-        return invocation.respond_to_validation(result)
-
-    def shorten(self, short: ShortFunction | None, budget: Budget) -> None:
-        """Let `answer_inline` call the short form of the function; None if it has none."""
-        is_plain = self._signature.codec is PLAIN and self._signature.old_codec is PLAIN and not self.is_async
-        if short is not None and is_plain and self.expression is None and not hasattr(self.function, "__wrapped__"):
-            self._short, self._budget = short.function, budget
-            self._named = make_decoder(short.names) if short.is_named or not self.declaration.mutates else None
-
-    def decode_review(self, body: bytes) -> tuple[str, AdmissionRequest] | None:
-        """Return the apiVersion and the request of a review with the members that a short rule names.
-
-        Returns:
-            None if the rule is another one, or needs all members of the object now.
-        """
-        needs_all = self._named is None or self._skipped_names or self._skipped
-        if needs_all or (self.declaration.mutates and "UPDATE" in self.declaration.operations):
-            return None
-        return self._named.decode_review(body) if self._named is not None else None
-
-    def answer_inline(self, request: AdmissionRequest, accept: Accept = lambda *_: True) -> Response | None:
-        """Answer a review by the expression within `INLINE_LIMITS`, or by a short function within its budget.
-
-        Args:
-            request: The review.
-            accept: Returns whether the changes of a mutating rule certainly have no faults.
-
-        Returns:
-            The answer; None for any other rule, and for a call that fails or needs more: ask `answer`.
-        """
-        if self.expression is None:
-            return self._answer_short(request, accept)
-        try:
-            return self._evaluate(request, self.expression, INLINE_LIMITS)
-        except Exception:  # noqa: BLE001 - `answer` describes the failure
-            return None
-
-    def _answer_short(self, request: AdmissionRequest, accept: Accept) -> Response | None:
-        if self._short is None:
-            return None
-        if self._skipped:
-            self._skipped -= 1
-            return None
-        # The check of an UPDATE compares the object with the stored one.
-        is_partial = not self.declaration.mutates or (request.operation == "CREATE" and not request.sub_resource)
-        if is_partial and self._named is not None:
-            if self._skipped_names:
-                self._skipped_names -= 1
-            elif (answer := self._call_short(request, accept, self._named)) is not None:
-                return answer
-            else:
-                self._skipped_names = _SKIPPED_AFTER_MISS
-        answer = self._call_short(request, accept, None)
-        if answer is None:
-            self._skipped = _SKIPPED_AFTER_MISS
-        return answer
-
-    def _call_short(self, request: AdmissionRequest, accept: Accept, named: NamedDecoder | None) -> Response | None:
-        """Return the answer of the short form; None if it fails or needs more. ``named`` is None for all members."""
-        assert self._short is not None
-        assert self._budget is not None
-        invocation = None
-        self._budget.left = BUDGET
-        try:
-            invocation = Invocation(self._signature, request, named=named)
-            answer = self._respond(invocation, self._short(**invocation.arguments))
-            is_short = not answer.patch or (not _is_long(answer.patch) and accept(request, answer.patch, invocation))
-        except Denied as denial:
-            return respond_to_denial(denial, warnings=invocation.warnings if invocation else ())
-        except (Exception, NotShortError):  # noqa: BLE001 - `answer` describes the failure
-            return None
-        return answer if is_short else None
-
-    def _evaluate(self, request: AdmissionRequest, expression: Program, limits: EvaluationLimits = LIMITS) -> Response:
-        # A policy has the Namespace, which is unknown here: null would give another verdict.
-        if expression.measure(bind_variables(request, has_namespace=False), limits).value:
-            return allowed()
-        return respond_to_denial(Denied(self.message))
-
-    @property
-    def failure(self) -> str:
-        """The beginning of the message, or of the warning, of an answer without a result."""
-        return f"the rule {self.name} failed, and failurePolicy {self.declaration.failure_policy}"
-
-    def fail(self, problem: str) -> Response:
-        """Return the answer of a rule that has no result, under its failure policy."""
-        if self.declaration.failure_policy == "Ignore":
-            return allowed(warnings=(write_warning(f"{self.failure} admits the object: {problem}"),))
-        message = f"{self.failure} refuses the object: {problem}"
-        return Response(allowed=False, code=500, reason="InternalError", message=message)
-
-    def _describe(self, error: BaseException) -> str:
-        if isinstance(error, PendingChecksError):
-            return f"{self.place}: the expression needs an authorizer, which only kube-apiserver has"
-        text = shorten_text(error)
-        return f"{_find_place(self.function, error)}: {type(error).__name__}{': ' if text else ''}{text}"
-
-    def review(  # noqa: PLR0913 - one parameter for each part of a request that rules read
-        self,
-        document: Mapping[str, Any] | None,
-        *,
-        operation: Operation = "CREATE",
-        old: Mapping[str, Any] | None = None,
-        resource: str = "",
-        subresource: str = "",
-        user: Mapping[str, Any] | None = None,
-        dry_run: bool = False,
-        namespace_labels: Mapping[str, str] | None = None,
-        store: Iterable[JSONObject] = (),
-        settings: Mapping[str, Any] = _NO_SETTINGS,
-    ) -> Review:
-        """Return the answer of the rule without a server; see `Rule.review`."""
         stored = document if operation == "DELETE" or (operation == "UPDATE" and old is None) else old
         request = build_request(
             None if operation == "DELETE" else document,
@@ -374,10 +253,11 @@ class Hook(Rule):
         if mismatch:
             return _make_review(request, allowed(), reason=mismatch)
         lookup = find_among(store)
-        if not self.is_async:
-            return _make_review(request, self.answer(request, lookup=lookup, settings=settings))
-        work = self.answer_async(request, lookup=lookup, settings=settings)
-        return _make_review(request, _run_to_end(work))
+        answer = _run_to_end(self.answer_async(request, lookup=lookup, settings=settings))
+        faults = list_added_faults(request, answer.patch) if answer.patch and not subresource else ()
+        if faults:
+            answer = self.fail(f"{self.place}: its changes are invalid: {'; '.join(faults)}")
+        return _make_review(request, answer)
 
 
 def _run_to_end(work: Coroutine[Any, Any, Response]) -> Response:
@@ -388,17 +268,6 @@ def _run_to_end(work: Coroutine[Any, Any, Response]) -> Response:
         return asyncio.run(work)
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(copy_context().run, asyncio.run, work).result()
-
-
-def _is_long(patch: Sequence[JSONObject]) -> bool:
-    """Return whether the check of a patch may take long."""
-    return sum(text_size(one.get("value"), _MAX_SHORT_PATCH) for one in patch) > _MAX_SHORT_PATCH
-
-
-def read_failure(text: str) -> str:
-    """Return the problem of a rule that failed, from the message or a warning of its answer; ``""`` without one."""
-    found = _FAILURE.fullmatch(text)
-    return found[1] if found else ""
 
 
 def build_request(

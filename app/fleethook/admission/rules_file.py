@@ -17,15 +17,14 @@ from typing import Final
 
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.decorators import COLLECTED
-from fleethook.admission.rule import Hook
-from fleethook.admission.short_rules import compile_short
+from fleethook.admission.rule import Rule
 
 _MODULE: Final = "fleethook_rules_"
 MAX_SECONDS: Final = 30.0
 """Seconds that the load of a file may take. A usual file takes some milliseconds, and large libraries some seconds."""
 
 
-def load_rules(paths: Sequence[Path]) -> tuple[Hook, ...]:
+def load_rules(paths: Sequence[Path]) -> tuple[Rule, ...]:
     """Return the rules of some files: mutating ones first, then by order and name.
 
     Raises:
@@ -35,14 +34,14 @@ def load_rules(paths: Sequence[Path]) -> tuple[Hook, ...]:
     return tuple(sorted(found, key=lambda one: (not one.declaration.mutates, one.declaration.order, one.name)))
 
 
-def _identify(rule: Hook) -> object:
+def _identify(rule: Rule) -> object:
     """Return a value that rules of different places have not in common; several kinds may share one function."""
     return Path(rule.file).resolve(), rule.line, rule.declaration[:5]
 
 
-def unite_rules(rules: Iterable[Hook], identify: Callable[[Hook], object] = _identify) -> list[Hook]:
+def unite_rules(rules: Iterable[Rule], identify: Callable[[Rule], object] = _identify) -> list[Rule]:
     """Return all rules, one that several files import once; raises RuleError if two rules have the same name."""
-    known: dict[str, Hook] = {}
+    known: dict[str, Rule] = {}
     for rule in rules:
         other = known.setdefault(rule.name, rule)
         if identify(other) != identify(rule):
@@ -53,12 +52,12 @@ def unite_rules(rules: Iterable[Hook], identify: Callable[[Hook], object] = _ide
     return [*known.values()]
 
 
-def _load_file(path: Path) -> list[Hook]:
+def _load_file(path: Path) -> list[Rule]:
     """Return the rules of a file, and those that it imports by name.
 
     A thread runs the file, because nothing can end a call that waits for ever.
     """
-    loaded: Future[list[Hook]] = Future()
+    loaded: Future[list[Rule]] = Future()
     thread = threading.Thread(target=_settle, args=(path, loaded), name=f"load-{path.name}", daemon=True)
     module = ModuleType(f"{_MODULE}{path.stem}")
     former = sys.modules.get(module.__name__, module)
@@ -118,29 +117,25 @@ def find_modules(path: Path) -> Iterator[Path]:
         yield from package.parent.rglob("*.py")
 
 
-def _settle(path: Path, loaded: Future[list[Hook]]) -> None:
+def _settle(path: Path, loaded: Future[list[Rule]]) -> None:
     try:
         loaded.set_result(_run(path))
     except BaseException as error:  # noqa: BLE001 - a file may fail in any way
         loaded.set_exception(_explain(error, path))
 
 
-def _run(path: Path) -> list[Hook]:
-    collected: list[Hook] = []
+def _run(path: Path) -> list[Rule]:
+    collected: list[Rule] = []
     COLLECTED.set(collected)
     # A cache of bytecode compares times, and a reload may follow a change within the same second.
     module = ModuleType(f"{_MODULE}{path.stem}")
     module.__file__, module.__package__ = str(path), ""
     # Dataclasses find the types of their annotations through this table.
     sys.modules[module.__name__] = module
-    text = path.read_bytes()
-    code = compile(text, str(path), "exec")
+    code = compile(path.read_bytes(), str(path), "exec")
     exec(code, module.__dict__)  # noqa: S102 - the rules of the operator
-    functions, budget = compile_short(text, str(path), vars(module))
     own = [rule for rule in collected if rule.file == str(path)]
-    for rule in own:
-        rule.shorten(functions.get(rule.line), budget)
-    imported = (one for one in vars(module).values() if isinstance(one, Hook))
+    imported = (one for one in vars(module).values() if isinstance(one, Rule))
     found = unite_rules([*own, *imported], id)  # A function that makes rules has one place for all of them.
     if not found:
         raise RuleError(f"{path}: the file has no rule: decorate a function with @validate or @mutate")

@@ -138,25 +138,14 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
         whole: JSON = getattr(self, member)
         return whole
 
-    def note_metadata(self, generate_name: JSON, cluster: JSON) -> None:
-        """Store metadata of the object under review that is decoded in part, for `known_metadata`."""
-        self.__dict__["noted"] = {"generateName": generate_name, "annotations": {CLUSTER_ANNOTATION: cluster}}
-
     @property
     def known_metadata(self) -> Mapping[str, JSON]:
         """The metadata of the object, or a part of it, as far as it was decoded."""
         found = self.__dict__
-        if (noted := found.get("noted")) is not None:
-            return as_object(noted)
         document = found.get("desired_object") or found.get("object") or found.get("outline")
         if not document and self.operation == "DELETE":
             document = found.get("old_object") or found.get("old_outline")
         return as_object(as_object(document).get("metadata"))
-
-    @property
-    def cluster(self) -> str:
-        """The logical cluster in the annotation of the object, ``""`` if it names none."""
-        return _read_cluster(self.desired_object)
 
     @property
     def is_small(self) -> bool:
@@ -306,7 +295,7 @@ def cluster_conflict(request: AdmissionRequest) -> str:
     """
     if request.operation != "UPDATE":
         return ""
-    cluster = request.cluster
+    cluster = _read_cluster(request.desired_object)
     stored = _read_cluster(request.old_object) if cluster or _CLUSTER_BYTES in bytes(request.old_object_raw) else ""
     if cluster == stored:
         return ""

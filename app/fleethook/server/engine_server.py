@@ -109,9 +109,6 @@ class EngineServer:
         """Return its metrics; called once."""
         return ()
 
-    async def verify(self) -> None:
-        """Compare the settings with the cluster before the server starts; raises EngineStartError if they conflict."""
-
     async def open(self) -> None:
         """Open the clients of the engine, before the server reads objects."""
 

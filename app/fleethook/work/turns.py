@@ -86,7 +86,7 @@ class _Call(Generic[_T]):
 _Waiting: TypeAlias = "SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]"
 
 
-class _DaemonThreads:
+class DaemonThreads:
     """Runs functions in daemon threads: at its end, Python waits for the threads of a ``ThreadPoolExecutor``.
 
     A function that never returns, as one of an admission rule, must not keep a server from ending.
@@ -165,7 +165,7 @@ class Worker:
         """
         self._threads: Final = threads
         self._name: Final = name
-        self._executor: _DaemonThreads | None = None
+        self._executor: DaemonThreads | None = None
         self._slots: Final = Slots(Limits(threads, each=share or threads))
 
     def __len__(self) -> int:
@@ -196,30 +196,7 @@ class Worker:
         finally:
             del call
 
-    def start(
-        self, lane: str, function: Callable[..., _T], *arguments: Any, patience: float = 0
-    ) -> "asyncio.Future[_T] | None":
-        """Run a function in a thread now, if its lane gets a turn without waiting; arguments as in `run`.
-
-        Args:
-            lane: The lane whose turn is used.
-            function: The function.
-            arguments: The arguments of the function.
-            patience: The maximum seconds for which the event loop blocks and waits for the function. For a short
-                function, this takes less CPU time than a message from the thread to the event loop.
-
-        Returns:
-            The future of its result, None if the function would have to wait for its turn. The future is done if the
-            function returned within ``patience``. Cancelling the future does not end the turn of the function.
-        """
-        if not self._slots.allows(lane):
-            return None
-        self._slots.take(lane)
-        return self._begin(lane, function, arguments, patience).result
-
-    def _begin(
-        self, lane: str, function: Callable[..., _T], arguments: tuple[Any, ...], patience: float = 0
-    ) -> _Call[_T]:
+    def _begin(self, lane: str, function: Callable[..., _T], arguments: tuple[Any, ...]) -> _Call[_T]:
         """Run a function in a thread; its lane holds a slot already."""
         call = _Call[_T](asyncio.get_running_loop(), self._slots, lane)
         try:
@@ -227,12 +204,6 @@ class Worker:
         except BaseException:
             self._slots.release(lane)
             raise
-        if patience:
-            with contextlib.suppress(TimeoutError):
-                work.exception(patience)
-            if work.done():
-                call.take(work)
-                return call
         work.add_done_callback(call.end)
         return call
 
@@ -241,9 +212,9 @@ class Worker:
         if self._executor is not None:
             self._executor.close()
 
-    def _ensure_executor(self) -> _DaemonThreads:
+    def _ensure_executor(self) -> DaemonThreads:
         if self._executor is None:
-            self._executor = _DaemonThreads(self._threads, self._name)
+            self._executor = DaemonThreads(self._threads, self._name)
             favour_event_loop()
         return self._executor
 

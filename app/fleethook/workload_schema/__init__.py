@@ -3,7 +3,6 @@
 The package data is generated from a running kube-apiserver and from the Go types (schemas/workloads.py).
 """
 
-from fleethook.workload_schema.change_check import adds_no_finding
 from fleethook.workload_schema.check import check_decoded, check_workload
 from fleethook.workload_schema.findings import Finding
 from fleethook.workload_schema.normalize import DecodedParts, decode_workload, normalize_workload
@@ -11,7 +10,6 @@ from fleethook.workload_schema.normalize import DecodedParts, decode_workload, n
 __all__ = [
     "DecodedParts",
     "Finding",
-    "adds_no_finding",
     "check_decoded",
     "check_workload",
     "decode_workload",

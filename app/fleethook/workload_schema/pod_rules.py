@@ -13,7 +13,7 @@ from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.workload_schema.defaults import find_default
 from fleethook.workload_schema.findings import Violation, shown_value
 from fleethook.workload_schema.json_schema import FORMATS
-from fleethook.workload_schema.struct_rules import Rule, check_metadata, check_node_selector, check_sysctls
+from fleethook.workload_schema.struct_rules import Rule
 from fleethook.workload_schema.value_marks import as_sample
 
 _LISTS: Final = ("initContainers", "containers")
@@ -219,27 +219,3 @@ POD_RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "core.v1.PodSpec": (_check_pod, _check_system, _check_host_ports, _check_containers),
 }
 """The rules of a struct by its name."""
-
-READS: Final[Mapping[Rule, frozenset[str]]] = {
-    _check_deployment: frozenset(
-        {"minReadySeconds", "progressDeadlineSeconds", "strategy", "hostname", "subdomain"}
-    ),
-    _check_selector: frozenset({"selector", "metadata", "labels"}),
-    _check_volumes: frozenset({"volumeClaimTemplates", "volumes", *_LISTS}),
-    _check_pod: frozenset(
-        {
-            "restartPolicy", "activeDeadlineSeconds", "ephemeralContainers", "dnsPolicy", "dnsConfig", "hostPID",
-            "hostIPC", "hostNetwork", "hostUsers", "shareProcessNamespace",
-        }
-    ),
-    _check_system: frozenset({"os", "securityContext", *_LISTS, *_ONLY_LINUX_POD}),
-    _check_host_ports: frozenset({"hostNetwork", "containers"}),
-    _check_containers: frozenset({*_LISTS, "resourceClaims", "terminationGracePeriodSeconds", "hostUsers"}),
-    check_node_selector: frozenset({"nodeSelector"}),
-    check_sysctls: frozenset({"sysctls"}),
-}  # fmt: skip
-"""The members that a rule reads, in its struct or in the pod template below it."""
-NEEDS: Final[Mapping[Rule, str]] = {_check_system: "os"}
-"""The members without which a rule finds nothing."""
-MEMBERWISE: Final = frozenset({check_metadata})
-"""The rules that find the same about a member whatever the others are, in a workload below 256 KiB."""

@@ -35,10 +35,10 @@ def test_a_server_needs_a_leader_for_registration_and_for_the_tasks_of_enabled_e
 
 
 def test_the_leader_registers_changed_rules_at_once_and_for_their_owner() -> None:
-    app = create_app(Settings(**INSTALLED, hook_registration=True, hook_owner="role"), log=None)
+    app = create_app(Settings(in_cluster=True, service="fleet/hook", hook_registration=True), log=None)
     changing = _make_registrar(app, Connection(Path("k")), bytes)._changing
     assert changing.changed is app.registration_changed
-    assert changing.owner == "role"
+    assert changing.owner == "hook"
 
 
 def test_the_metrics_of_a_candidate_have_the_queues_of_all_engines(monkeypatch: pytest.MonkeyPatch) -> None:

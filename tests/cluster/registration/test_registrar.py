@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.registration.configuration_objects import MUTATING, ServiceReference, configuration_path
 from fleethook.cluster.registration.registrar import (
     CAInjector,
@@ -256,12 +255,12 @@ async def test_a_conflict_about_rules_does_not_keep_the_bundle_from_other_webhoo
     assert one.server.objects[PATH]["webhooks"] == [webhook(DEPLOYMENTS, caBundle=BUNDLE)]
 
 
-async def test_a_cluster_role_owns_the_configurations() -> None:
+async def test_a_cluster_role_owns_the_configurations_if_it_exists() -> None:
     one = Changing("a.b.c", owner="role")
-    with pytest.raises(APIError, match="role"):
-        await one.registrar.apply_changing()
-    assert RULES not in one.server.objects
+    await one.registrar.apply_changing()
+    assert "ownerReferences" not in one.server.objects[RULES]["metadata"]
     one.server.store(ROLE, {"metadata": {"name": "role"}})
+    one.names = (*one.names, "d.e.f")
     await one.registrar.apply_changing()
     (owner,) = one.server.objects[RULES]["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == (

@@ -1,15 +1,15 @@
 """The webhooks of rules as data; tests/e2e/test_hooks.py registers them with a real apiserver."""
 
 from fleethook.admission import mutate, validate
-from fleethook.admission.rule import Hook
+from fleethook.admission.rule import Rule
 from fleethook.cluster.registration.configuration_objects import MUTATING, VALIDATING, ServiceReference
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations, make_webhook
 
 SERVICE = ServiceReference("fleet", "fleethook")
 
 
-def hook(rule: object) -> Hook:
-    assert isinstance(rule, Hook)
+def hook(rule: object) -> Rule:
+    assert isinstance(rule, Rule)
     return rule
 
 

@@ -12,13 +12,9 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.engine import EngineStartError
-from fleethook.engines.hooks import hooks_server
 from fleethook.engines.hooks.hooks_server import HooksServer
-from fleethook.engines.hooks.result_check import find_custom_faults
 from fleethook.settings import Settings
 from tests.asgi_client import call
-from tests.cluster.test_connection import write_kubeconfig
 from tests.server.kept_reviews import KeptReviews
 from tests.waiting import until
 
@@ -302,17 +298,6 @@ async def test_a_removed_rule_does_not_decide_about_other_kinds(tmp_path: Path) 
         assert (answer["allowed"], answer["status"]["code"]) == (False, 400)
 
 
-async def test_without_an_answer_of_the_cluster_the_server_starts_and_tells_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "rules.py").write_text(RULES)
-    kubeconfig = write_kubeconfig(tmp_path, server="http://127.0.0.1:1")
-    app = create_app(Settings(hooks=[tmp_path / "rules.py"], kubeconfig=kubeconfig), log=None)
-    await app.find_engine(HooksServer).verify()
-    assert "cannot compare the kinds of rules with those of the cluster: " in caplog.text
-    assert await ask_for_owner(app) == MISSING
-
-
 async def test_the_failure_policy_decides_about_a_rule_that_the_replica_does_not_have(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -326,16 +311,13 @@ async def test_the_failure_policy_decides_about_a_rule_that_the_replica_does_not
 
 
 async def test_the_registration_follows_the_file(tmp_path: Path) -> None:
-    async with serving(tmp_path, webhook_url="https://x", hook_configuration="mine", namespace="fleet") as (
-        app,
-        server,
-    ):
+    async with serving(tmp_path, service="fleet/mine") as (app, server):
 
         def registered() -> list[list[str]]:
             return [[one["name"].partition(".")[0] for one in each["webhooks"]] for each in server.configurations()]
 
         assert registered() == [["default-seccomp"], ["fails", "needs-owner", "reads"]]
-        assert {one["metadata"]["name"] for one in server.configurations()} == {"mine"}
+        assert {one["metadata"]["name"] for one in server.configurations()} == {"mine-hooks"}
         (tmp_path / "rules.py").write_text(RULES.partition("@mutate")[0])
         await server.reload()
         assert app.registration_changed.is_set()
@@ -353,101 +335,3 @@ def test_without_files_the_engine_has_no_route_and_no_check() -> None:
     server = create_app(Settings(), log=None).find_engine(HooksServer)
     assert (list(server.routes()), list(server.checks()), list(server.tasks())) == ([], [], [])
     assert not server.registers
-
-
-WIDGETS = """
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  names: {plural: widgets, kind: Widget}
-  versions:
-  - name: v1
-    served: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties: {spec: {type: object, properties: {size: {type: integer, maximum: MAXIMUM}}}}
-"""
-CHANGES_WIDGETS = """
-from fleethook.admission import mutate
-
-@mutate("example.com/v1", "Widget", failure_policy="Fail")
-def grows(widget):
-    widget.spec.size = 5
-"""
-
-
-@asynccontextmanager
-async def beside_manifests(tmp_path: Path, rules: str) -> AsyncIterator[tuple[Fleethook, HooksServer]]:
-    manifests = tmp_path / "manifests"
-    manifests.mkdir(exist_ok=True)
-    (manifests / "widgets.yaml").write_text(WIDGETS.replace("MAXIMUM", "3"))
-    async with serving(tmp_path, rules, manifests=manifests, engines={"hooks"}) as (app, server):
-        await server.verify()
-        yield app, server
-
-
-async def ask_about_widget(app: Fleethook) -> str:
-    answer = await ask(
-        app, "/hooks/mutate/grows", review("Widget", "example.com", apiVersion="example.com/v1", spec={})
-    )
-    return "" if answer["allowed"] else str(answer["status"]["message"])
-
-
-async def test_results_are_checked_by_the_definitions_of_the_manifests(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The event loop does not check them: that takes long for a large object."""
-
-    def find(*arguments: Any) -> list[str]:
-        assert threading.current_thread() is not of_loop
-        return find_custom_faults(*arguments)
-
-    of_loop = threading.current_thread()
-    monkeypatch.setattr(hooks_server, "find_custom_faults", find)
-    async with beside_manifests(tmp_path, CHANGES_WIDGETS) as (app, server):
-        assert "its changes are invalid: /spec/size: " in await ask_about_widget(app)
-        file = tmp_path / "manifests" / "widgets.yaml"
-        file.write_text(WIDGETS.replace("MAXIMUM", "7"))
-        await until(lambda: "7" in str(server._definitions))
-        assert await ask_about_widget(app) == ""
-        (tmp_path / "rules.py").write_text(CHANGES_WIDGETS.replace("= 5", "= 8"))
-        await server.reload()
-        assert "/spec/size: " in await ask_about_widget(app)
-
-
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ('"example.com/v1", "Gadget"', "a cluster with these manifests does not serve Gadget of example.com/v1"),
-        ('"example.com/v2", "Widget"', "a cluster with these manifests does not serve Widget of example.com/v2"),
-        ('"example.com/v1", "Widget", resource="widget"', "has the plural 'widgets', not 'widget': give resource="),
-        ('"example.com/v1", "widgets", subresource="scale"', "does not serve widgets/scale"),
-    ],
-)
-async def test_a_kind_that_the_definitions_of_its_group_lack_is_an_error_at_start(
-    tmp_path: Path, given: str, problem: str
-) -> None:
-    with pytest.raises(EngineStartError, match=rf"rules\.py:4: the rule grows: .*{problem}"):
-        async with beside_manifests(tmp_path, CHANGES_WIDGETS.replace('"example.com/v1", "Widget"', given)):
-            raise AssertionError
-
-
-async def test_an_unserved_kind_in_a_changed_file_keeps_the_former_rules(tmp_path: Path) -> None:
-    async with beside_manifests(tmp_path, CHANGES_WIDGETS) as (app, server):
-        (tmp_path / "rules.py").write_text(CHANGES_WIDGETS.replace("Widget", "Gadget").replace("grows", "other"))
-        await server.reload()
-        assert "rules.py:4: the rule other: a cluster with these manifests does not serve Gadget" in server.problem
-        assert [*server.rules] == ["/hooks/mutate/grows"]
-        assert "/spec/size: " in await ask_about_widget(app)
-
-
-@pytest.mark.parametrize(
-    "given", ['"other.com/v1", "Thing"', '"v1", "Pod"', '"example.com/v1", "widgets", subresource="status"']
-)
-async def test_kinds_of_other_groups_and_subresources_are_accepted(tmp_path: Path, given: str) -> None:
-    async with beside_manifests(tmp_path, CHANGES_WIDGETS.replace('"example.com/v1", "Widget"', given)) as (_, server):
-        assert [*server.rules] == ["/hooks/mutate/grows"]

@@ -18,7 +18,6 @@ def test_a_server_of_rules_alone_has_no_other_engine_unless_asked() -> None:
         ({"hooks": ["a.py"], "engines": ["crds"]}, "--hooks needs the engine hooks"),
         ({"hook_registration": True}, "hook_registration needs a cluster"),
         ({"hook_registration": True, "kubeconfig": "k"}, "needs the address of this server"),
-        ({"hook_configuration": "A_B"}, "hook_configuration"),
     ],
 )
 def test_settings_that_contradict_are_refused(given: dict[str, Any], problem: str) -> None:

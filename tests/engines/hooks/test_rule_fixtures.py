@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission.rule import Hook
+from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import load_rules
 from fleethook.engines.hooks.rule_fixtures import RuleFixtureResult, read_rule_fixtures, run_rule_fixture
 from fleethook.patch.fixture_tests import Difference, FixtureError
@@ -15,18 +15,18 @@ SECCOMP = {"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}}
 
 
 @pytest.fixture
-def rules(tmp_path: Path) -> tuple[Hook, ...]:
+def rules(tmp_path: Path) -> tuple[Rule, ...]:
     (tmp_path / "rules.py").write_text(RULES)
     return load_rules([tmp_path / "rules.py"])
 
 
-def run(rules: tuple[Hook, ...], **test: Any) -> RuleFixtureResult:
+def run(rules: tuple[Rule, ...], **test: Any) -> RuleFixtureResult:
     document = {"objects": {"pod": POD, "shop": SHOP}, "tests": [test]}
     ((_, fixture),) = read_rule_fixtures(document)
     return run_rule_fixture(rules, fixture)
 
 
-def test_the_answer_of_one_rule(rules: tuple[Hook, ...]) -> None:
+def test_the_answer_of_one_rule(rules: tuple[Rule, ...]) -> None:
     refused = {"allowed": False, "code": 403, "message": "metadata.labels: label `owner` is missing"}
     bare = {"from": "shop", "with": {"metadata": {"labels": None}}}
     assert run(rules, rule="needs-owner", object=bare, output=refused) == ("needs-owner", "", "", [])
@@ -35,7 +35,7 @@ def test_the_answer_of_one_rule(rules: tuple[Hook, ...]) -> None:
     ]
 
 
-def test_a_patch_and_the_changed_object(rules: tuple[Hook, ...]) -> None:
+def test_a_patch_and_the_changed_object(rules: tuple[Rule, ...]) -> None:
     patch = [{"op": "add", "path": "/spec/securityContext", "value": SECCOMP["securityContext"]}]
     output = {"patch": patch, "object": {"from": "pod", "with": {"spec": SECCOMP}}}
     assert run(rules, rule="default-seccomp", object="pod", output=output).differences == []
@@ -53,12 +53,12 @@ def changes(pod):
 
 
 @pytest.fixture
-def changes(tmp_path: Path) -> tuple[Hook, ...]:
+def changes(tmp_path: Path) -> tuple[Rule, ...]:
     (tmp_path / "two.py").write_text(TWO)
     return load_rules([tmp_path / "two.py"])
 
 
-def test_the_operations_of_an_expected_patch_have_any_order(changes: tuple[Hook, ...]) -> None:
+def test_the_operations_of_an_expected_patch_have_any_order(changes: tuple[Rule, ...]) -> None:
     labels = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}
     name = {"op": "add", "path": "/spec/nodeName", "value": "n"}
     assert run(changes, object="pod", output={"patch": [name, labels]}).differences == []
@@ -69,7 +69,7 @@ def test_the_operations_of_an_expected_patch_have_any_order(changes: tuple[Hook,
     assert run(changes, object="pod", output={"patch": [name, 5]}).differences
 
 
-def test_a_result_that_kubernetes_refuses_is_a_failure(changes: tuple[Hook, ...]) -> None:
+def test_a_result_that_kubernetes_refuses_is_a_failure(changes: tuple[Rule, ...]) -> None:
     invalid = {"from": "pod", "with": {"metadata": {"annotations": {"nodeNam": "x"}}}}
     assert "two.py:4: its changes are invalid: /spec/nodeNam" in run(changes, object=invalid, output={"code": 0}).error
     output = {"allowed": True, "patch": [], "object": invalid, "warnings": ["{{EXCLUDE}}"]}
@@ -80,7 +80,7 @@ def test_a_result_that_kubernetes_refuses_is_a_failure(changes: tuple[Hook, ...]
     assert run(changes, object=invalid, **of_subresource).error == ""
 
 
-def test_a_request_about_which_no_rule_is_asked_has_the_reason(rules: tuple[Hook, ...]) -> None:
+def test_a_request_about_which_no_rule_is_asked_has_the_reason(rules: tuple[Rule, ...]) -> None:
     unknown = {"apiVersion": "v1", "kind": "Podd", "metadata": {"name": "p"}}
     test = {"rule": "default-seccomp", "object": unknown}
     assert run(rules, **test, output={"allowed": True}).unasked == "the kind is Podd, not Pod"
@@ -98,7 +98,7 @@ def test_the_deleted_object_is_the_old_one(tmp_path: Path) -> None:
         assert run(load_rules([tmp_path / "deletes.py"]), **test).differences == []
 
 
-def test_without_a_rule_all_are_asked_up_to_the_first_refusal(rules: tuple[Hook, ...]) -> None:
+def test_without_a_rule_all_are_asked_up_to_the_first_refusal(rules: tuple[Rule, ...]) -> None:
     assert run(rules, object="shop", operation="UPDATE", oldObject="shop", output={"allowed": True}).rule == (
         "needs-owner"
     )
@@ -106,13 +106,13 @@ def test_without_a_rule_all_are_asked_up_to_the_first_refusal(rules: tuple[Hook,
     assert run(rules, object=secret, output={"matched": False, "allowed": True, "patch": []}).differences == []
 
 
-def test_a_rule_that_fails_is_no_refusal(rules: tuple[Hook, ...]) -> None:
+def test_a_rule_that_fails_is_no_refusal(rules: tuple[Rule, ...]) -> None:
     failed = run(rules, rule="fails", object="pod", output={"allowed": False})
     assert "rules.py:15: AttributeError" in failed.error
     assert run(rules, rule="fails", object="pod", output={"message": "{{EXCLUDE}}"}).error == ""
 
 
-def test_the_other_objects_and_settings_of_a_test(rules: tuple[Hook, ...]) -> None:
+def test_the_other_objects_and_settings_of_a_test(rules: tuple[Rule, ...]) -> None:
     texts = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -139,7 +139,7 @@ def test_the_other_objects_and_settings_of_a_test(rules: tuple[Hook, ...]) -> No
         ({"object": "pod", "rule": "other", "output": {"allowed": True}}, "there is no rule 'other': the file has "),
     ],
 )
-def test_an_invalid_test_names_the_problem(rules: tuple[Hook, ...], test: dict[str, Any], problem: str) -> None:
+def test_an_invalid_test_names_the_problem(rules: tuple[Rule, ...], test: dict[str, Any], problem: str) -> None:
     with pytest.raises(FixtureError) as raised:
         run(rules, **test)
     assert problem in str(raised.value)

@@ -200,8 +200,6 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         if settings.follows_cluster:
             await _check_credentials(settings)
         app = _create_app(settings, lines, stack)
-        for engine in app.engines.values():
-            await engine.verify()
 
         async def start_task(work: Coroutine[Any, Any, None], name: str) -> None:
             await stack.enter_async_context(run_in_background(work, name=name, ended=app.ended.append))

@@ -21,7 +21,7 @@ from fleethook.work.garbage import GCFreezer
 
 if TYPE_CHECKING:
     from fleethook.admission.declaration import RuleError
-    from fleethook.admission.rule import Hook
+    from fleethook.admission.rule import Rule
 
 STANDARD_INPUT: Final = Path("-")
 """The name of standard input in a list of files."""
@@ -400,7 +400,7 @@ def read_rules(path: Path) -> Manifest:
         return Manifest([], [], [make_rule_error(error)], [])
 
 
-def describe_rules(rules: "Iterable[Hook]") -> list[Document]:
+def describe_rules(rules: "Iterable[Rule]") -> list[Document]:
     """Return the webhook configurations of admission rules, each with the place of its rule."""
     from fleethook.cluster.registration.rule_webhooks import describe_rule  # noqa: PLC0415 - as above
 

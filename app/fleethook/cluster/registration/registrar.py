@@ -73,6 +73,7 @@ class CAInjector:
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MANAGER: Final = "fleethook"
 CHECK_SECONDS: Final = 10.0
+_FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
 
 
@@ -185,7 +186,7 @@ class Registrar:
         if is_rules and present is not None:
             _check_owner(present, configuration)
         if configuration["webhooks"] or not is_rules:
-            owner = await read_owner(self._connection, self._changing.owner if is_rules else "")
+            owner = await self._read_owner() if is_rules else {}
             stored = await self._apply_served(path, {**configuration, "metadata": {**metadata, **owner}})
         else:
             stored = ""
@@ -195,6 +196,15 @@ class Registrar:
         if path not in self.unserved:
             self._applied[path] = configuration, stored
         return stored != version
+
+    async def _read_owner(self) -> JSONObject:
+        """Return the owner of the configurations of rules; none without the ClusterRole, or the right to read it."""
+        try:
+            return await read_owner(self._connection, self._changing.owner)
+        except APIError as error:
+            if error.code not in (_FORBIDDEN, _NOT_FOUND):
+                raise
+            return {}
 
     async def _apply_served(self, path: str, configuration: JSONObject) -> str:
         """Apply a configuration, and return its resourceVersion; ``""`` if the apiserver does not serve its kind."""
@@ -271,6 +281,6 @@ def _check_owner(present: JSONObject, wanted: JSONObject) -> None:
     other = (metadata.get("annotations") or {}).get(SERVER_ANNOTATION)
     if other != server:
         raise RegistrationError(
-            f"{wanted['kind']} {name} belongs to the servers in namespace {other}, not {server}: give this server "
-            "another hook_configuration, or delete it"
+            f"{wanted['kind']} {name} belongs to the servers in namespace {other}, not {server}: give the Service of "
+            "this server another name, or delete the configuration"
         )

@@ -11,7 +11,7 @@ from types import CodeType
 from typing import Any, Final
 
 from fleethook.admission.policy import SUFFIX, name_resource
-from fleethook.admission.rule import Hook
+from fleethook.admission.rule import Rule
 from fleethook.cluster.registration.configuration_objects import (
     MUTATING,
     VALIDATING,
@@ -27,7 +27,7 @@ SERVER_ANNOTATION: Final = "fleethook.io/registered-by"
 """The namespace of the servers that maintain a configuration."""
 
 
-def make_webhook(rule: Hook) -> Webhook:
+def make_webhook(rule: Rule) -> Webhook:
     """Return the webhook of a rule."""
     one = rule.declaration
     return Webhook(
@@ -50,7 +50,7 @@ def make_webhook(rule: Hook) -> Webhook:
 
 
 def build_rule_configurations(
-    rules: Iterable[Hook], reference: Reference, *, name: str, server: str, exempt: Sequence[str]
+    rules: Iterable[Rule], reference: Reference, *, name: str, server: str, exempt: Sequence[str]
 ) -> list[JSONObject]:
     """Return both configurations, without ``caBundle``; one without webhooks must not exist.
 
@@ -72,7 +72,7 @@ DECISION_ANNOTATION: Final = "fleethook.io/rule-decision"
 _EXAMPLE: Final = ServiceReference("fleethook", "fleethook")
 
 
-def describe_rule(rule: Hook) -> JSONObject:
+def describe_rule(rule: Rule) -> JSONObject:
     """Return a configuration with the webhook and the documentation of one rule, for commands and the console.
 
     The Service is that of the chart.
@@ -88,7 +88,7 @@ def describe_rule(rule: Hook) -> JSONObject:
     return found
 
 
-def _hash_decision(rule: Hook) -> str:
+def _hash_decision(rule: Rule) -> str:
     """Return a hash that rules of the same decision share, ``""`` if the function depends on values outside of it."""
     if rule.expression is not None:
         return _hash(rule.expression.expression)

@@ -4,7 +4,6 @@ from typing import Final
 
 import msgspec
 
-from fleethook.admission.rule import read_failure
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.reader import Entry
 from fleethook.recordings.recording_format import BodyError, unwrap_body
@@ -63,7 +62,6 @@ class ReviewSummary(msgspec.Struct, frozen=True, gc=False):
         verdict: One of `VERDICTS`.
         seconds: From the review to its answer.
         uid: The uid of the review.
-        failure: Why an admission rule in Python failed, with file and line; ``""`` if it did not.
     """
 
     file: int
@@ -79,7 +77,6 @@ class ReviewSummary(msgspec.Struct, frozen=True, gc=False):
     verdict: str
     seconds: float
     uid: str
-    failure: str = ""
 
     @property
     def group_kind(self) -> GroupKind:
@@ -98,7 +95,6 @@ def summarize(entry: Entry, file: int) -> ReviewSummary:
     request = _read_request(entry)
     document = request.object or request.old_object or _Object()
     metadata = document.metadata
-    outcome = read_recorded_outcome(entry)
     return ReviewSummary(
         file,
         entry.line,
@@ -110,10 +106,9 @@ def summarize(entry: Entry, file: int) -> ReviewSummary:
         request.namespace or metadata.namespace,
         request.name or metadata.name or metadata.generate_name,
         request.operation,
-        classify(outcome),
+        classify(read_recorded_outcome(entry)),
         record.seconds,
         request.uid,
-        next(filter(None, map(read_failure, (*outcome.message, *outcome.warnings))), ""),
     )
 
 

@@ -13,13 +13,12 @@ ENGINE: Final = Engine(
     order=50,
     system="Admission rules",
     server=f"{_FOLDER}.hooks_server:HooksServer",
-    resources=f"{_FOLDER}.served_kinds:list_resources",
+    resources=f"{_FOLDER}.followed_kinds:list_resources",
     settings=f"{_FOLDER}.hooks_settings:HooksSettings",
     commands={
         "hooks": EngineCommand(f"{_FOLDER}.commands.hooks:hooks", "Test and check admission rules in Python."),
     },
     rights=f"{_FOLDER}.engine:list_rights",
-    doctor=f"{_FOLDER}.commands.hooks:CHECKS",
     page=f"{_FOLDER}.pages.rules:PAGE",
 )
 """All that the engine contributes."""

@@ -1,7 +1,7 @@
 """The settings of admission rules in Python."""
 
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
@@ -16,16 +16,8 @@ class HooksSettings(ServerSettings):
     hooks alone."""
     hook_settings: dict[str, Any] = Field(default_factory=dict)
     """Values that admission rules get as their parameter settings."""
-    hook_threads: Annotated[int, Field(ge=2, le=256)] = 8
-    """Threads for admission rules. One rule uses at most a half of them."""
-    hook_configuration: Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")] = "fleethook-hooks"
-    """Name of the webhook configurations of admission rules. Servers with different rules in one cluster need different
-    names."""
     hook_registration: bool | None = None
     """The leader maintains the webhook configurations of admission rules. Default: with --register."""
-    hook_owner: str | None = None
-    """ClusterRole that owns the webhook configurations of admission rules, so that Kubernetes deletes them with it.
-    Default: none."""
 
     @property
     def registers_hooks(self) -> bool:

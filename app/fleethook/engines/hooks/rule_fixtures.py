@@ -7,12 +7,9 @@ The answer must equal the members of ``output``.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, get_args
 
-from fleethook.admission.rule import Hook, Review, build_request
-from fleethook.engines.hooks.result_check import find_faults
-from fleethook.engines.hooks.rule_runner import report_faults
-from fleethook.model.admission import Operation, Response
+from fleethook.admission.rule import Review, Rule
+from fleethook.model.admission import Operation
 from fleethook.model.formats.text import nearest
-from fleethook.model.gvk import gvk_of
 from fleethook.model.json import JSON, JSONObject
 from fleethook.patch import PatchError, apply, diff
 from fleethook.patch.fixture_tests import Difference, FixtureError, compare_member, read_tests, resolve_object
@@ -128,7 +125,7 @@ class RuleFixtureResult(NamedTuple):
     differences: list[Difference]
 
 
-def run_rule_fixture(rules: Sequence[Hook], fixture: RuleFixture) -> RuleFixtureResult:
+def run_rule_fixture(rules: Sequence[Rule], fixture: RuleFixture) -> RuleFixtureResult:
     """Ask the rules; raises FixtureError if they lack the rule of the fixture."""
     asked = [one for one in rules if fixture.rule in ("", one.name)]
     if not asked:
@@ -160,22 +157,7 @@ def _is_same_patch(expected: JSON, answer: Review, document: JSONObject) -> bool
         return False
 
 
-def _check_result(rule: Hook, fixture: RuleFixture, document: JSONObject, answer: Review) -> Review:
-    """Return the answer, or that of a failed rule if kube-apiserver would refuse its changes, as a server does."""
-    old = fixture.arguments["old"] or (document if fixture.operation == "UPDATE" else None)
-    if not answer.patch or fixture.arguments.get("subresource"):
-        return answer
-    request = build_request(document, old, operation=fixture.operation)
-    given = Response(allowed=True, patch=answer.patch, warnings=answer.warnings)
-    kind = gvk_of(document).group_kind
-    checked = report_faults(rule, request, given, lambda one: find_faults(kind, one, old))
-    if checked is given:
-        return answer
-    failed = answer._replace(allowed=checked.allowed, message=checked.message, code=checked.code)
-    return failed._replace(warnings=checked.warnings, patch=(), object=document)
-
-
-def _ask(rules: Sequence[Hook], fixture: RuleFixture) -> tuple[str, Review]:
+def _ask(rules: Sequence[Rule], fixture: RuleFixture) -> tuple[str, Review]:
     """Return the answer to a request, and the rule that gave it.
 
     The first refusal is the answer, and a rule gets the object of the mutating rules before it.
@@ -183,8 +165,7 @@ def _ask(rules: Sequence[Hook], fixture: RuleFixture) -> tuple[str, Review]:
     document, warnings, matched = fixture.document, list[str](), list[str]()
     answer = None
     for rule in rules:
-        review = rule.review(document, operation=fixture.operation, **fixture.arguments)
-        answer = _check_result(rule, fixture, document, review)
+        answer = rule.review(document, operation=fixture.operation, **fixture.arguments)
         if answer.matched:
             matched.append(rule.name)
             warnings += answer.warnings

@@ -44,7 +44,6 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         *,
         prepare: Prepare | None = None,
         conclude: Conclude | None = None,
-        decode: Callable[[bytes], Decoded] | None = None,
         turns: Turns | None = None,
         pure: bool = False,
         hint: str = "",
@@ -57,7 +56,6 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
             handler: Answers reviews.
             prepare: Prepares the call of the handler.
             conclude: Awaited between the decision and the answer.
-            decode: Returns the review in a body that is not large; raises BadReviewError. None to decode all of it.
             turns: The turns that the work of a handler shares with other endpoints; None for turns of its own.
             pure: Whether the handler reads nothing but the review, so that it may run in a thread.
             hint: The end of the message of each review that cannot be answered, ``""`` for none.
@@ -71,7 +69,6 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         # notices the time of a hop to a thread.
         self.max_at_once = self.max_on_loop = MAX_ON_LOOP // 4 if pure or turns is not None else MAX_ON_LOOP
         self._prepare: Final = prepare
-        self._decode_small: Final = decode
         self._conclude: Final = conclude
         self._turns: Final = turns or Turns()
 
@@ -79,9 +76,6 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         del scope
 
     def _decode(self, body: bytes) -> Decoded:
-        return decode_review(body) if self._decode_small is None else self._decode_small(body)
-
-    def _decode_large(self, body: bytes) -> Decoded:
         return decode_review(body)
 
     def _decide(self, received: Received[Decoded, None], request: AdmissionRequest) -> Work[tuple[Response, bytes]]:

@@ -1,19 +1,16 @@
 """``fleethook hooks``: test and check admission rules."""
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from fleethook.admission.declaration import RuleError
-from fleethook.admission.policy import API_VERSION, POLICY, POLICY_REMEDY, SUFFIX, name_resource
-from fleethook.admission.rule import Hook
+from fleethook.admission.policy import name_resource
+from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import load_rules, unite_rules
 from fleethook.cli.command_line import Group
-from fleethook.cli.doctor.doctor_checks import Diagnosis
-from fleethook.cli.doctor.doctor_cluster import Doctor, EngineChecks, run_allowed
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.fixtures import (
     FixtureCase,
@@ -32,30 +29,20 @@ from fleethook.cli.lint import lint_documents
 from fleethook.cli.options import FilenameOption, HooksOption, InputOptions
 from fleethook.cli.output.findings_output import (
     AnnotationFormat,
-    Case,
     Row,
     annotate_errors,
     annotate_row,
     has_failures,
     make_input_row,
-    print_junit,
     write_annotations,
 )
 from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.cli.parameters import Argument, Option
-from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_rule_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
-from fleethook.cluster.registration.configuration_objects import VALIDATING
-from fleethook.cluster.registration.rule_webhooks import make_webhook
 from fleethook.engines.hooks.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
-from fleethook.engines.hooks.served_kinds import list_unserved
 from fleethook.model.gvk import GroupVersionKind
-from fleethook.model.json import as_object
 from fleethook.patch.fixture_tests import is_fixture
-
-_UNSERVED: Final = "unserved-resource"
-"""The code of `fleethook lint` for a rule with a kind that nothing serves."""
 
 
 def run_tests(
@@ -122,14 +109,14 @@ def _list_files(document: Document) -> Iterator[Path]:
     return (folder / one for one in named)
 
 
-def _load_rules(files: Sequence[Path]) -> Sequence[Hook]:
+def _load_rules(files: Sequence[Path]) -> Sequence[Rule]:
     try:
         return load_rules(files)
     except RuleError as error:
         fail(str(error))
 
 
-def _run_case(rules: Sequence[Hook], case: FixtureCase[RuleFixture]) -> FixtureResult:
+def _run_case(rules: Sequence[Rule], case: FixtureCase[RuleFixture]) -> FixtureResult:
     """Run one test; raises FixtureError."""
     started, fixture = time.perf_counter(), case.fixture
     found = run_rule_fixture(rules, fixture)
@@ -147,8 +134,6 @@ class CheckOutput(StrEnum):
 
     TEXT = "text"
     JSON = "json"
-    JUNIT = "junit"
-    SARIF = "sarif"
     GITHUB = "github"
 
 
@@ -164,17 +149,20 @@ def check(
     The command runs the files, and checks the arguments of the decorators, with selectors and CEL expressions. Rules
     get the findings of `fleethook lint`, for example about a rule that never fires.
 
-    The discovery of a cluster (--kubeconfig, --context, --in-cluster) tells the kinds that exist. Without a cluster,
-    these are the built-in kinds and the CustomResourceDefinitions of -f; other kinds are warnings.
+    Known kinds are the built-in ones and the CustomResourceDefinitions of -f or of a cluster (--kubeconfig, --context,
+    --in-cluster). Other kinds are warnings.
 
-    `--output sarif` for code scanning and `--output github` for pull requests print only the findings.
+    `--output github` for pull requests prints only the findings.
 
     Exit codes: 0 success; 1 errors found; 2 invalid arguments, unreadable input or a file that cannot be used.
     """
     rules, errors = _load_each(files)
     read = read_manifests(filename or (), reading)
     errors += read.errors
-    rows = _lint_rules(rules, read.documents, cluster)
+    documents = [*read.documents, *(_read_definitions(cluster.find()) if cluster.is_given else ())]
+    described = describe_rules(rules)
+    places = {one.place for one in described}
+    rows = [one for one in lint_documents([*documents, *described], None) if one.place in places]
     write_input_errors(errors)
     _print_findings(rules, rows, errors, output, strict=reading.strict)
     if errors:
@@ -183,9 +171,9 @@ def check(
         raise SystemExit(CHECK_FAILED)
 
 
-def _load_each(files: Sequence[Path]) -> tuple[list[Hook], list[ManifestError]]:
+def _load_each(files: Sequence[Path]) -> tuple[list[Rule], list[ManifestError]]:
     """Return the rules of all usable files, and an error for each other file."""
-    rules, errors = list[Hook](), list[ManifestError]()
+    rules, errors = list[Rule](), list[ManifestError]()
     for file in files:
         try:
             united = unite_rules([*rules, *load_rules([file])])
@@ -196,73 +184,35 @@ def _load_each(files: Sequence[Path]) -> tuple[list[Hook], list[ManifestError]]:
     return rules, errors
 
 
-def _lint_rules(rules: Sequence[Hook], documents: Sequence[Document], cluster: TargetOptions) -> list[Row]:
-    described = describe_rules(rules)
-    places = {one.place for one in described}
-    rows = [one for one in lint_documents([*documents, *described], None) if one.place in places]
-    if not cluster.is_given:
-        return rows
-    return [*(one for one in rows if one.code != _UNSERVED), *_find_unserved(rules, cluster.find())]
+def _read_definitions(cluster: Target) -> list[Document]:
+    # Commands about files start faster without asyncio.
+    from fleethook.cli.inputs.cluster_reader import read_cluster  # noqa: PLC0415
+    from fleethook.cluster.kubernetes.resources import DEFINITIONS  # noqa: PLC0415
+
+    return read_cluster([DEFINITIONS], cluster.kubeconfig, context=cluster.context).documents
 
 
-def _find_unserved(rules: Sequence[Hook], cluster: Target) -> list[Row]:
-    """Return the rules with a kind that the cluster does not serve. Exits with a message if it cannot be read."""
-
-    async def read() -> list[Row]:
-        async with cluster.connect() as connection:
-            return [_make_row(rule, problem) async for rule, problem in list_unserved(rules, connection)]
-
-    try:
-        return asyncio.run(read())
-    except (APIError, UnreachableError) as error:
-        fail(f"cannot read the cluster: {error}")
-
-
-def _make_row(rule: Hook, problem: str) -> Row:
-    webhook = make_webhook(rule)
-    return Row(
-        "error",
-        _UNSERVED,
-        "",
-        webhook.configuration,
-        "",
-        rule.name,
-        webhook=webhook.name,
-        field="",
-        text=problem,
-        place=_find_place(rule),
-    )
-
-
-def _find_place(rule: Hook) -> str:
+def _find_place(rule: Rule) -> str:
     return f"{rule.file}:{rule.line}"
 
 
 def _print_findings(
-    rules: Sequence[Hook], rows: Sequence[Row], errors: Sequence[ManifestError], output: CheckOutput, *, strict: bool
+    rules: Sequence[Rule], rows: Sequence[Row], errors: Sequence[ManifestError], output: CheckOutput, *, strict: bool
 ) -> None:
     if output is CheckOutput.JSON:
         write_json([*map(make_input_row, errors), *rows])
-    elif output in [*AnnotationFormat]:
-        write_annotations([*annotate_errors(errors), *map(annotate_row, rows)], AnnotationFormat(output))
-    elif output is CheckOutput.JUNIT:
-        unreadable = [Case(one.place, "unreadable input", [one.reason]) for one in errors]
-        print_junit("fleethook hooks check", [*unreadable, *(_make_case(one, rows, strict=strict) for one in rules)])
+    elif output is CheckOutput.GITHUB:
+        write_annotations([*annotate_errors(errors), *map(annotate_row, rows)], AnnotationFormat.GITHUB)
     else:
         for rule in rules:
             _print_rule(rule, _list_about(rule, rows), strict=strict)
 
 
-def _list_about(rule: Hook, rows: Sequence[Row]) -> list[Row]:
+def _list_about(rule: Rule, rows: Sequence[Row]) -> list[Row]:
     return [one for one in rows if (one.place, one.name) == (_find_place(rule), rule.name)]
 
 
-def _make_case(rule: Hook, rows: Sequence[Row], *, strict: bool) -> Case:
-    about = _list_about(rule, rows)
-    return Case(_find_place(rule), rule.name, [*map(_describe, about)] if has_failures(about, strict=strict) else [])
-
-
-def _print_rule(rule: Hook, about: Sequence[Row], *, strict: bool) -> None:
+def _print_rule(rule: Rule, about: Sequence[Row], *, strict: bool) -> None:
     declared = rule.declaration
     word = "FAIL" if has_failures(about, strict=strict) else "ok  "
     requests = f"{name_resource(declared)} ({GroupVersionKind(declared.group, declared.version, '').api_version})"
@@ -276,18 +226,3 @@ def _describe(row: Row) -> str:
 
 
 hooks = Group("Test and check admission rules in Python.", {"test": run_tests, "check": check})
-
-
-async def _examine_policies(doctor: Doctor) -> AsyncIterator[Diagnosis]:
-    """Yield a finding for each rule about which its webhook and a policy of the same name decide."""
-    configurations = await doctor.list_items(f"/apis/{API_VERSION}/{VALIDATING.lower()}s")
-    policies = await doctor.list_items(f"/apis/{API_VERSION}/validatingadmissionpolicies")
-    served = {str(as_object(hook).get("name")) for one in configurations for hook in one.get("webhooks") or ()}
-    names = {str(as_object(one.get("metadata")).get("name")) for one in policies}
-    for name in sorted(name for name in served & names if name.endswith(SUFFIX)):
-        text = f"the webhook {name} and the {POLICY.kind} of this name decide the same about the same requests"
-        yield Diagnosis("warning", "registration", text, POLICY_REMEDY)
-
-
-CHECKS: Final = EngineChecks(examine_objects=lambda doctor: run_allowed("registration", _examine_policies(doctor)))
-"""The checks of registered webhooks of rules."""
