@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
-from fleethook.admission.policy import SUFFIX
 from fleethook.cluster.registration.configuration_objects import Webhook, list_webhooks
 from fleethook.cluster.registration.match_conditions import find_conditions
-from fleethook.cluster.registration.rule_webhooks import read_webhook
+from fleethook.cluster.registration.rule_webhooks import SUFFIX, read_webhook
 from fleethook.model.formats.labels import compile_selector
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSONObject, as_object

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from types import CodeType
 from typing import Any, Final
 
-from fleethook.admission.policy import SUFFIX, name_resource
+from fleethook.admission.declaration import Declaration
 from fleethook.admission.rule import Rule
 from fleethook.cluster.registration.configuration_objects import (
     MUTATING,
@@ -23,8 +23,15 @@ from fleethook.cluster.registration.configuration_objects import (
 from fleethook.cluster.registration.paths import build_rule_path
 from fleethook.model.json import JSONObject, as_object
 
+SUFFIX: Final = ".hooks.fleethook.io"
+"""The end of the name of each webhook: kube-apiserver wants at least three labels."""
 SERVER_ANNOTATION: Final = "fleethook.io/registered-by"
 """The namespace of the servers that maintain a configuration."""
+
+
+def name_resource(declared: Declaration) -> str:
+    """Return the resource, with the subresource, as registrations name it."""
+    return f"{declared.resource}/{declared.subresource}" if declared.subresource else declared.resource
 
 
 def make_webhook(rule: Rule) -> Webhook:

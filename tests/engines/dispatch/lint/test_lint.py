@@ -134,11 +134,6 @@ EXPIRED = make_expired_bundle()
 UNBOUND = binding("c", "p", phase="Binding")
 
 
-POLICY: Any = {
-    "apiVersion": "admissionregistration.k8s.io/v1",
-    "kind": "ValidatingAdmissionPolicy",
-    "metadata": {"name": "w.example.org", "annotations": {"kcp.io/cluster": "c"}},
-}
 BAD: list[tuple[str, Documents, str, str]] = [
     ("invalid", [WIDGET, validating(webhook(timeoutSeconds=31))], "", "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds"),
     ("suspicious", [validating(webhook(clientConfig={"url": "https://localhost/w", "caBundle": "eA=="})), WIDGET], "", "webhooks[0].clientConfig.caBundle: every call will fail: "),
@@ -174,7 +169,6 @@ BAD: list[tuple[str, Documents, str, str]] = [
     ("shadowed", [binding("c", "p", "widgets.example.org"), export("p", "widgets.example.org"), validating(webhook())], "w.example.org", "rules[0]: APIBinding widgets binds widgets.example.org of p, whose webhooks are called instead: register the webhook in p"),
     ("service-in-logical-cluster", [WIDGET, validating(webhook(clientConfig=OWN))], "w.example.org", "clientConfig.service cannot be resolved for the logical cluster c: give a url"),
     ("duplicate-call", [WIDGET, validating(webhook(), webhook("x.example.org"))], "x.example.org", "hooks/w.example.org/0 calls the same endpoint for the same requests: remove one of the two"),
-    ("duplicate-call", [WIDGET, validating(webhook()), POLICY], "w.example.org", "ValidatingAdmissionPolicy w.example.org decides the same about the same requests: delete the policy and its binding, or move the rule to a file that no server serves"),
     ("budget", [WIDGET, mutating(slow("a", 10), slow("b", 25))], "b.example.org", "for widgets.example.org, the mutating webhooks may take 35 s in sequence (hooks/a.example.org/0 10 s, hooks/b.example.org/0 25 s); an apiserver waits 34 s: lower timeoutSeconds, that of hooks/b.example.org/0 first"),
     ("slow-ignored", [WIDGET, validating(webhook(failurePolicy="Ignore", timeoutSeconds=11))], "w.example.org", "while it is down, each request waits 11 s and is then admitted without it: lower timeoutSeconds to 10 or less"),
     ("ignored-side-effects", [WIDGET, validating(webhook(failurePolicy="Ignore", sideEffects="NoneOnDryRun"))], "w.example.org", "sideEffects is NoneOnDryRun and failurePolicy is Ignore: after a timeout the request is admitted, "),

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from itertools import combinations
 from typing import Final, NamedTuple, cast
 
-from fleethook.admission.policy import POLICY, POLICY_REMEDY
 from fleethook.cel import compile_condition
 from fleethook.cluster.registration.rule_webhooks import DECISION_ANNOTATION
 from fleethook.cluster.store import ObjectKey, Store
@@ -56,14 +55,6 @@ def duplicate_findings(chain: Sequence[LintedHook]) -> Iterator[tuple[LintedHook
             same = "decides the same about" if second.decision else "calls the same endpoint for"
             text = f"{first.hook.uid} {same} the same requests: remove one of the two"
             yield second, Issue("duplicate-call", text)
-
-
-def policy_findings(chain: Sequence[LintedHook], store: Store) -> Iterator[tuple[LintedHook, Issue]]:
-    """Yield the webhooks of rules in CEL that have a policy, too: `fleethook compile --hooks` gives both one name."""
-    for one in chain:
-        if store.get(one.key.cluster, POLICY, "", one.hook.name) is not None:
-            text = f"{POLICY.kind} {one.hook.name} decides the same about the same requests: {POLICY_REMEDY}"
-            yield one, Issue("duplicate-call", text)
 
 
 def _calls_twice(first: LintedHook, second: LintedHook) -> bool:
@@ -295,8 +286,6 @@ def _lint_cluster(store: Store, cluster: str, phase: Phase, *, now: datetime) ->
     together = [duplicate_findings(chain)]
     if phase == "mutating":
         together += [budget_findings(chain), order_findings(chain)]
-    else:
-        together.append(policy_findings(chain, store))
     yield from ((one.key, one.hook.name, finding) for findings in together for one, finding in findings)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 from fleethook.admission.declaration import RuleError
-from fleethook.admission.policy import name_resource
 from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import load_rules, unite_rules
 from fleethook.cli.command_line import Group
@@ -40,6 +39,7 @@ from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_rule_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.registration.rule_webhooks import name_resource
 from fleethook.engines.hooks.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.patch.fixture_tests import is_fixture
