@@ -31,7 +31,7 @@ from fleethook.engines.dispatch.match.should_call import (
 )
 from fleethook.engines.dispatch.request_limits import RequestLimits
 from fleethook.engines.dispatch.schema_owner import find_owner
-from fleethook.model.gvk import parse_api_version
+from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.outbound.client import HookClient
 from fleethook.server.reviews.codec import find_budget
 from fleethook.work.turns import Turns, Worker
@@ -114,6 +114,10 @@ def review_of_case(case: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+async def _keep(document: Any, _: GroupVersionKind) -> Any:
+    return document
+
+
 class Run:
     """One phase of one case, with its results."""
 
@@ -134,6 +138,7 @@ class Run:
             deadline=Deadline(time.monotonic() + NET),
             call_webhook=WebhookCaller(client, observe=lambda _hook, **rest: self.observed.append(rest)).call,
             convert=None,
+            set_defaults=_keep,
             authorize=None,
             evaluator=ConditionEvaluator(
                 max_cost=RequestLimits().cel_cost, worker=worker, turns=turns, compiler=Compiler(worker)

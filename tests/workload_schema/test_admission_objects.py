@@ -2,31 +2,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.workload_schema.admission_objects import CustomVersion, find_version, set_schema_defaults, show_objects
-
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "spec": {"type": "object", "properties": {"size": {"type": "integer", "default": 3}}},
-        "any": {"type": "object", "additionalProperties": True},
-    },
-}
-
-
-def test_unknown_members_stay_unless_they_are_pruned() -> None:
-    given = {"spec": {"color": "red"}, "any": {"a": {"b": 1}}, "extra": 1}
-    whole = {"spec": {"color": "red", "size": 3}, "any": {"a": {"b": 1}}, "extra": 1}
-    assert set_schema_defaults(given, SCHEMA) == whole
-    assert set_schema_defaults(given, SCHEMA, prune=True) == {"spec": {"size": 3}, "any": {"a": {"b": 1}}}
-    assert given == {"spec": {"color": "red"}, "any": {"a": {"b": 1}}, "extra": 1}
-
-
-@pytest.mark.parametrize("schema", [{"openAPIV3Schema": SCHEMA}, SCHEMA], ids=["definition", "APIResourceSchema"])
-def test_a_version_has_its_schema_and_its_subresource(schema: dict[str, Any]) -> None:
-    versions = [{"name": "v2", "schema": {}}, {"name": "v1", "schema": schema, "subresources": {"status": {}}}]
-    definition = {"spec": {"versions": versions}}
-    assert find_version(definition, "v1") == CustomVersion(SCHEMA, has_status=True)
-    assert find_version(definition, "v2") is None
+from fleethook.workload_schema.admission_objects import show_objects
+from fleethook.workload_schema.schema_defaults import CustomVersion
 
 
 @pytest.mark.parametrize("metadata", [None, "x", {"name": "p", "finalizers": None}])
@@ -35,3 +12,12 @@ def test_an_object_with_unusual_metadata_is_shown(metadata: Any) -> None:
     new, old = show_objects(claim, None, operation="CREATE", validating=True)
     assert new is not None
     assert (new["spec"]["volumeMode"], old) == ("Filesystem", None)
+
+
+def test_a_custom_resource_without_a_known_schema_keeps_its_members() -> None:
+    boat = {"apiVersion": "e.org/v1", "kind": "Boat", "metadata": {"name": "b"}, "spec": {"a": 1}, "status": {"b": 2}}
+    for has_status in (False, True):
+        version = CustomVersion({}, has_status)
+        new, _ = show_objects(boat, None, operation="CREATE", version=version, validating=True)
+        assert new is not None
+        assert (new["spec"], "status" in new, new["metadata"]["generation"]) == ({"a": 1}, not has_status, 1)

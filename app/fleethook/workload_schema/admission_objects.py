@@ -4,19 +4,17 @@ tests/conformance/admission_objects.yaml has objects that a kube-apiserver showe
 """
 
 import copy
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
-from fleethook.model.json import JSON, JSONObject, as_object, list_objects
+from fleethook.model.json import JSONObject, as_object, list_objects
 from fleethook.workload_schema.defaults import METADATA, set_created, set_defaults
 from fleethook.workload_schema.normalize import normalize_struct
+from fleethook.workload_schema.schema_defaults import OWN_MEMBERS, CustomVersion, set_schema_defaults
 
 GENERATED: Final = "xxxxx"
 """Stands for the random end of a generated name."""
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 _TIME: Final = "2000-01-01T00:00:00Z"
-# Members of every custom resource. kube-apiserver knows those of metadata.
-_OWN: Final = ("apiVersion", "kind", "metadata")
 # An update cannot change them.
 _KEPT: Final = ("uid", "resourceVersion", "creationTimestamp", "generation")
 
@@ -35,23 +33,6 @@ _TOKEN: Final[JSONObject] = {
         "defaultMode": 420,
     },
 }
-
-
-class CustomVersion(NamedTuple):
-    """A version of a custom resource: its structural schema, and whether it has the subresource status."""
-
-    schema: Mapping[str, JSON]
-    has_status: bool
-
-
-def find_version(definition: Mapping[str, JSON], name: str) -> CustomVersion | None:
-    """Return a version of a CustomResourceDefinition or an APIResourceSchema, None if it has none with a schema."""
-    for version in list_objects(as_object(definition.get("spec")).get("versions")):
-        schema = as_object(version.get("schema"))
-        schema = as_object(schema.get("openAPIV3Schema", schema))
-        if version.get("name") == name and schema:
-            return CustomVersion(schema, as_object(version.get("subresources")).get("status") is not None)
-    return None
 
 
 def show_objects(
@@ -87,10 +68,11 @@ def show_objects(
 def _decode(document: JSONObject, version: CustomVersion | None) -> JSONObject:
     if version is None:
         return set_defaults(document)
-    own = {name: document[name] for name in _OWN if name in document}
+    own = {name: document[name] for name in OWN_MEMBERS if name in document}
     if isinstance(own.get("metadata"), dict):
         own["metadata"] = normalize_struct(METADATA, own["metadata"])
-    return {**set_schema_defaults(document, version.schema, prune=True), **own}
+    shown = set_schema_defaults(document, version.schema, prune=True) if version.schema else document
+    return {**shown, **own}
 
 
 def _create(document: JSONObject, version: CustomVersion | None, *, validating: bool) -> JSONObject:
@@ -157,46 +139,3 @@ def _add_token(pod: JSONObject) -> None:
         one.setdefault("volumeMounts", []).append(mount)
     if lacking:
         pod["spec"].setdefault("volumes", []).append(_TOKEN)
-
-
-_UNSET: Final = object()
-"""A null that is no value of its schema, and has no default."""
-
-
-def set_schema_defaults(value: JSON, schema: Mapping[str, JSON], *, prune: bool = False) -> JSON:
-    """Return a value with the defaults of a structural schema, as kube-apiserver decodes custom resources.
-
-    Source: k8s.io/apiextensions-apiserver v0.36 pkg/apiserver/schema, defaulting/algorithm.go, defaulting/prunenulls.go
-    and pruning/algorithm.go.
-
-    Args:
-        value: A JSON value; it stays unchanged.
-        schema: The schema of a version, or a part of it.
-        prune: Whether to drop members that the schema lacks.
-    """
-    if isinstance(value, list):
-        items = as_object(schema.get("items"))
-        return [set_schema_defaults(_replace_null(one, items), items, prune=prune) for one in value]
-    if not isinstance(value, dict):
-        return value
-    properties, rest = as_object(schema.get("properties")), schema.get("additionalProperties")
-    keeps_all = not prune or rest or schema.get("x-kubernetes-preserve-unknown-fields")
-    known = {name: as_object(properties.get(name, rest)) for name in value if keeps_all or name in properties}
-    if schema.get("x-kubernetes-embedded-resource"):
-        known |= {name: {} for name in _OWN if name in value}
-    given = {name: _replace_null(value[name], inner) for name, inner in known.items()}
-    defaults = {name: as_object(inner).get("default") for name, inner in properties.items()}
-    missing = {name: one for name, one in defaults.items() if one is not None and name not in given}
-    whole = {name: one for name, one in given.items() if one is not _UNSET} | missing
-    has_schema = properties.keys() | (whole.keys() if isinstance(rest, dict) else set())
-    return {
-        name: set_schema_defaults(one, properties.get(name, rest), prune=prune) if name in has_schema else one
-        for name, one in whole.items()
-    }
-
-
-def _replace_null(value: JSON, schema: Mapping[str, JSON]) -> JSON:
-    if value is not None or not schema or schema.get("nullable"):
-        return value
-    default = schema.get("default")
-    return _UNSET if default is None else default

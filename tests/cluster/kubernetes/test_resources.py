@@ -39,6 +39,7 @@ def test_values_are_escaped_as_in_apimachinery(fields: tuple[tuple[str, str], ..
 
 
 METADATA = {"name": "a", "resourceVersion": "7", "annotations": {"kcp.io/cluster": "root"}, "labels": {"l": "1"}}
+SIZED = {"type": "object", "properties": {"size": {"type": "integer", "default": 3}, "x": {"type": "string"}}}
 SCHEMA = {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}}
 
 
@@ -51,7 +52,7 @@ def with_managed_fields(**members: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("resource", [DEFINITIONS, API_RESOURCE_SCHEMAS])
-def test_a_definition_keeps_its_versions_without_schemas(resource: WatchedResource) -> None:
+def test_a_definition_keeps_its_versions_with_nothing_but_the_defaults_of_schemas(resource: WatchedResource) -> None:
     conversion = {
         "strategy": "Webhook",
         "webhook": {"clientConfig": {"url": "https://c"}, "conversionReviewVersions": ["v1"]},
@@ -63,12 +64,13 @@ def test_a_definition_keeps_its_versions_without_schemas(resource: WatchedResour
             "scope": "Namespaced",
             "versions": [
                 {"name": "v1", "served": True, "storage": True, "schema": SCHEMA, "subresources": {"status": {}}},
-                {"name": "v2", "served": False, "schema": SCHEMA, "additionalPrinterColumns": [{}]},
+                {"name": "v2", "served": False, "schema": SIZED, "additionalPrinterColumns": [{}]},
             ],
             "conversion": conversion,
         },
         status={"acceptedNames": {"plural": "widgets"}},
     )
+    keeps = {"x-kubernetes-preserve-unknown-fields": True}
     assert decoded(resource, document) == {
         "metadata": METADATA,
         "spec": {
@@ -77,7 +79,7 @@ def test_a_definition_keeps_its_versions_without_schemas(resource: WatchedResour
             "scope": "Namespaced",
             "versions": [
                 {"name": "v1", "served": True, "subresources": {"status": {}}},
-                {"name": "v2", "served": False},
+                {"name": "v2", "served": False, "schema": {"properties": {"size": {"default": 3, **keeps}}, **keeps}},
             ],
             "conversion": conversion,
         },

@@ -11,6 +11,7 @@ from fleethook.model import karmada, kcp, openyurt, operator
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.partial_objects import DesiredMeta
+from fleethook.workload_schema.schema_defaults import read_defaults
 
 _SPECIAL: Final = re.compile(r"[\\\\,=]")
 
@@ -183,15 +184,17 @@ _decode_definition: Final = _make_decoder(_keep(metadata=_METADATA, spec=_DEFINI
 def decode_definition(text: bytes | msgspec.Raw) -> JSONObject:
     """Decode the names and versions of the definition of a custom resource, or of kcp's APIResourceSchema.
 
-    Schemas are the largest part of a definition and are dropped. The schema of YurtAppOverriders is kept, because an
-    older one prunes fields of overriders (`fleethook.engines.overrider.controller.openyurt_conflicts`).
+    Schemas are the largest part of a definition, so only their defaults are kept. All of the schema of
+    YurtAppOverriders is kept, because an older one prunes fields of overriders
+    (`fleethook.engines.overrider.controller.openyurt_conflicts`).
     """
     found = _decode_definition(text)
     kept = (found.get("metadata") or {}).get("name") == YURT_APP_OVERRIDERS.name
     for version in (found.get("spec") or {}).get("versions") or ():
         schema = version.pop("schema", None)
-        if kept and schema is not None:
-            version["schema"] = msgspec.json.decode(schema)
+        read = None if schema is None else (msgspec.json.decode if kept else read_defaults)(schema)
+        if read is not None:
+            version["schema"] = read
     return found
 
 

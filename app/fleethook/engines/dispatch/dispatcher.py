@@ -16,7 +16,7 @@ from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
 from fleethook.engines.dispatch.hooks.hook_index import Configurations, HookIndex, RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import Hook, Phase
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
-from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_equivalents
+from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_definition, find_equivalents
 from fleethook.engines.dispatch.match.match_conditions import Compiler
 from fleethook.engines.dispatch.match.rules import (
     Attributes,
@@ -43,6 +43,7 @@ from fleethook.model.json import JSON, JSONObject
 from fleethook.server.reviews.recording import AskedCall
 from fleethook.work.pausing import Work, begin
 from fleethook.work.turns import Turns, Worker
+from fleethook.workload_schema.schema_defaults import find_version
 
 NAMESPACE: Final = GroupKind("", "Namespace")
 _LIMITS: Final = RequestLimits()
@@ -335,6 +336,11 @@ class Dispatcher:
         async def convert(document: JSON, kind: GroupVersionKind) -> JSON:
             return await dependencies.convert(document, kind, target=target, deadline=deadline, trace=trace)
 
+        async def set_defaults(document: JSON, kind: GroupVersionKind) -> JSON:
+            version = find_version(self._find_definition(target) or {}, kind.version)
+            return await patching.set_defaults(document, version.schema) if version and version.schema else document
+
+        patching = Patcher(self.worker, attributes.cluster)
         call_webhook, ask = dependencies.call_webhook, dependencies.authorize
         hooks = [one.hook for one in target.relevant]
         namespace = await self.find_namespace(attributes, hooks)
@@ -348,14 +354,25 @@ class Dispatcher:
             deadline=deadline,
             call_webhook=call_webhook,
             convert=convert,
+            set_defaults=set_defaults,
             authorize=None if ask is None else Authorizer(ask, attributes, limit=self._limits.access_reviews),
             evaluator=self._evaluator,
-            patching=Patcher(self.worker, attributes.cluster),
+            patching=patching,
             turns=self.turns,
             audit=audit,
             warnings=warnings,
             max_calls=self._limits.webhooks,
             own=dependencies.own,
+        )
+
+    def _find_definition(self, target: Target) -> JSONObject | None:
+        resource, schema = target.attributes.resource, target.ownership.schema
+        return find_definition(
+            self._store,
+            cluster=target.attributes.cluster,
+            group=resource.group,
+            resource=resource.resource,
+            schema=schema,
         )
 
     async def find_namespace(self, attributes: Attributes, hooks: Iterable[Hook]) -> NamespaceLabels:

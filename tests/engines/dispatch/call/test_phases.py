@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.engines.dispatch.builders import WIDGETS, configuration, definition, review, store_of, widget
+from tests.engines.dispatch.builders import (
+    WIDGETS,
+    binding,
+    configuration,
+    definition,
+    export,
+    in_cluster,
+    review,
+    store_of,
+    widget,
+)
 from tests.engines.dispatch.conftest import Front, read_stopped_clock
 from tests.engines.dispatch.webhook_server import Webhooks, allow, apply_response, hook, label, patch
 from tests.waiting import with_patience_async
@@ -60,6 +70,60 @@ async def test_webhooks_are_reinvoked_after_a_later_change(front: Front, server:
     assert server.paths == ["/first", "/second", "/first"]
     assert server.calls[2].object["spec"] == {"second": True}
     assert "mutation.webhook.admission.k8s.io/round_1_index_0" in found.response.audit_annotations
+
+
+SIZED = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "properties": {
+                "size": {"type": "integer", "default": 3},
+                "parts": {"type": "array", "items": {"properties": {"color": {"type": "string", "default": "white"}}}},
+                "by": {"additionalProperties": {"type": "object", "properties": {"n": {"default": 1}}}},
+            },
+        },
+    },
+}
+
+
+def sized(kind: str) -> list[dict[str, Any]]:
+    """Return the definition of a widget with defaults: in the cluster, or by an APIBinding."""
+    if kind == "definition":
+        versions = [{"name": "v1", "served": True, "schema": {"openAPIV3Schema": SIZED}}]
+        return [definition("ws1", "widgets.example.org", versions=versions)]
+    spec = {"group": "example.org", "names": {"plural": "widgets", "kind": "Widget"}, "scope": "Namespaced"}
+    spec["versions"] = [{"name": "v1", "served": True, "schema": SIZED}]
+    schema = in_cluster("ws1", "apis.kcp.io/v1alpha1", "APIResourceSchema", "v1.widgets.example.org", spec=spec)
+    return [binding("ws1", "ws1", "widgets.example.org"), export("ws1", "widgets.example.org"), schema]
+
+
+@pytest.mark.parametrize("kind", ["definition", "APIResourceSchema"])
+async def test_the_next_webhook_gets_the_defaults_of_a_patch(front: Front, server: Webhooks, kind: str) -> None:
+    made = {"size": None, "parts": [{}, {"color": "red"}], "by": {"a": {}}, "unknown": 1}
+    server.answers["/first"] = patch({"op": "add", "path": "/spec", "value": made})
+    server.answers["/second"] = allow
+    white = {"name": "white", "expression": "object.spec.parts[0].color == 'white' && object.spec.size == 3"}
+    hooks = (hook(server, "/first"), hook(server, "/second", "2.example.org", matchConditions=[white]))
+    store = store_of(configuration("ws1", "mutating", *hooks), *sized(kind))
+    found = await front.dispatch(store, review(), cluster="ws1", phase="mutating")
+    spec = {"size": 3, "parts": [{"color": "white"}, {"color": "red"}], "by": {"a": {"n": 1}}, "unknown": 1}
+    assert server.calls[1].object["spec"] == spec
+    assert apply_response(found, widget())["spec"] == spec
+
+
+async def test_defaults_that_are_too_large_refuse_the_request(front: Front, server: Webhooks) -> None:
+    items = {"properties": {"text": {"type": "string", "default": "x" * 100_000}}}
+    schema = {"openAPIV3Schema": {"properties": {"spec": {"properties": {"parts": {"items": items}}}}}}
+    versions = [{"name": "v1", "served": True, "schema": schema}]
+    server.answers["/w"] = patch({"op": "add", "path": "/spec", "value": {"parts": [{}] * 1000}})
+    hooks = configuration("ws1", "mutating", hook(server, "/w", failurePolicy="Ignore"))
+    store = store_of(hooks, definition("ws1", "widgets.example.org", versions=versions))
+    response = (await front.dispatch(store, review(), cluster="ws1", phase="mutating")).response
+    assert (response.code, response.message) == (
+        500,
+        "Internal error occurred: the object has more than 3145728 bytes with its defaults",
+    )
 
 
 @pytest.mark.parametrize("kind", ["JSONPatch", "MergePatch"])

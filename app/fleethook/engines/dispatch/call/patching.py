@@ -18,9 +18,10 @@ from fleethook.engines.dispatch.match.rules import restore_annotation
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, count_values, decode_bytes
 from fleethook.patch import apply, diff
-from fleethook.patch.diff import identical
+from fleethook.patch.diff import identical, text_size
 from fleethook.patch.pointer import LIMITS
 from fleethook.work.turns import Worker
+from fleethook.workload_schema.schema_defaults import set_schema_defaults
 
 Types = Mapping[str, Mapping[str, str]]
 """Go structs by names such as ``apps/v1.DeploymentSpec``, with the types of their members, such as ``[]v1.Container``.
@@ -193,6 +194,10 @@ _SHORT_PATCH: Final = 16 * 1024
 # The largest object, in values, that is patched and compared on the event loop. A large Deployment has 1,000 values;
 # a comparison of 10,000 takes 2 ms.
 _SMALL_OBJECT: Final = 10_000
+# kube-apiserver accepts bodies of 3 MiB (k8s.io/apiserver pkg/server/config.go: MaxRequestBodyBytes).
+_MAX_OBJECT: Final = 3 * 1024 * 1024
+# As many members have at least 5 bytes each.
+_MAX_DEFAULTS: Final = _MAX_OBJECT // 5
 
 
 class PatchedObject(NamedTuple):
@@ -268,6 +273,17 @@ def diff_response(sent: JSON, patched: JSON) -> list[JSONObject]:
     return diff(sent, restore_annotation(patched, sent))
 
 
+def set_object_defaults(document: JSON, schema: Mapping[str, JSON]) -> JSON:
+    """Return an object with the defaults of its schema; raises StatusError if they exceed the limits of an object."""
+    try:
+        made = set_schema_defaults(document, schema, max_members=_MAX_DEFAULTS)
+    except ValueError as error:
+        raise internal(f"the defaults of the object cannot be set: {error}") from None
+    if text_size(made, _MAX_OBJECT) > _MAX_OBJECT:
+        raise internal(f"the object has more than {_MAX_OBJECT} bytes with its defaults")
+    return made
+
+
 class Patcher:
     """Patches and compares the objects of one request."""
 
@@ -286,6 +302,10 @@ class Patcher:
         if not answer.patch:
             return PatchedObject(document, [], changed=False)
         return await self._run(document, len(answer.patch), patch_object, document, answer)
+
+    async def set_defaults(self, document: JSON, schema: Mapping[str, JSON]) -> JSON:
+        """Return an object with the defaults of its schema; raises as `set_object_defaults` does."""
+        return await self._run(document, 0, set_object_defaults, document, schema)
 
     async def differ(self, one: JSON, other: JSON) -> bool:
         """Return whether two objects differ."""

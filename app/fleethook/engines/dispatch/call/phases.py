@@ -122,6 +122,10 @@ class MutatingPhase:
         if not operations:
             context.audit.record_call(hook, round_number=number, mutated=False)
             return False
+        if changed:
+            # kube-apiserver sets defaults after each patch, so that the next webhook sees them
+            # (k8s.io/apiserver v0.36 pkg/admission/plugin/webhook/mutating/dispatcher.go, callAttrMutatingHook).
+            made = await context.set_defaults(made, kind)
         if kind != self.attributes.kind:
             # The client and the next webhook get the object in the version of the request.
             made = await context.convert(made, self.attributes.kind)

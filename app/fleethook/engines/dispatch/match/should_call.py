@@ -323,6 +323,8 @@ class RequestContext(NamedTuple):
     deadline: Deadline
     call_webhook: CallWebhook
     convert: Convert
+    set_defaults: Convert
+    """Returns an object with the defaults that its definition has for the kind."""
     authorize: AskAccess | None
     """None without an authorizer."""
     evaluator: ConditionEvaluator

@@ -17,7 +17,8 @@ from fleethook.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_v
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.server.reviews.codec import BadReviewError, decode_review
-from fleethook.workload_schema.admission_objects import CustomVersion, find_version, show_objects
+from fleethook.workload_schema.admission_objects import show_objects
+from fleethook.workload_schema.schema_defaults import CustomVersion, find_version
 
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 NAMESPACE: Final = GroupVersionKind("", "v1", "Namespace")
