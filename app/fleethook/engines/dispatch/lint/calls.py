@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from itertools import product
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from fleethook.admission.declaration import NOT_DELETED
@@ -11,9 +12,9 @@ from fleethook.engines.dispatch.dispatcher import NAMESPACE
 from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.lint.codes import Issue
 from fleethook.engines.dispatch.match.should_call import read_labels
-from fleethook.model.gvk import GroupKind
+from fleethook.model.gvk import GroupKind, GroupVersionResource
 from fleethook.model.json import JSON, as_object, as_text, decode_bytes
-from fleethook.model.webhook_rules import EVERY, Rule
+from fleethook.model.webhook_rules import EVERY, Rule, RuleAttributes, matches_rule
 
 # The default of timeoutSeconds. With failurePolicy Ignore, a longer one delays every request while the webhook is down
 # (kubernetes/kubernetes#128162).
@@ -21,10 +22,9 @@ _DEFAULT_SECONDS: Final = 10.0
 # The resources that change when a webhook starts: its pods, their workload, and its Service.
 _OWN_RESOURCES: Final = (("", "pods"), ("apps", "deployments"), ("", "services"))
 _SECRET: Final = GroupKind("", "Secret")
-_LEASES: Final = "coordination.k8s.io"
 # A leader must renew its Lease within 10 s (k8s.io/component-base config/v1alpha1), and its client waits half of that.
 _LEASE_SECONDS: Final = 5.0
-_LEASE_NAMESPACES: Final = ("kube-system", "kube-node-lease")
+_SYSTEM_NAMESPACES: Final = ("kube-system", "kube-node-lease")
 _WRITES: Final = frozenset({"CREATE", "UPDATE", EVERY})
 # An apiserver sets this label on every namespace.
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
@@ -35,7 +35,7 @@ def call_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView, *, 
     service = as_object(webhook.get("clientConfig")).get("service")
     issues = list(_authority_findings(hook, now))
     yield from issues or _served_findings(hook, as_text(as_object(service).get("namespace")), store, now)
-    yield from _lease_findings(hook, store)
+    yield from _control_plane_findings(hook, store)
     if hook.endpoint is None and isinstance(service, dict):
         yield Issue("service-in-logical-cluster", hook.problem)
     if hook.fails_open and hook.seconds > _DEFAULT_SECONDS:
@@ -126,24 +126,100 @@ def _list_certificates(
             yield f"{key.namespace}/{key.name}", presented
 
 
-def _lease_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
-    """Find webhooks that delay Leases; an objectSelector or condition counts as an exclusion."""
-    selected = (_selects(hook, namespace, store) for namespace in _LEASE_NAMESPACES)
-    if hook.seconds < _LEASE_SECONDS or not any(selected):
-        return
-    for number, rule in enumerate(hook.rules):
-        plurals = {resource for resource, subresource in rule.resources if subresource in ("", EVERY)}
-        # A rule for all resources is not reported: it delays all other requests as much as Leases.
-        names_leases = "leases" in plurals or (_LEASES in rule.groups and EVERY in plurals)
-        is_of_leases = names_leases and rule.groups & {_LEASES, EVERY} and rule.scope != "Cluster"
-        if is_of_leases and rule.operations & {"UPDATE", EVERY}:
-            yield Issue(
-                "slow-leases",
-                f"rules[{number}] matches Leases, and timeoutSeconds is {hook.seconds:g}: while the webhook is slow, "
-                "components lose their leader election, and nodes become NotReady: exclude Leases, or the namespaces "
-                f"kube-system and kube-node-lease, or lower timeoutSeconds below {_LEASE_SECONDS:g}",
-            )
-            return
+class _SystemResource(NamedTuple):
+    """A resource without whose requests a control plane stops.
+
+    Attributes:
+        group: API group.
+        plural: The resource.
+        effect: The consequence of refused requests.
+        operations: The operations that matter.
+        subresources: The subresources that matter, ``""`` for the resource itself.
+        namespaced: Whether its objects have a namespace.
+    """
+
+    group: str
+    plural: str
+    effect: str
+    operations: tuple[str, ...] = ("CREATE",)
+    subresources: tuple[str, ...] = ("",)
+    namespaced: bool = False
+
+
+_AUTHORIZATION: Final = "authorization.k8s.io"
+_UNAUTHORIZED: Final = "kubelets and aggregated apiservers cannot authorize callers"
+_RIGHTS: Final = "clients cannot ask for their own rights"
+_LEASES: Final = _SystemResource(
+    "coordination.k8s.io",
+    "leases",
+    "components lose their leader election, and nodes become NotReady",
+    ("CREATE", "UPDATE"),
+    namespaced=True,
+)
+_SYSTEM: Final = (
+    _SystemResource("", "nodes", "nodes cannot join or report their state", ("CREATE", "UPDATE"), ("", "status")),
+    _SystemResource(
+        "authentication.k8s.io",
+        "tokenreviews",
+        "kubelets, webhooks and aggregated apiservers cannot authenticate callers",
+    ),
+    _SystemResource(_AUTHORIZATION, "subjectaccessreviews", _UNAUTHORIZED),
+    _SystemResource(_AUTHORIZATION, "localsubjectaccessreviews", _UNAUTHORIZED, namespaced=True),
+    _SystemResource(_AUTHORIZATION, "selfsubjectaccessreviews", _RIGHTS),
+    _SystemResource(_AUTHORIZATION, "selfsubjectrulesreviews", _RIGHTS),
+    _SystemResource(
+        "certificates.k8s.io",
+        "certificatesigningrequests",
+        "kubelets get no new certificates",
+        ("CREATE", "UPDATE"),
+        ("", "approval", "status"),
+    ),
+    _LEASES,
+)
+
+
+def _control_plane_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
+    """Find webhooks that stop a control plane; an objectSelector or condition counts as an exclusion."""
+    if hook.cluster or _has_filters(hook):
+        return  # A logical cluster has no nodes.
+    is_excluded = not any(_selects(hook, one, store) for one in _SYSTEM_NAMESPACES)
+    known = [one for one in _SYSTEM if not (one.namespaced and is_excluded)]
+    matched = [one for one in known if any(_matches_system(rule, one) for rule in hook.rules)]
+    if matched and not hook.fails_open:
+        yield Issue("stops-control-plane", _describe_stop(matched))
+    elif _LEASES in matched and hook.seconds >= _LEASE_SECONDS and not _matches_everything(hook):
+        yield Issue(
+            "stops-control-plane",
+            f"its rules match leases, and timeoutSeconds is {hook.seconds:g}: while the webhook is slow, "
+            f"{_LEASES.effect}: exclude Leases, or the namespaces {' and '.join(_SYSTEM_NAMESPACES)}, or lower "
+            f"timeoutSeconds below {_LEASE_SECONDS:g}",
+        )
+
+
+def _matches_everything(hook: Hook) -> bool:
+    """Return whether a rule is for all resources: it delays all other requests as much as Leases."""
+    return any(resource == EVERY for rule in hook.rules for resource, _ in rule.resources)
+
+
+def _matches_system(rule: Rule, one: _SystemResource) -> bool:
+    """Return whether a rule matches a request that a control plane needs, in any version."""
+    of_any_version = rule._replace(versions=frozenset({EVERY}))
+    resource = GroupVersionResource(one.group, "", one.plural)
+    return any(
+        matches_rule(of_any_version, RuleAttributes(operation, resource, subresource, namespaced=one.namespaced))
+        for operation, subresource in product(one.operations, one.subresources)
+    )
+
+
+def _describe_stop(matched: Sequence[_SystemResource]) -> str:
+    effects = "; ".join(dict.fromkeys(one.effect for one in matched))
+    are_namespaced = all(one.namespaced for one in matched)
+    hint = "" if are_namespaced else "; a namespaceSelector does not exclude cluster-scoped objects"
+    names = ", ".join(one.plural for one in matched)
+    return (
+        f"its rules match {names}, and failurePolicy is Fail: while the webhook does not answer, {effects}: name only "
+        f"the resources that it needs, exclude these by matchConditions, or set failurePolicy to Ignore{hint}"
+    )
 
 
 def _locks_out(hook: Hook, namespace: str, store: StoreView) -> bool:
@@ -156,11 +232,15 @@ def _locks_out(hook: Hook, namespace: str, store: StoreView) -> bool:
 
 def _selects(hook: Hook, namespace: str, store: StoreView) -> bool:
     """Return whether a webhook gets all objects of a namespace that are not being deleted."""
-    excludes = any(one.expression != NOT_DELETED for one in hook.conditions)
-    if excludes or not hook.object_selector.selects_everything:
+    if _has_filters(hook):
         return False
     found = store.get(hook.cluster, NAMESPACE, "", namespace)
     return hook.namespace_selector.selects({**read_labels(found), _NAME_LABEL: namespace})
+
+
+def _has_filters(hook: Hook) -> bool:
+    is_conditional = any(one.expression != NOT_DELETED for one in hook.conditions)
+    return is_conditional or not hook.object_selector.selects_everything
 
 
 def _matches_own_resources(rule: Rule) -> bool:
