@@ -271,6 +271,48 @@ def test_stateful_sets_follow_template_tweak_and_overrider(make: Make) -> None:
     assert generations == [5, 3, 3]
 
 
+def test_tweaks_of_a_relabeled_node_pool_follow_with_the_next_revision(make: Make) -> None:
+    """A second subject, whose overrider selects by the same label, shows that fleethook knows the label."""
+    demo, gold = make(), {"matchLabels": {"tier": "gold"}}
+    tweaks = [tweak(selector=gold, containerImages=[{"name": "nginx", "targetImage": "nginx:gold"}], replicas=2)]
+    demo.override(entry(BEIJING, patches=[patch("add", "/spec/minReadySeconds", 7)]))
+    demo.create(given={"tweaks": tweaks})
+    demo.override({"poolSelector": gold, "items": [image("nginx", "nginx:seen")]}, name="seen")
+    demo.create(name="seen")
+
+    def change(workload: JSONObject) -> None:
+        workload["spec"]["minReadySeconds"] = 7
+
+    def expected() -> dict[str, JSONObject]:
+        return {pool: demo.expected(pool, *([change] if pool == BEIJING else [])) for pool in POOLS}
+
+    def relabel(labels: JSONObject, claim: str) -> None:
+        apply_node_pools(demo.api, FORM, **{BEIJING: labels})
+        wait_for(lambda: demo.workloads("seen")[BEIJING]["spec"]["template"]["spec"]["containers"][0]["image"] == claim)
+        demo.settle("demo")
+
+    specs = expected()
+    demo.wait_for_specs(specs)
+    try:
+        relabel({"tier": "gold"}, "nginx:seen")
+        demo.wait_for_specs(specs)
+        expect(demo, 1, 1, 1)
+        demo.edit_container(args=["--second"])
+        specs = expected()
+        assert specs[BEIJING]["replicas"] == 2
+        demo.wait_for_specs(specs)
+        demo.settle("demo")
+        expect(demo, 2, 2, 2)
+    finally:
+        relabel({"tier": "iron"}, "nginx:1.0")
+    demo.wait_for_specs(specs)
+    expect(demo, 2, 2, 2)
+    demo.stop_overriding()
+    del specs[BEIJING]["minReadySeconds"]
+    demo.wait_for_specs(specs)
+    expect(demo, 2, 2, 2)
+
+
 def test_a_scale_that_an_entry_undoes_is_reported_with_the_scaler_and_the_remedy(make: Make) -> None:
     demo = make()
     demo.override(entry(BEIJING, items=[{"replicas": 3}]))

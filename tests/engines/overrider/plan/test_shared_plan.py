@@ -69,7 +69,7 @@ def test_each_pool_has_its_values_and_its_hash() -> None:
     assert {name: image_of(plan) for name, plan in plans.items()} == {"a": "r.io/a:1", "b": "r.io/b:1"}
     alone = {name: share(name).plan.digest for name in plans}
     assert {name: plan.digest for name, plan in plans.items()} == alone
-    assert plans["a"].memory == (alone["a"], plans["a"].undo_text)
+    assert plans["a"].memory == (alone["a"], plans["a"].undo_text, "")
     assert plans["a"].applies
 
 

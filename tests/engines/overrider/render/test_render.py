@@ -10,6 +10,7 @@ from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION
 from fleethook.model.openyurt import RENDERED_ANNOTATION
 from fleethook.patch import apply
 from tests.builders import (
+    API_V1BETA1,
     NEW_IMAGE,
     container,
     entry,
@@ -24,10 +25,13 @@ from tests.builders import (
     pod_template,
     rendered,
     review,
+    tweak,
     workload,
     yurt_app_daemon,
     yurt_app_set,
+    yurt_app_set_v1beta1,
 )
+from tests.e2e.openyurt_v1beta1 import V1Beta1
 
 
 def test_an_addition_to_a_list_that_the_template_lacks_keeps_elements_of_other_writers() -> None:
@@ -259,3 +263,58 @@ def test_a_workload_that_no_controller_manages_keeps_its_template(rule: Any, fir
     assert write(kept, changed, override, pool) == kept
     assert write(kept, changed, pool) == made
     assert apply(kept, Restorer([changed, pool]).plan(kept).operations) == made
+
+
+ENV = "/spec/template/spec/containers/0/env"
+GOLD = {"matchLabels": {"tier": "gold"}}
+LABELLED = {
+    "image": [tweak(selector=GOLD, containerImages=[{"name": "nginx", "targetImage": "nginx:gold"}])],
+    "replicas": [tweak(selector=GOLD, replicas=4)],
+    "an added variable": [tweak(selector=GOLD, patches=[patch("add", f"{ENV}/-", {"name": "B", "value": "2"})])],
+    "a removed list": [tweak(selector=GOLD, patches=[patch("replace", ENV, None)])],
+    "image and replicas": [
+        tweak(selector=GOLD, containerImages=[{"name": "nginx", "targetImage": "nginx:gold"}], replicas=4)
+    ],
+    "of two": [
+        tweak(selector={"matchLabels": {"tier": "iron"}}, containerImages=[{"name": "nginx", "targetImage": "nginx:iron"}]),
+        tweak(selector=GOLD, containerImages=[{"name": "nginx", "targetImage": "nginx:gold"}], replicas=4),
+        tweak("hangzhou", patches=[patch("add", "/spec/template/spec/hostNetwork", True)]),
+    ],
+}  # fmt: skip
+WRITTEN = V1Beta1()
+
+
+@pytest.mark.parametrize("tweaks", LABELLED.values(), ids=LABELLED)
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+@pytest.mark.parametrize("is_rendered", [True, False], ids=["rendered before", "rendered after"])
+@pytest.mark.parametrize(("former", "now"), [("iron", "gold"), ("gold", "iron"), ("gold", "none"), ("none", "gold")])
+def test_tweaks_stay_until_the_next_revision_if_labels_change(
+    tweaks: Any, kind: str, is_rendered: bool, former: str, now: str
+) -> None:
+    """OpenYurt writes tweaks with each revision only (tests/conformance/openyurt/controllers.yaml)."""
+    pods = pod_template(containers=[container(env=[{"name": "A", "value": "1"}])])
+    subject, edited = (
+        yurt_app_set_v1beta1(tweaks=tweaks, kind=kind, template=pods, replicas=2, revisionHistoryLimit=limit)
+        for limit in (5, 6)
+    )
+    pools = {tier: {**node_pool("hangzhou", {"tier": tier}), "apiVersion": API_V1BETA1} for tier in (former, now)}
+
+    def write(living: Any, *objects: Any) -> dict[str, Any]:
+        return rendered(living, *objects, operation="UPDATE", old=living)
+
+    def apply_revision(of: Any, living: Any, tier: str) -> dict[str, Any]:
+        made = WRITTEN.apply(of, "hangzhou", living, node_pools={"hangzhou": pools[tier]})
+        return {**made, "metadata": {"name": "demo-hangzhou-x", **made["metadata"]}}
+
+    def override(seconds: int) -> dict[str, Any]:
+        return overrider(entry("*", patches=[patch("add", "/spec/minReadySeconds", seconds)]))
+
+    made = apply_revision(subject, None, former)
+    living = write(made, subject, override(7), pools[former]) if is_rendered else made
+    assert write(living, subject, override(7), pools[now])["spec"] == {**made["spec"], "minReadySeconds": 7}
+    changed = write(living, subject, override(8), pools[now])
+    assert changed["spec"] == {**made["spec"], "minReadySeconds": 8}
+    assert write(changed, subject, pools[now]) == made
+    written = apply_revision(edited, changed, now)
+    revised = rendered(written, edited, override(8), pools[now], operation="UPDATE", old=changed)
+    assert revised["spec"] == {**apply_revision(edited, made, now)["spec"], "minReadySeconds": 8}

@@ -20,7 +20,7 @@ from fleethook.engines.overrider.render.render import (
     compute_patch,
     render,
 )
-from fleethook.engines.overrider.render.undo import Memory, remembered
+from fleethook.engines.overrider.render.undo import TWEAKS_ANNOTATION, Memory, remembered
 from fleethook.engines.overrider.subject.owner_index import Binding, Owner, find_owner, pool_of
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.json import JSONObject, as_object, list_objects
@@ -116,6 +116,7 @@ def plan_workload(
             plans.plan(
                 binding.group_kind, subject, overrider,
                 kind=kind, pool=pool, cluster=cluster, store=store, compiles=compiles,
+                kept=str(workload.annotations.get(TWEAKS_ANNOTATION) or ""),
             )
         )  # fmt: skip
     except SubjectError:

@@ -199,7 +199,7 @@ def compile_steps_in_slices(
         bare=stored,
         rendered=wanted,
         base=base,
-        digest=hash_text(digest_text(kind, pool, wanted, undo_text)) if steps else "",
+        digest=hash_text(digest_text(kind, pool, wanted, undo_text, tweaks=bare.template.tweaks)) if steps else "",
         undo=undo,
         undo_text=undo_text,
         fast=compile_fast_path(bare.template, base, target, update.delta, created=created) if steps else None,
@@ -389,6 +389,7 @@ def find_source(rendered: JSONObject, pointer: str, sources: Sequence[Source]) -
     return "entries"
 
 
-def digest_text(kind: str, pool: str, rendered: JSONObject, undo_text: str) -> bytes:
+def digest_text(kind: str, pool: str, rendered: JSONObject, undo_text: str, *, tweaks: str) -> bytes:
     """Return the input of the hash of a plan."""
-    return msgspec.json.encode([_RULES_VERSION, kind, pool, rendered, undo_text], order="deterministic")
+    parts = [_RULES_VERSION, kind, pool, rendered, undo_text, *([tweaks] if tweaks else [])]
+    return msgspec.json.encode(parts, order="deterministic")

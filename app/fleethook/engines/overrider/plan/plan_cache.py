@@ -45,7 +45,7 @@ class PlanCache:
         self._recent: Final[OrderedDict[SubjectPlans, None]] = OrderedDict()
         self._subjects: Final[OrderedDict[_Key, SubjectPlans]] = OrderedDict()
 
-    def plan(
+    def plan(  # noqa: PLR0913 - all inputs of a plan, by name
         self,
         group_kind: GroupKind,
         subject: JSONObject,
@@ -55,9 +55,10 @@ class PlanCache:
         pool: str,
         cluster: str,
         store: StoreView,
+        kept: str = "",
         compiles: bool = True,
     ) -> PoolPlan:
-        """Return the plan for a subject's workload of ``kind`` in ``pool``.
+        """Return the plan for a subject's workload of ``kind`` in ``pool``, with ``kept`` as for `SubjectPlans.plan`.
 
         Raises:
             SubjectError: The subject describes no workload.
@@ -69,7 +70,7 @@ class PlanCache:
         known = self._subjects.get(key)
         if known is not None and known.inputs[0] is subject and known.inputs[1] is overrider:
             node_pool = _find_node_pool(known, pool=pool, cluster=cluster, store=store)
-            compiled_plan = known.find_plan(kind, pool, node_pool)
+            compiled_plan = known.find_plan(kind, pool, node_pool, kept=kept)
             if compiled_plan is not None:
                 self._subjects.move_to_end(key)
                 return compiled_plan
@@ -77,11 +78,11 @@ class PlanCache:
         node_pool = _find_node_pool(plans, pool=pool, cluster=cluster, store=store)
         before, compiled = plans.size, plans.compiled
         try:
-            plan = plans.plan_if_compiled(kind, pool, node_pool, compiles=compiles)
+            plan = plans.plan_if_compiled(kind, pool, node_pool, kept=kept, compiles=compiles)
         finally:
             self._account(plans, before, compiled)
         if plan is None:
-            raise NotCompiledError(self._prepare(plans, kind, pool, node_pool, key=key))
+            raise NotCompiledError(self._prepare(plans, kind, pool, node_pool, key=key, kept=kept))
         return plan
 
     def prepare(
@@ -102,9 +103,9 @@ class PlanCache:
         yield from self._prepare(plans, kind, pool, node_pool, key=key)
 
     def _prepare(
-        self, plans: SubjectPlans, kind: str, pool: str, node_pool: JSONObject | None, *, key: _Key
+        self, plans: SubjectPlans, kind: str, pool: str, node_pool: JSONObject | None, *, key: _Key, kept: str = ""
     ) -> Work[None]:
-        work = plans.prepare(kind, pool, node_pool)
+        work = plans.prepare(kind, pool, node_pool, kept=kept)
         while True:
             before, compiled = plans.size, plans.compiled
             is_done = next(work, _DONE) is _DONE

@@ -196,7 +196,11 @@ def share_plan(plan: Plan, *, kind: str, pool: str, key: Hashable, template: JSO
     """
     is_marked = pool == POOL_MARK
     names = find_names((plan.bare, plan.rendered)) if is_marked else _NO_NAMES
-    text = digest_text(kind, pool, plan.rendered, plan.undo_text) if is_marked and plan.steps else b""
+    text = (
+        digest_text(kind, pool, plan.rendered, plan.undo_text, tweaks=plan.template.tweaks)
+        if is_marked and plan.steps
+        else b""
+    )
     yield
     size = size_of((plan, names, key), shared=template) + len(text)
     yield
@@ -299,7 +303,7 @@ class PoolPlan:
     @property
     def memory(self) -> Memory:
         """The annotations that a render sets on a workload without changes by other writers."""
-        return Memory(self.digest, self.undo_text)
+        return Memory(self.digest, self.undo_text, self.shared.plan.template.tweaks)
 
     @property
     def fast(self) -> PrecompiledPatch | None:

@@ -17,6 +17,7 @@ from fleethook.engines.overrider.plan.shared_plan import FilledPlans, PoolPlan, 
 from fleethook.engines.overrider.rules.value_shapes import replicas_problem
 from fleethook.engines.overrider.subject.subject_members import (
     SetSelections,
+    decode_tweaks,
     depends_on_node_pools,
     get_identity,
     is_v1beta1,
@@ -121,54 +122,55 @@ class SubjectPlans:
         self._configs: Final = topology(subject.get("spec")) if with_topology else {}
         self._bare: tuple[Hashable, BarePlan] | None = None
         # The configuration of the last requested pool: `prepare` compiles its plan, and `plan` looks it up next.
-        self._configured: tuple[str, str, JSONObject | None, _Configuration] | None = None
+        self._configured: tuple[str, str, str, JSONObject | None, _Configuration] | None = None
         self._plans: Final[dict[Hashable, _Shared]] = {}
         # Several reviews and the controller may need the same plan at once. Each of them does slices of the same work.
         self._compiling: Final[dict[Hashable, Work[_Shared]]] = {}
         # Least recently requested first.
-        self._pools: Final[OrderedDict[tuple[str, str], tuple[JSONObject | None, Outcome]]] = OrderedDict()
+        self._pools: Final[OrderedDict[tuple[str, str], tuple[JSONObject | None, str, Outcome]]] = OrderedDict()
 
-    def plan(self, kind: str, pool: str, node_pool: JSONObject | None) -> PoolPlan:
+    def plan(self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str = "") -> PoolPlan:
         """Return the plan for the subject's workload of ``kind`` in ``pool``.
 
         Args:
             kind: Deployment or StatefulSet.
             pool: The pool's name.
             node_pool: The NodePool object, if plans of the subject depend on it and it exists.
+            kept: The tweaks that the workload remembers (`encode_tweaks`), ``""`` for those that labels select now.
 
         Raises:
             SubjectError: The subject describes no workload.
             RenderError: An entry does not fit the template, or is invalid.
         """
-        plan = self.plan_if_compiled(kind, pool, node_pool, compiles=True)
+        plan = self.plan_if_compiled(kind, pool, node_pool, kept=kept, compiles=True)
         assert plan is not None
         return plan
 
-    def find_plan(self, kind: str, pool: str, node_pool: JSONObject | None) -> PoolPlan | None:
-        """Return the plan of a pool that was requested before with the same NodePool object, else None."""
+    def find_plan(self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str = "") -> PoolPlan | None:
+        """Return the plan of a pool that was requested before with the same NodePool object and tweaks, else None."""
         known = self._pools.get((kind, pool))
-        if known is None or known[0] is not node_pool or not isinstance(known[1], PoolPlan):
+        if known is None or known[0] is not node_pool or known[1] != kept or not isinstance(known[2], PoolPlan):
             return None
         self._pools.move_to_end((kind, pool))
-        return known[1]
+        return known[2]
 
     def plan_if_compiled(
-        self, kind: str, pool: str, node_pool: JSONObject | None, *, compiles: bool = False
+        self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str = "", compiles: bool = False
     ) -> PoolPlan | None:
         """Return the plan of a pool as `plan` does, None if it has to be compiled and ``compiles`` is False."""
         known = self._pools.get((kind, pool))
-        if known is not None and (known[0] is node_pool or same_input(known[0], node_pool)):
+        if known is not None and known[1] == kept and (known[0] is node_pool or same_input(known[0], node_pool)):
             self._pools.move_to_end((kind, pool))
-            return _unwrap(known[1])
+            return _unwrap(known[2])
         if known is not None:
             self._drop(kind, pool)
-        outcome = self._find_outcome(kind, pool, node_pool, compiles=compiles)
+        outcome = self._find_outcome(kind, pool, node_pool, kept=kept, compiles=compiles)
         if outcome is None:
             return None
         if isinstance(outcome, PoolPlan):
             outcome.shared.pools += 1
         self.size += _measure(outcome)
-        self._pools[kind, pool] = (node_pool, outcome)
+        self._pools[kind, pool] = (node_pool, kept, outcome)
         return _unwrap(outcome)
 
     def forget_bare(self) -> None:
@@ -183,7 +185,7 @@ class SubjectPlans:
 
     def _drop(self, kind: str, pool: str) -> None:
         """Drop a pool, and its plan if no other pool shares it."""
-        _, outcome = self._pools.pop((kind, pool))
+        *_, outcome = self._pools.pop((kind, pool))
         self.size -= _measure(outcome)
         if isinstance(outcome, PoolPlan):
             shared = outcome.shared
@@ -192,7 +194,9 @@ class SubjectPlans:
                 del self._plans[shared.key]
                 self.size -= shared.size
 
-    def _find_outcome(self, kind: str, pool: str, node_pool: JSONObject | None, *, compiles: bool) -> Outcome | None:
+    def _find_outcome(
+        self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str, compiles: bool
+    ) -> Outcome | None:
         """Return the plan or the error of a pool, None if it has to be compiled and ``compiles`` is False."""
         if not self._has_pool(pool, node_pool):
             return SubjectError(lacks_pool(self._group_kind, self.inputs[0], pool))
@@ -200,7 +204,7 @@ class SubjectPlans:
         if replicas is not None and (problem := replicas_problem(replicas)) is not None:
             name = subject_name(self._group_kind, self.inputs[0])
             return SubjectError(f"{name}: replicas of pool {pool!r} in spec.topology.pools {problem}")
-        work = self._find_shared(kind, pool, node_pool)
+        work = self._find_shared(kind, pool, node_pool, kept)
         try:
             next(work)
         except StopIteration as end:
@@ -222,14 +226,15 @@ class SubjectPlans:
             return self._selections.selects(pool, node_pool)
         return self._group_kind != YURT_APP_SET or pool in self._configs
 
-    def prepare(self, kind: str, pool: str, node_pool: JSONObject | None) -> Work[None]:
+    def prepare(self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str = "") -> Work[None]:
         """Compile the plan of a pool in slices, so that `plan` finds it; arguments as in `plan`."""
-        if (kind, pool) not in self._pools and self._has_pool(pool, node_pool):
-            yield from self._find_shared(kind, pool, node_pool)
+        known = self._pools.get((kind, pool))
+        if (known is None or known[1] != kept) and self._has_pool(pool, node_pool):
+            yield from self._find_shared(kind, pool, node_pool, kept)
 
-    def _find_shared(self, kind: str, pool: str, node_pool: JSONObject | None) -> "Work[_Found]":
+    def _find_shared(self, kind: str, pool: str, node_pool: JSONObject | None, kept: str) -> "Work[_Found]":
         """Return the configuration of a pool with its plan or error. It pauses only if it has to compile them."""
-        of = self._get_configuration(kind, pool, node_pool)
+        of = self._get_configuration(kind, pool, node_pool, kept)
         shared = self._plans.get(of.key) or (yield from self._compile_together(of, kind))
         if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
             of = of._replace(key=(pool, of.key), pool=pool, applied=self._patterns.find_literal(pool, node_pool))
@@ -291,17 +296,20 @@ class SubjectPlans:
             self._bare = (key, bare)
         return self._bare[1]
 
-    def _get_configuration(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
+    def _get_configuration(self, kind: str, pool: str, node_pool: JSONObject | None, kept: str) -> _Configuration:
         known = self._configured
-        if known is None or known[:2] != (kind, pool) or known[2] is not node_pool:
-            known = self._configured = (kind, pool, node_pool, self._configure(kind, pool, node_pool))
-        return known[3]
+        if known is None or known[:3] != (kind, pool, kept) or known[3] is not node_pool:
+            made = self._configure(kind, pool, node_pool, kept)
+            known = self._configured = (kind, pool, kept, node_pool, made)
+        return known[4]
 
-    def _configure(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
+    def _configure(self, kind: str, pool: str, node_pool: JSONObject | None, kept: str) -> _Configuration:
         config = self._configs.get(pool)
         taints = as_object(as_object(node_pool or {}).get("spec")).get("taints")
         replicas = None if config is None else config.get("replicas")
-        tweaks = () if self._selections is None else self._selections.tweaks(pool, node_pool)
+        tweaks = decode_tweaks(self.inputs[0], kept)
+        if tweaks is None:
+            tweaks = () if self._selections is None else self._selections.tweaks(pool, node_pool)
         # Only workloads of a YurtAppDaemon tolerate the taints of their pools.
         taints = taints if self._group_kind == YURT_APP_DAEMON else None
         name = self.inputs[0]["metadata"]["name"]

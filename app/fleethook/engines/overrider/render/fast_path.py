@@ -11,14 +11,13 @@ from typing import Final, NamedTuple, TypeVar
 from fleethook.engines.overrider.render.delta import MISSING, Assign, Change, ListDelta, ObjectDelta
 from fleethook.engines.overrider.render.overlay import EXCLUSIVE, Path, matches, value_of
 from fleethook.engines.overrider.render.undo import (
-    UNDO_ANNOTATION,
+    MEMORY_ANNOTATIONS,
     Memory,
     annotations_of,
     remembered,
 )
 from fleethook.engines.overrider.template.node_affinity import PoolTemplate, is_placed
 from fleethook.model.json import JSON, JSONObject
-from fleethook.model.openyurt import RENDERED_ANNOTATION
 from fleethook.model.partial_objects import find_template
 from fleethook.patch import format_pointer
 from fleethook.workload_schema.value_marks import PoolValues, has_mark
@@ -26,9 +25,7 @@ from fleethook.workload_schema.value_marks import PoolValues, has_mark
 T = TypeVar("T")
 
 _REPLICAS: Final = "/spec/replicas"
-_ANNOTATION_POINTERS: Final = {
-    name: format_pointer(("metadata", "annotations", name)) for name in (RENDERED_ANNOTATION, UNDO_ANNOTATION)
-}
+_ANNOTATION_POINTERS: Final = {name: format_pointer(("metadata", "annotations", name)) for name in MEMORY_ANNOTATIONS}
 
 
 class Expected(NamedTuple):
@@ -120,7 +117,7 @@ class PrecompiledPatch(NamedTuple):
         annotations = workload["metadata"].get("annotations")
         if type(annotations) is not dict or not self.bare.fits(workload, self.template, values):
             return None
-        if UNDO_ANNOTATION in annotations and not wanted.undo_text:
+        if any(name in annotations and not text for name, text in zip(MEMORY_ANNOTATIONS, wanted, strict=True)):
             return None  # A client has forged the annotation; only rendering removes it.
         made = map(values.fill, self.operations) if self.is_marked else self.operations
         return [*_annotate(annotations, wanted), *made, *self._scale(workload, values)]
@@ -147,7 +144,7 @@ class PrecompiledPatch(NamedTuple):
 
 def _annotate(annotations: JSONObject, wanted: Memory) -> Iterator[JSONObject]:
     """Yield the operations that set the annotations of a render."""
-    for name, value in annotations_of(*wanted).items():
+    for name, value in annotations_of(wanted).items():
         if (known := annotations.get(name)) != value:
             yield {"op": "add" if known is None else "replace", "path": _ANNOTATION_POINTERS[name], "value": value}
 

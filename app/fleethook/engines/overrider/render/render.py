@@ -1,6 +1,6 @@
 """Renders a workload: selects the plan of its pool, and computes the JSON patch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import StoreView
@@ -23,7 +23,11 @@ from fleethook.engines.overrider.render.undo import (
     undo_of,
 )
 from fleethook.engines.overrider.subject.owner_index import Owner, overriders_of
-from fleethook.engines.overrider.subject.subject_members import has_no_daemon_controller
+from fleethook.engines.overrider.subject.subject_members import (
+    decode_tweaks,
+    has_no_daemon_controller,
+    list_selections,
+)
 from fleethook.engines.overrider.template.node_affinity import CREATE_ONLY, SubjectError, place, shape_problem
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
@@ -140,8 +144,9 @@ def select_plan(
         raise SubjectError(f"its owner {owner.group_kind.kind} {namespace}/{owner.name} is not known")
     _check_owner(subject, owner)
     overrider = overriders[0] if overriders else None
-    try:
-        plan = plans.plan(
+
+    def find_plan(kept: str) -> PoolPlan:
+        return plans.plan(
             owner.group_kind,
             subject,
             overrider,
@@ -149,14 +154,51 @@ def select_plan(
             pool=pool,
             cluster=cluster,
             store=store,
+            kept=kept,
             compiles=compiles,
         )
+
+    try:
+        plan = find_plan("" if memory is None else memory.tweaks)
     except RenderError as error:
         raise _add_location(error, overrider, namespace=namespace, pool=pool) from error
     if not plan.applies and memory is None:
         return None
+    if memory is None and not target.creating and plan.shared.plan.template.tweaks:
+        plan = _select_by_content(plan, workload, subject, find_plan)
     unmanaged = owner.group_kind == YURT_APP_DAEMON and has_no_daemon_controller(store, cluster)
     return SelectedPlan(plan, overriders, pool, unmanaged and not target.creating)
+
+
+def _select_by_content(
+    plan: PoolPlan, workload: JSONObject, subject: JSONObject, find_plan: Callable[[str], PoolPlan]
+) -> PoolPlan:
+    """Return the plan whose tweaks a workload has, which no render has remembered yet.
+
+    Args:
+        plan: The plan with the tweaks that the labels of the node pool select now.
+        workload: The workload.
+        subject: Its YurtAppSet v1beta1.
+        find_plan: Returns the plan with other tweaks.
+    """
+
+    def rate(one: PoolPlan) -> tuple[bool, bool]:
+        full = one.for_update
+        fits = shape_problem(workload) is None and has_template(full, workload, memory=None, creating=False)
+        return fits, fits and workload["spec"].get("replicas", 1) == full.bare["spec"].get("replicas", 1)
+
+    best, rating = plan, rate(plan)
+    present = decode_tweaks(subject, plan.shared.plan.template.tweaks) or ()
+    for text in list_selections(subject, plan.pool, present):
+        if all(rating):
+            break
+        try:
+            other = find_plan(text)
+        except (SubjectError, RenderError):
+            continue  # OpenYurt's controller cannot have written it.
+        if (of_other := rate(other)) > rating:
+            best, rating = other, of_other
+    return best
 
 
 def render_selected(
@@ -246,7 +288,7 @@ def render_with(
     settled = kept if target is None else settle(workload, before, rendered, target=target)
     made = undo_of(first, kept, named=restored_by_base(plan.base), schema=WORKLOAD)
     made = merge_undos(plan.undo, _remove_replicas(made), WORKLOAD)
-    return set_memory(settled, Memory(plan.digest, as_annotation(made)))
+    return set_memory(settled, Memory(plan.digest, as_annotation(made), plan.template.tweaks))
 
 
 def _render_keeping_template(plan: Plan, workload: JSONObject, memory: Memory | None) -> JSONObject:

@@ -24,6 +24,9 @@ from fleethook.model.merge_keys import MergeSchema
 from fleethook.model.openyurt import RENDERED_ANNOTATION
 
 UNDO_ANNOTATION: Final = "fleethook.io/undo"
+TWEAKS_ANNOTATION: Final = "fleethook.io/tweaks"
+"""The tweaks of the last render (`fleethook.engines.overrider.subject.subject_members.encode_tweaks`)."""
+MEMORY_ANNOTATIONS: Final = (RENDERED_ANNOTATION, UNDO_ANNOTATION, TWEAKS_ANNOTATION)
 RESERVED_PREFIX: Final = "fleethook.io/"
 """The prefix of annotations and labels that only fleethook writes."""
 
@@ -48,6 +51,7 @@ class Memory(NamedTuple):
 
     digest: str
     undo_text: str
+    tweaks: str = ""
 
     @property
     def undo(self) -> JSONObject:
@@ -72,10 +76,10 @@ def hash_text(text: bytes) -> str:
 def remembered(workload: Mapping[str, JSON]) -> Memory | None:
     """Return the memory of the last render of ``workload``, None if it was never rendered."""
     annotations = as_object(as_object(workload.get("metadata")).get("annotations"))
-    digest, undo_text = annotations.get(RENDERED_ANNOTATION), annotations.get(UNDO_ANNOTATION)
-    if digest is None and undo_text is None:
+    found = [annotations.get(name) for name in MEMORY_ANNOTATIONS]
+    if all(text is None for text in found):
         return None
-    return Memory(digest if isinstance(digest, str) else "", undo_text if isinstance(undo_text, str) else "")
+    return Memory(*(text if isinstance(text, str) else "" for text in found))
 
 
 def undo_of(
@@ -116,18 +120,17 @@ def as_annotation(undo: JSONObject) -> str:
     return msgspec.json.encode(undo, order="sorted").decode() if undo else ""
 
 
-def annotations_of(digest: str, undo_text: str) -> dict[str, str]:
+def annotations_of(memory: Memory) -> dict[str, str]:
     """Return the annotations that a render sets on a workload, without empty ones."""
-    rendered = {RENDERED_ANNOTATION: digest} if digest else {}
-    return {**rendered, UNDO_ANNOTATION: undo_text} if undo_text else rendered
+    return {name: text for name, text in zip(MEMORY_ANNOTATIONS, memory, strict=True) if text}
 
 
 def set_memory(rendered: JSONObject, memory: Memory) -> JSONObject:
     """Return a rendered workload with the annotations of its render, and without those of a former one."""
     metadata = rendered["metadata"]
     annotations = metadata.get("annotations") or {}
-    wanted = annotations_of(*memory)
-    known = {name: annotations[name] for name in (RENDERED_ANNOTATION, UNDO_ANNOTATION) if name in annotations}
+    wanted = annotations_of(memory)
+    known = {name: annotations[name] for name in MEMORY_ANNOTATIONS if name in annotations}
     if known == wanted:
         return rendered
     kept = {name: value for name, value in annotations.items() if name not in known}

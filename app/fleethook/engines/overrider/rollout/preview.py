@@ -9,13 +9,13 @@ from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.delta import MISSING, delta_of, leaves
 from fleethook.engines.overrider.render.render import render_with
-from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION
+from fleethook.engines.overrider.render.undo import MEMORY_ANNOTATIONS
 from fleethook.engines.overrider.subject.owner_index import overriders_of
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.merge_keys import WORKLOAD
-from fleethook.model.openyurt import NODE_POOL, RENDERED_ANNOTATION, SUBJECT_KINDS
+from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS
 from fleethook.patch import identical
 
 
@@ -128,7 +128,7 @@ def _list_changes(plan: Plan) -> Iterator[Change]:
 
 
 # The hash changes with each edit of an overrider, and the undo text with the fields that it sets.
-_BOOKKEEPING: Final = frozenset({RENDERED_ANNOTATION, UNDO_ANNOTATION})
+_BOOKKEEPING: Final = frozenset(MEMORY_ANNOTATIONS)
 
 
 class PoolKey(NamedTuple):

@@ -41,6 +41,8 @@ class PoolTemplate(NamedTuple):
     """The pool's strategic merge patch, or None."""
     default_replicas: int | None = None
     """Replicas of a new workload if the template names none; None if unknown."""
+    tweaks: str = ""
+    """The tweaks in it (`encode_tweaks`), ``""`` for subjects without tweaks that labels select."""
 
 
 class PoolSettings(NamedTuple):

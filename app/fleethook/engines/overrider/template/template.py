@@ -21,6 +21,7 @@ from fleethook.engines.overrider.render.overlay import overlay
 from fleethook.engines.overrider.subject.subject_members import (
     TEMPLATES,
     SetSelections,
+    encode_tweaks,
     is_v1beta1,
     templates_of,
     templates_path,
@@ -193,6 +194,7 @@ def build_app_set_template(
         dropped_affinity=None,
         pool_patch=None,
         default_replicas=_DEFAULT_REPLICAS,
+        tweaks=encode_tweaks(subject, tweaks),
     )
 
 
