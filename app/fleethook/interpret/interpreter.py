@@ -185,6 +185,12 @@ def _locate_error(error: Exception, function: Function) -> str:
     return f"{Path(file).name}:{lines[-1]}" if lines else getattr(function, "__qualname__", repr(function))
 
 
+def locate_function(function: Function) -> str:
+    """Return file and line of a function, ``""`` if it is no function in Python."""
+    code = getattr(function, "__code__", None)
+    return "" if code is None else f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+
+
 def interpreter(api_version: str, kind: str) -> Interpreter:
     """Return an interpreter of a kind; its methods are decorators."""
     return Interpreter(api_version, kind)

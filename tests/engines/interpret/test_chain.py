@@ -5,7 +5,16 @@ from typing import Any, Final
 
 import pytest
 
-from fleethook.engines.interpret.chain import Chain, ChainError, Handler, IgnoredError, NativeLayer, PythonLayer, Step
+from fleethook.engines.interpret.chain import (
+    Chain,
+    ChainError,
+    Explained,
+    Handler,
+    IgnoredError,
+    NativeLayer,
+    PythonLayer,
+    Step,
+)
 from fleethook.engines.interpret.metadata_rules import DEPENDENCIES_ANNOTATION
 from fleethook.interpret.interpreter import Answer, Interpreter, Question
 from fleethook.interpret.typed_members import InterpretError
@@ -46,7 +55,7 @@ def fail(error: Exception) -> Callable[[Question], Any]:
 async def test_the_first_layer_with_an_interpreter_answers() -> None:
     chain = Chain([StubLayer("a"), StubLayer("b", lambda _: WELL), StubLayer("c", fail(AssertionError()))])
     explained = await chain.answer(QUESTION)
-    assert explained == (WELL, (Step("a", "", "none"), Step("b", "b-hook", "answered")), ())
+    assert explained == Explained(WELL, (Step("a", "", "none"), Step("b", "b-hook", "answered")))
 
 
 async def test_an_ignored_failure_asks_the_next_layer_and_an_error_ends_the_search() -> None:
@@ -74,7 +83,9 @@ async def test_an_answer_that_does_not_fit_is_a_failure_of_its_layer() -> None:
 
 
 def test_an_answer_without_waiting_is_returned_at_once() -> None:
-    assert Chain([StubLayer("a", lambda _: WELL)]).begin(QUESTION) == (WELL, (Step("a", "a-hook", "answered"),), ())
+    assert Chain([StubLayer("a", lambda _: WELL)]).begin(QUESTION) == Explained(
+        WELL, (Step("a", "a-hook", "answered"),)
+    )
 
 
 async def test_large_questions_are_answered_and_validated_off_the_loop() -> None:

@@ -12,7 +12,7 @@ from fleethook.engines.interpret.metadata_rules import (
 )
 from fleethook.engines.interpret.native import NATIVE, find_native
 from fleethook.engines.interpret.review.answer_validation import validate_answer
-from fleethook.interpret.interpreter import Answer, Interpreter, Question, ask
+from fleethook.interpret.interpreter import Answer, Interpreter, Question, ask, locate_function
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
@@ -50,6 +50,8 @@ class Handler(NamedTuple):
     """Whether the chain calls ``answer`` in a thread for a large question. Other layers use their own threads."""
     describe: Callable[[], AskedCall] | None = None
     """Describes a webhook or a script, without key and answer. None for an interpreter that is part of this server."""
+    place: str = ""
+    """The place of a user's interpreter in errors about its answer, such as a file and a line."""
 
 
 class IgnoredError(Exception):
@@ -93,6 +95,8 @@ class Explained(NamedTuple):
     steps: tuple[Step, ...]
     calls: tuple[AskedCall, ...] = ()
     """The answers of webhooks and scripts, if the chain traces calls."""
+    place: str = ""
+    """`Handler.place` of the interpreter that answered."""
 
 
 class ChainError(InterpretError):
@@ -208,7 +212,7 @@ class Chain:
             if self._traces:
                 calls += _note_call(found, question, answer=final)
             step = _make_answered_step(layer.name, found.hook, final.rule or "")
-            return Explained(final, (*steps, step), tuple(calls))
+            return Explained(final, (*steps, step), tuple(calls), found.place)
         fallback = self._find_fallback(question) if all(step.outcome == "none" for step in steps) else None
         if fallback is not None:
             name, found = fallback
@@ -271,7 +275,7 @@ class Chain:
             return explained
         answer = Answer(dependencies=[*(explained.answer.dependencies or []), *listed])
         step = Step("annotation", DEPENDENCIES_ANNOTATION, "answered", f"{len(listed)} dependencies")
-        return Explained(validate_answer(question, answer), (*explained.steps, step), explained.calls)
+        return explained._replace(answer=validate_answer(question, answer), steps=(*explained.steps, step))
 
 
 _RULES: Final = {Operation.RETAIN: Chain._retain, Operation.DEPENDENCY: Chain._list_dependencies}  # noqa: SLF001
@@ -308,9 +312,17 @@ def _final(found: Handler, question: Question, off_loop: OffLoop | None) -> Work
         answer = found.answer(question)
     if not isinstance(answer, Answer):
         answer = yield answer
-    return (
-        validate_answer(question, answer) if off_loop is None else (yield off_loop(validate_answer, question, answer))
-    )
+    try:
+        answer = (
+            validate_answer(question, answer)
+            if off_loop is None
+            else (yield off_loop(validate_answer, question, answer))
+        )
+    except InterpretError as error:
+        if not found.place:
+            raise
+        raise InterpretError(f"{found.place}: {error}", code=error.code) from None
+    return answer
 
 
 @lru_cache(maxsize=1024)
@@ -365,7 +377,8 @@ class PythonLayer:
         if one is None:
             return None
         function = one.functions[question.operation]
-        return Handler(getattr(function, "__qualname__", "function"), one.answer, in_thread=True)
+        name = getattr(function, "__qualname__", "function")
+        return Handler(name, one.answer, in_thread=True, place=locate_function(function) or name)
 
     def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
         """Return the kinds and operations that there are functions for."""

@@ -46,6 +46,32 @@ def test_run_prints_the_answer_and_its_layer() -> None:
     assert code == 1
 
 
+def test_members_that_karmada_drops_are_warnings(tmp_path: Path) -> None:
+    """In Lua and in Python, of a run and of a test whose fixture does not name the member."""
+    script = "function GetReplicas(o)\n  return 1, {requests = {cpu = '1'}}\nend"
+    customization = yaml.safe_load(CUSTOMIZATION)
+    customization["spec"]["customizations"] = {"replicaResource": {"luaScript": script}}
+    (tmp_path / "customization.yaml").write_text(yaml.safe_dump(customization))
+    (tmp_path / "game.yaml").write_text(GAME)
+    python = tmp_path / "chess.py"
+    python.write_text(
+        'from fleethook.interpret import interpreter\n\nchess = interpreter("games.example.com/v1", "Game")\n\n\n'
+        '@chess.components\ndef components(game):\n    return [{"name": "a", "replica": 2}]\n'
+    )
+    run_both = ("run", "-f", str(tmp_path / "customization.yaml"), "-f", str(tmp_path / "game.yaml"), "--operation")
+    code, _, err = run(*run_both, "InterpretReplica")
+    of_lua = "game/replicaResource:2: Karmada drops a member of the answer: requirements has no member requests"
+    assert (code, err) == (0, f"warning: {of_lua}; did you mean resourceRequest?\n")
+    code, _, err = run(*run_both, "InterpretComponent", "--interpreters", str(python))
+    of_python = "chess.py:6: Karmada drops a member of the answer: components[0] has no member replica"
+    assert (code, err) == (0, f"warning: {of_python}; did you mean replicas?\n")
+    fixture = tmp_path / "testdata" / "replica-test.yaml"
+    fixture.parent.mkdir()
+    fixture.write_text(f"name: one\noperation: InterpretReplica\ndesiredObj: {GAME}\noutput: {{replica: 1}}\n")
+    code, out, err = run("test", str(tmp_path))
+    assert (code, f"{fixture}:1: warning: {of_lua}" in err) == (0, True), out
+
+
 def test_run_names_the_convention_that_decided(tmp_path: Path) -> None:
     game = tmp_path / "game.yaml"
     game.write_text(GAME.replace("{ready: true}", "{conditions: [{type: Ready, status: 'False', reason: Lost}]}"))

@@ -136,7 +136,11 @@ async def test_dependencies_are_sorted_without_duplicates(app: Fleethook, hook: 
         ("ExploreHealthy", {"healthy": "yes"}, "healthy is string, expected true or false"),
         ("ExploreStatus", {}, "webhook returned nill response.status"),
         ("ExploreReplica", {"replicas": -1}, "replicas is -1, expected a replica count from 0 to 2147483647"),
-        ("ExploreReplica", {"replicas": "many"}, "replicas is 'many', expected an integer"),
+        (
+            "ExploreReplica",
+            {"replicas": "many"},
+            "config-foo.example.com/foo.example.com: replicas is string, expected an integer",
+        ),
         ("ExploreReplica", {"replicas": 1, "replicaRequirements": []}, "requirements is array, expected an object"),
         ("ExploreDependencies", {"dependencies": [{"kind": "Foo", "name": "t"}]}, "missing required apiVersion"),
         ("ExploreRetaining", {"patch": "W10="}, "webhook returned nil response.patchType"),

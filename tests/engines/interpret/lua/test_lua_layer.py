@@ -126,10 +126,28 @@ async def test_dependencies_of_all_scripts_are_united(runner: Runner) -> None:
     assert called.hook.startswith(sources)
 
 
-@pytest.mark.parametrize(("operation", "body"), [(Operation.STATUS, "return 7"), (Operation.RETAIN, "return 'text'")])
-async def test_a_result_of_a_wrong_type_names_the_script(runner: Runner, operation: Operation, body: str) -> None:
-    with pytest.raises(InterpretError, match="ResourceInterpreterCustomization foo-0: "):
+@pytest.mark.parametrize(
+    ("operation", "body", "text"),
+    [
+        (Operation.STATUS, "return 7", "foo-0/statusReflection:1: ReflectStatus returned a number, expected an object"),
+        (Operation.RETAIN, "\nreturn 'text'", "foo-0/retention:2: Retain returned a string, expected an object"),
+        (Operation.REPLICA, "return", "foo-0/replicaResource:1: GetReplicas returned nil, expected a number"),
+        (Operation.REPLICA, "return true", "GetReplicas returned a boolean, expected a number"),
+        (Operation.REPLICA, "return {}", "GetReplicas returned an empty table, expected a number"),
+        (Operation.REPLICA, "return {a = 1}", "GetReplicas returned an object, expected a number"),
+        (Operation.REPLICA, "return 1, 'x'", "GetReplicas, second, returned a string, expected an object"),
+        # The function ends at any of these lines, so that its own line is named.
+        (Operation.HEALTH, "\nif o.x then return true end", "foo-0/healthInterpretation:1: InterpretHealth returned nil"),
+        (Operation.HEALTH, "\nif o.x then return true end\nreturn {}",
+         "foo-0/healthInterpretation:1: InterpretHealth returned an empty table, expected true or false"),
+    ],
+)  # fmt: skip
+async def test_a_result_of_a_wrong_type_names_the_script_and_its_line(
+    runner: Runner, operation: Operation, body: str, text: str
+) -> None:
+    with pytest.raises(InterpretError) as caught:
         await ask(runner, operation, body)
+    assert text in str(caught.value)
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -296,11 +314,11 @@ async def test_answers_by_operation(
     [
         ("InterpretHealth", "healthInterpretation", "function InterpretHealth(o)\n  return o.status.ok\nend",
          "a/healthInterpretation:2: attempt to index a nil value (field 'status')"),
-        ("InterpretHealth", "healthInterpretation", "function InterpretHealth(o) end", "healthy is null, expected true"),
-        ("InterpretStatus", "statusReflection", "function ReflectStatus(o) end", "ReflectStatus returned nothing, expected an object"),
-        ("InterpretReplica", "replicaResource", "function GetReplicas(o) return 'x' end", "replicas is 'x', expected an integer"),
+        ("InterpretHealth", "healthInterpretation", "function InterpretHealth(o) end", "returned nil, expected true"),
+        ("InterpretStatus", "statusReflection", "function ReflectStatus(o) end", "ReflectStatus returned nil, expected an object"),
+        ("InterpretReplica", "replicaResource", "function GetReplicas(o) return 'x' end", "a/replicaResource:1: GetReplicas returned a string, expected a number"),
         ("Retain", "retention", "function Retain(d, o) return 7 end", "Retain returned a number, expected an object"),
-        ("Retain", "retention", "function Retain(d, o) d.kind = 'Bar' return d end", "kind was changed"),
+        ("Retain", "retention", "function Retain(d, o) d.kind = 'Bar' return d end", "a/retention:1: kind was changed"),
         ("Retain", "retention", "function Retain(d, o) while true do end end", "Retain took more than "),
         ("InterpretDependency", "dependencyInterpretation", "function GetDependencies(o) return {{kind = 'x'}} end",
          "dependencies[0].apiVersion"),

@@ -67,6 +67,19 @@ def test_a_wrong_argument_is_an_error_of_the_function(call: Any, message: str) -
         call()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("accuratePodRequirements({}, nil, 1)", "accuratePodRequirements takes 1 argument, not 3"),
+        ("getResourceQuantity('1', 2)", "getResourceQuantity takes 1 argument, not 2"),
+        ("getPodDependencies({}, 'a', 'b')", "getPodDependencies takes 2 arguments, not 3"),
+    ],
+)
+def test_too_many_arguments_are_an_error_of_the_script(arguments: str, message: str) -> None:
+    with pytest.raises(LuaError, match=message):
+        call(f"function F() return require('kube').{arguments} end")
+
+
 def test_a_template_has_requirements_and_dependencies() -> None:
     assert pod_requirements(TEMPLATE)["resourceRequest"] == {"cpu": "250m"}
     (reference,) = pod_dependencies(TEMPLATE, "shop")

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -332,6 +333,12 @@ def test_suspicious_code_is_a_warning_beside_the_answer() -> None:
     answer = run_form(lua("if obj then return true end"))
     assert answer.results == {"healthy": True}
     assert any("does not return a value on every path" in one for one in answer.warnings)
+
+
+def test_members_of_the_result_that_karmada_drops_are_warnings() -> None:
+    code = "function GetReplicas(obj) return 1, {requests = {cpu = 1}} end"
+    answer = run_form(replace(fill_form("InterpretReplica"), code=code))
+    assert answer.warnings == ("Karmada drops: requirements has no member requests; did you mean resourceRequest?",)
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,21 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.interpret.review.answer_validation import dependency_problems, validate_answer
+from fleethook.engines.interpret.review.answer_validation import (
+    dependency_problems,
+    list_unknown_members,
+    validate_answer,
+)
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
+NO_NAMESPACE = (
+    "components[0].replicaRequirements has no member namespace; its members are nodeClaim, resourceRequest, "
+    "priorityClassName"
+)
 
 
 def claim(**members: Any) -> dict[str, Any]:
@@ -54,6 +62,45 @@ def test_correct_types_and_null_pass() -> None:
     }
     question = Question(Operation.REPLICA, DEPLOYMENT, {}, None, 0, None)
     assert validate_answer(question, Answer(replicas=1, requirements=required)).requirements == required
+
+
+@pytest.mark.parametrize(
+    ("operation", "answer", "found"),
+    [
+        ("InterpretReplica", {"requirements": {"resourceRequest": {"cpu": "1"}, "namespace": "a"}}, []),
+        ("InterpretReplica", {"requirements": {"requests": {}, "limits": {}}},
+         ["requirements has no member requests; did you mean resourceRequest?",
+          "requirements has no member limits; its members are nodeClaim, resourceRequest, priorityClassName, namespace"]),
+        ("InterpretReplica", {"requirements": claim(tolerations=[{"key": "a"}, {"keys": "a"}], nodeSelector={"a": "b"})},
+         ["requirements.nodeClaim.tolerations[1] has no member keys; did you mean key?"]),
+        ("InterpretComponent", {"components": [{"name": "a", "replica": 2, "resourceRequest": {}}]},
+         ["components[0] has no member replica; did you mean replicas?",
+          "components[0] has no member resourceRequest; it is a member of replicaRequirements"]),
+        ("InterpretComponent", {"components": [{"name": "a", "replicaRequirements": {"namespace": "a"}}]},
+         [NO_NAMESPACE]),
+        ("InterpretDependency", {"dependencies": [{"kind": "A", "labelSelector": {"matchLabel": {"any": "a"}}}]},
+         ["dependencies[0].labelSelector has no member matchLabel; did you mean matchLabels?"]),
+        ("InterpretStatus", {"status": {"replica": 1}}, []),
+        ("Retain", {"object": {"spec": {"replica": 1}}}, []),
+    ],
+)  # fmt: skip
+def test_members_that_karmada_drops_are_named(operation: str, answer: dict[str, Any], found: list[str]) -> None:
+    assert list(list_unknown_members(Operation(operation), Answer(**answer))) == found
+
+
+@pytest.mark.parametrize(
+    ("dependency", "error"),
+    [
+        ({"name": True}, "dependencies[0].name is boolean, expected string"),
+        ({"name": "a", "namespace": 1}, "dependencies[0].namespace is integer, expected string"),
+        ({"names": "a"}, "dependencies[0] has no member names; did you mean name?"),
+    ],
+)
+def test_a_wrong_dependency_is_refused(dependency: dict[str, Any], error: str) -> None:
+    question = Question(Operation.DEPENDENCY, DEPLOYMENT, {})
+    with pytest.raises(InterpretError) as caught:
+        validate_answer(question, Answer(dependencies=[{"apiVersion": "v1", "kind": "Secret", **dependency}]))
+    assert error in str(caught.value)
 
 
 def test_path_of_a_label_selector_has_dots() -> None:

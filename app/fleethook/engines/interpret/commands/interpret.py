@@ -35,10 +35,11 @@ from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.manifests.kubectl_values import yaml_text
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import key_of
-from fleethook.engines.interpret.chain import ChainError, Step
+from fleethook.engines.interpret.chain import ChainError, Explained, Step
 from fleethook.engines.interpret.commands.interpret_chain import (
     build_chain,
     check,
+    describe_dropped,
     explain_error,
     find_fixtures,
     has_scripts,
@@ -148,21 +149,21 @@ def run(
     runner = Runner()
     under_test, addresses = replace_objects(rules, list(filter(_is_interpreter, given))), read_addresses(resolve)
 
-    async def answer() -> tuple[JSONObject, Step]:
+    async def answer() -> Explained:
         async with HookClient(allow_private=True, fixed=addresses) as client:
             chain = build_chain(client, runner, interpreters or [], under_test, conventions=conventions)
-            explained = await chain.answer(asked)
-            return name_results(asked, explained.answer), explained.steps[-1]
+            return await chain.answer(asked)
 
     try:
-        found, step = asyncio.run(answer())
+        explained = asyncio.run(answer())
     except ChainError as error:
         fail(f"{asked.operation}: {explain_error(asked, error)}", code=CHECK_FAILED)
     except InterpretError as error:
         fail(f"{asked.operation}: {error}", code=CHECK_FAILED)
     finally:
         write_error(*runner.printed())
-    _print_answer(found, step, output)
+    _print_answer(name_results(asked, explained.answer), explained.steps[-1], output)
+    write_error(*(f"warning: {one}" for one in describe_dropped(asked, explained)))
 
 
 def _print_answer(found: JSONObject, step: Step, output: YamlOutput) -> None:

@@ -19,13 +19,13 @@ from fleethook.cli.output.findings_output import (
     annotate_errors,
     write_annotations,
 )
-from fleethook.cli.output.text_output import write
+from fleethook.cli.output.text_output import write, write_error
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import INTERPRETING, karmada_config
 from fleethook.cluster.manifests.manifest_reader import is_directory, list_files
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.interpret.chain import Chain, ChainError
+from fleethook.engines.interpret.chain import Chain, ChainError, Explained
 from fleethook.engines.interpret.fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, problems
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
@@ -41,6 +41,7 @@ from fleethook.engines.interpret.lua.customization_rules import (
 from fleethook.engines.interpret.lua.lua_layer import Customizations, read_object
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.vm import LuaError, Program
+from fleethook.engines.interpret.review.answer_validation import list_unknown_members
 from fleethook.interpret.interpreter import Interpreter, LoadError, Question, load
 from fleethook.model.formats.field_errors import Problem
 from fleethook.model.gvk import GroupVersionKind
@@ -229,6 +230,12 @@ def explain_error(question: Question, error: ChainError) -> str:
     return f"rule is not set: no layer answers {question.operation} for {kind} (asked: {layers})"
 
 
+def describe_dropped(question: Question, explained: Explained) -> Iterator[str]:
+    """Yield a text for each member of an answer that Karmada drops, with the place of the interpreter."""
+    for text in list_unknown_members(question.operation, explained.answer):
+        yield f"{explained.place}: Karmada drops a member of the answer: {text}"
+
+
 INVALID: Final = "invalid-interpreter"
 SUSPICIOUS: Final = "suspicious-interpreter"
 EMPTY: Final = "empty-interpreter"
@@ -406,6 +413,7 @@ async def run_fixture(chain: Chain, case: FixtureCase[Fixture]) -> FixtureResult
         explained = await chain.answer(question)
         layer = explained.steps[-1].layer
         found = list(compare_answer(case.fixture, explained.answer))
+        write_error(*(f"{case.path}:{case.line}: warning: {one}" for one in describe_dropped(question, explained)))
     except ChainError as error:
         layer, failure = error.steps[-1].layer if error.steps else "", explain_error(question, error)
     seconds = time.perf_counter() - started

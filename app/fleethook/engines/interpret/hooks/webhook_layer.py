@@ -123,7 +123,9 @@ class WebhookLayer:
         target = find_target(question.kind, question.object, self._find_definition)
         for hook in hooks:
             if matches(hook, question.operation, target):
-                return Handler(hook.uid, partial(self._ask, hook), describe=partial(_describe_hook, hook))
+                return Handler(
+                    hook.uid, partial(self._ask, hook), describe=partial(_describe_hook, hook), place=hook.uid
+                )
         return None
 
     async def _ask(self, hook: Hook, question: Question) -> Answer:

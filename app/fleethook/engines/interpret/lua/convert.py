@@ -299,7 +299,7 @@ def expect_object(value: Any, name: str) -> JSONObject:
     """Return a value that is an object or an empty table; raises InterpretError for other values."""
     found = default_to_object(value)
     if not isinstance(found, dict):
-        raise InterpretError(f"{name} returned {_describe_type(value)}, expected an object", code=500)
+        raise InterpretError(f"{name} returned {describe_type(value)}, expected an object", code=500)
     return found
 
 
@@ -308,10 +308,14 @@ def expect_list(value: Any, name: str) -> list[Any]:
     if value is _UNKNOWN or value is None:
         return []
     if not isinstance(value, list):
-        raise InterpretError(f"{name} returned {_describe_type(value)}, expected a list", code=500)
+        raise InterpretError(f"{name} returned {describe_type(value)}, expected a list", code=500)
     return value
 
 
-def _describe_type(value: Any) -> str:
-    names = {type(None): "nothing", bool: "a boolean", str: "a string", dict: "an object", list: "a list"}
+def describe_type(value: Any) -> str:
+    """Return the type of a script's result in Lua's words; a table is an object or a list."""
+    names = {
+        type(None): "nil", bool: "a boolean", str: "a string", dict: "an object", list: "a list",
+        _Unknown: "an empty table",
+    }  # fmt: skip
     return names.get(type(value), "a number")

@@ -17,6 +17,8 @@ from fleethook.cluster.manifests.yaml_reader import ManifestError, read_values
 from fleethook.engines.interpret.lua.script_parser import Script, parse_script, wrap_body
 from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
 from fleethook.engines.interpret.lua.vm import LuaError, Machine, Program
+from fleethook.engines.interpret.review.answer_validation import list_known_members
+from fleethook.model.formats.text import nearest
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import RETENTION_KEY, Operation
@@ -83,6 +85,9 @@ def reads_documents(script: Script) -> bool:
     return not script.reads.keys().isdisjoint(_DOCUMENTS)
 
 
+# Scripts also build Pod templates, whose members have less similar names, such as "resources".
+_MIN_SIMILARITY: Final = 0.8
+
 # Lua truncates longer names in its messages.
 _MAX_NAME_LENGTH: Final = 55
 
@@ -135,6 +140,15 @@ class Rule(NamedTuple):
     script: Script
     with_globals: bool = False
     """Whether the documents are also globals, as in the proposal."""
+
+    @property
+    def location(self) -> str:
+        """The place of its answer in errors, such as ``foo/healthInterpretation:2``: a line of the script."""
+        function = self.script.functions.get(self.function.name)
+        if function is None:
+            return self.program.name
+        is_only = function.returns and len(function.returned) == 1
+        return f"{self.program.name}:{function.returned[0] if is_only else function.line}"
 
     @property
     def digest(self) -> str:
@@ -356,6 +370,10 @@ def list_findings(rule: Rule) -> Iterator[str]:
             continue
         hint = explain_undefined(finding.text)
         yield f"line {finding.line}: {finding.text}{hint}"
+    known = list_known_members(rule.function.operation)
+    for name, line in rule.script.unread.items():
+        if name not in known and (close := nearest(name, known, similarity=_MIN_SIMILARITY)):
+            yield f"line {line}: no member of the answer has the name {name}; did you mean {close}?"
     finished = rule.script.functions.get(rule.function.name)
     if finished is not None and not finished.returns:
         yield f"line {finished.line}: {rule.function.name} does not return a value on every path"

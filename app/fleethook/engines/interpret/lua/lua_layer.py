@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView, key_of
 from fleethook.engines.interpret.chain import Handler, Observe, ignore_call
 from fleethook.engines.interpret.hooks.hook_configuration import refuse_problems
-from fleethook.engines.interpret.lua.convert import expect_list, expect_object
+from fleethook.engines.interpret.lua.convert import describe_type, expect_list, expect_object
 from fleethook.engines.interpret.lua.customization_rules import (
     ParsedRules,
     Rule,
@@ -84,9 +84,9 @@ class LuaLayer:
         if rules is None:
             return None
         hook = ", ".join(rule.source for rule in rules)
-        if len(rules) > 1:
-            return Handler(hook, partial(self._unite_dependencies, rules), describe=partial(_describe_scripts, rules))
-        return Handler(hook, partial(self._ask, rules[0]), describe=partial(_describe_scripts, rules))
+        answer = partial(self._unite_dependencies, rules) if len(rules) > 1 else partial(self._ask, rules[0])
+        place = ", ".join(rule.location for rule in rules)
+        return Handler(hook, answer, describe=partial(_describe_scripts, rules), place=place)
 
     def _ask(self, rule: Rule, question: Question) -> Answer | Awaitable[Answer]:
         started = time.perf_counter()
@@ -158,14 +158,17 @@ def _make_call(rule: Rule, question: Question) -> Call:
 
 
 def _make_answer(rule: Rule, question: Question, returned: list[JSON]) -> Answer:
-    operation, name = question.operation, f"{rule.source}: {rule.function.name}"
-    first = returned[0]
+    operation, name = question.operation, f"{rule.location}: {rule.function.name}"
+    first: Any = returned[0]
     if operation is Operation.REPLICA:
-        # Karmada truncates fractions, and scripts that divide rely on it.
-        replicas: Any = int(first) if isinstance(first, float) else first
+        if isinstance(first, bool) or not isinstance(first, int | float):
+            raise InterpretError(f"{name} returned {describe_type(first)}, expected a number", code=500)
         requirements = None if returned[1] is None else expect_object(returned[1], f"{name}, second,") or None
-        return Answer(replicas=replicas, requirements=requirements)
+        # Karmada truncates fractions, and scripts that divide rely on it.
+        return Answer(replicas=int(first), requirements=requirements)
     if operation is Operation.HEALTH:
+        if not isinstance(first, bool):
+            raise InterpretError(f"{name} returned {describe_type(first)}, expected true or false", code=500)
         return Answer(healthy=first)
     if operation is Operation.STATUS:
         return Answer(status=expect_object(first, name))

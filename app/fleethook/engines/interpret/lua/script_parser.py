@@ -31,6 +31,8 @@ class Script(NamedTuple):
     """Code that does not run in Karmada."""
     reads: dict[str, int]
     """The globals that it reads, each with its first line."""
+    unread: dict[str, int]
+    """The members that it sets but never reads, by their literal names, each with a line."""
 
 
 def parse_script(source: str, *, known: frozenset[str] = frozenset()) -> Script:
@@ -71,7 +73,9 @@ class _Parser(ExpressionParser):
         portability = list(self._portability.findings())
         findings = list(self._list_findings())
         reads = {name: line for line, name in reversed(self._reads)}
-        return Script(self._edits.text(), self._functions, findings, frozenset(self._assigned), portability, reads)
+        unread = {name: line for name, line in self._set_members.items() if name not in self._read_members}
+        assigned = frozenset(self._assigned)
+        return Script(self._edits.text(), self._functions, findings, assigned, portability, reads, unread)
 
     def _list_findings(self) -> Iterator[ScriptWarning]:
         seen = set[str]()
@@ -105,7 +109,7 @@ class _Parser(ExpressionParser):
         return ends
 
     def _return(self) -> bool:
-        self._next()
+        self._scope.function.returned.append(self._next().line)
         empty = self._is("end", "else", "elseif", "until", ";") or self._now.kind == "end"
         if not empty:
             self._expressions()
@@ -238,7 +242,7 @@ class _Parser(ExpressionParser):
 
     def _expression_statement(self) -> bool:
         first = self._now
-        target = self._suffixed()
+        target = self._suffixed(assigned=True)
         targets = [target.what]
         if not self._is("=", ","):
             if target.what != "call":
@@ -247,7 +251,7 @@ class _Parser(ExpressionParser):
         names = [(first.line, first.text)] if target.what == "name" else []
         while self._accept(","):
             token = self._now
-            targets.append(self._suffixed().what)
+            targets.append(self._suffixed(assigned=True).what)
             if targets[-1] == "name":
                 names.append((token.line, token.text))
         if "call" in targets:
@@ -284,6 +288,7 @@ class _Parser(ExpressionParser):
                 break
         self._expect(")", opened=opened)
         names = (*parameters, *(("self",) if method else ()), *(("arg",) if vararg else ()))
-        returns = self._block(names=names, function=Function(top=False, vararg=vararg))
+        function = Function(top=False, vararg=vararg, returned=[])
+        returns = self._block(names=names, function=function)
         self._expect("end", opened=Token("keyword", "function", 0, 0, line))
-        return FunctionInfo(line, returns)
+        return FunctionInfo(line, returns, tuple(function.returned))

@@ -98,6 +98,8 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
 }
 
 
+_MAX_ARGUMENTS: Final = {"getResourceQuantity": 1, "accuratePodRequirements": 1, "getPodDependencies": 2}
+
 ErrorKind = Literal["script", "missing", "deadline", "instructions", "memory", "output"]
 
 _FILES: Final = resources.files("fleethook.engines.interpret.lua")
@@ -214,7 +216,10 @@ class Machine:
 
     def _ask(self, name: str, *described: Any) -> tuple[Any, ...]:
         try:
-            found = FUNCTIONS[name](*map(default_to_object, self._exchange.taken(described, ())))
+            arguments = list(map(default_to_object, self._exchange.taken(described, ())))
+            if len(arguments) > (limit := _MAX_ARGUMENTS.get(name, len(arguments))):
+                raise InterpretError(f"{name} takes {limit} argument{'s' * (limit > 1)}, not {len(arguments)}")  # noqa: TRY301 - the same answer as for errors of the function
+            found = FUNCTIONS[name](*arguments)
         except InterpretError as error:
             return False, str(error)
         except OutputLimitError:

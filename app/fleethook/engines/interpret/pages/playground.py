@@ -31,6 +31,7 @@ from fleethook.engines.interpret.lua.customization_rules import (
 from fleethook.engines.interpret.lua.lua_layer import LuaLayer, index_rules
 from fleethook.engines.interpret.lua.runner import Call, Runner
 from fleethook.engines.interpret.lua.vm import Machine, Usage
+from fleethook.engines.interpret.review.answer_validation import list_unknown_members
 from fleethook.interpret.interpreter import Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON, JSONObject, as_object
@@ -110,7 +111,7 @@ class PlaygroundResult:
     usage: Usage = _UNUSED
     printed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    """Suspicious code in the script, each with its line."""
+    """Members of the result that Karmada drops, and suspicious code in the script with its line."""
     text: str = ""
     """The results as YAML."""
     is_cut: bool = False
@@ -318,7 +319,7 @@ def run_script(customization: JSONObject, question: Question) -> PlaygroundResul
         return PlaygroundResult(error=_make_error(found.problems[0].text))
     runner = _MeasuredRunner()
     chain = Chain([LuaLayer("lua", lambda: index_rules(found.rules), runner)])
-    error, results, started = None, {}, time.perf_counter()
+    error, results, dropped, started = None, {}, list[str](), time.perf_counter()
     try:
         explained = chain.begin(question)
     except InterpretError as problem:
@@ -326,10 +327,11 @@ def run_script(customization: JSONObject, question: Question) -> PlaygroundResul
     else:
         assert isinstance(explained, Explained)  # the runner does not wait
         results = name_results(question, explained.answer)
+        dropped = [f"Karmada drops: {one}" for one in list_unknown_members(question.operation, explained.answer)]
     seconds = time.perf_counter() - started
     if len(msgspec.json.encode(results)) > MAX_RESULT_BYTES:
         error, results = _make_error(f"the result has more than {MAX_RESULT_BYTES >> 20} MiB"), {}
-    warnings = tuple(text for rule in found.rules for text in _list_warnings(rule))[:_MAX_LISTED]
+    warnings = (*dropped, *(text for rule in found.rules for text in _list_warnings(rule)))[:_MAX_LISTED]
     return PlaygroundResult(error, results, seconds, runner.usage, runner.lines, warnings)
 
 

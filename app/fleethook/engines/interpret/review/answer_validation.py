@@ -3,7 +3,7 @@
 Source: karmada v1.16 pkg/resourceinterpreter/customized/webhook/request, pkg/util/interpreter/validation.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError, json_type
 from fleethook.model.formats.labels import validate_selector
 from fleethook.model.formats.quantity import Quantity
+from fleethook.model.formats.text import nearest
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import PATCHING, Operation
 
@@ -85,16 +86,69 @@ _EXPRESSIONS: Final = [{"key": _check_string, "operator": _check_string, "values
 _TOLERATION: Final = dict.fromkeys(("key", "operator", "value", "effect"), _check_string) | {
     "tolerationSeconds": _check_integer
 }
-_REQUIREMENTS: Final = {
+_COMPONENT_REQUIREMENTS: Final = {
     "nodeClaim": {
         "hardNodeAffinity": {"nodeSelectorTerms": [{"matchExpressions": _EXPRESSIONS, "matchFields": _EXPRESSIONS}]},
         "nodeSelector": {"*": _check_string},
         "tolerations": [_TOLERATION],
     },
     "resourceRequest": {"*": _check_quantity},
-    "namespace": _check_string,
     "priorityClassName": _check_string,
 }
+_REQUIREMENTS: Final = {**_COMPONENT_REQUIREMENTS, "namespace": _check_string}
+_COMPONENT: Final = {"name": _check_string, "replicas": _check_integer, "replicaRequirements": _COMPONENT_REQUIREMENTS}
+_SELECTOR: Final = {"matchLabels": {"*": _check_string}, "matchExpressions": _EXPRESSIONS}
+_DEPENDENCY: Final = {
+    **dict.fromkeys(("apiVersion", "kind", "namespace", "name"), _check_string), "labelSelector": _SELECTOR
+}  # fmt: skip
+_ANSWERS: Final[Mapping[Operation, tuple[str, Any]]] = {
+    Operation.REPLICA: ("requirements", _REQUIREMENTS),
+    Operation.COMPONENT: ("components", [_COMPONENT]),
+    Operation.DEPENDENCY: ("dependencies", [_DEPENDENCY]),
+}
+"""The member of `Answer` whose members Karmada knows, with its shape: karmada v1.19 pkg/apis/work/v1alpha2
+(ReplicaRequirements, Component), pkg/apis/config/v1alpha1 (DependentObjectReference)."""
+# "requests" is "resourceRequest". The shapes have few members, so that less similar names suffice.
+_MIN_SIMILARITY: Final = 0.6
+
+
+def list_unknown_members(operation: Operation, answer: Answer) -> Iterator[str]:
+    """Yield a text for each member that Karmada drops, because its types lack it; the text suggests another one."""
+    if operation in _ANSWERS:
+        name, shape = _ANSWERS[operation]
+        yield from _find_unknown(getattr(answer, name), shape, name)
+
+
+@lru_cache
+def list_known_members(operation: Operation) -> tuple[str, ...]:
+    """Return the names of all members that an answer may have, at any depth; none if it may have any members."""
+    waiting, found = [shape for _, shape in filter(None, (_ANSWERS.get(operation),))], dict[str, None]()
+    while waiting:
+        shape = waiting.pop()
+        waiting += shape if isinstance(shape, list) else shape.values() if isinstance(shape, dict) else ()
+        found.update(dict.fromkeys(shape if isinstance(shape, dict) else ()))
+    return tuple(found)
+
+
+def _find_unknown(value: JSON, shape: Any, where: str) -> Iterator[str]:
+    if isinstance(value, list) and isinstance(shape, list):
+        for index, element in enumerate(value):
+            yield from _find_unknown(element, shape[0], f"{where}[{index}]")
+    elif isinstance(value, dict) and isinstance(shape, dict) and "*" not in shape:
+        for name, member in value.items():
+            if name in shape:
+                yield from _find_unknown(member, shape[name], f"{where}.{name}")
+            else:
+                yield f"{where} has no member {name}{_suggest_member(name, shape)}"
+
+
+def _suggest_member(name: str, shape: Mapping[str, Any]) -> str:
+    """Return the end of a message about an unknown member: the place of the member, or the one that was meant."""
+    inner = [at for at, members in shape.items() if isinstance(members, dict) and name in members]
+    if inner:
+        return f"; it is a member of {inner[0]}"
+    close = nearest(name, shape, similarity=_MIN_SIMILARITY)
+    return f"; did you mean {close}?" if close else f"; its members are {', '.join(shape)}"
 
 
 MAX_REPLICAS: Final = 2**31 - 1
@@ -107,6 +161,16 @@ def validate_answer(question: Question, answer: Answer) -> Answer:
     Raises:
         InterpretError: The answer does not fit the question; the text names the member and the reason.
     """
+    try:
+        return _complete(question, answer)
+    except InterpretError as error:
+        unknown = list(list_unknown_members(question.operation, answer))
+        if not unknown:
+            raise
+        raise InterpretError(f"{error}; {'; '.join(unknown)}", code=error.code) from None
+
+
+def _complete(question: Question, answer: Answer) -> Answer:
     operation = question.operation
     if operation in PATCHING:
         return Answer(object=_require_same_object(question.object, answer.object))
@@ -159,7 +223,7 @@ def _require_replicas(value: Any, name: str) -> int:
     # Lua and JSON have one type of number, so 2.0 is an integer here.
     number = int(value) if isinstance(value, float) and value.is_integer() else value
     if isinstance(number, bool) or not isinstance(number, int):
-        raise InterpretError(f"{name} is {value!r}, expected an integer", code=500)
+        raise InterpretError(f"{name} is {json_type(value)}, expected an integer", code=500)
     if not 0 <= number <= MAX_REPLICAS:
         raise InterpretError(f"{name} is {number}, expected a replica count from 0 to {MAX_REPLICAS}", code=500)
     return number
@@ -216,6 +280,9 @@ def dependency_problems(dependencies: list[JSON]) -> Iterator[str]:
             if not isinstance(dependency.get(member), str) or not dependency[member]:
                 yield f'{where}.{member}: Invalid value: "": missing required {member}'
         selector = dependency.get("labelSelector")
+        for member in ("namespace", "name"):
+            if (value := dependency.get(member)) is not None and (problem := _check_string(value)):
+                yield f"{where}.{member}{problem}"
         if not dependency.get("name") and selector is None:
             yield f"{where}: Invalid value: dependency can not leave name and labelSelector all empty"
         if selector is not None:
