@@ -14,6 +14,7 @@ from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import Store
 from fleethook.console.process import ConsoleOptions, open_context
+from fleethook.console.reviews.summary import ReviewSummary
 from fleethook.engines.interpret.chain import ChainError
 from fleethook.engines.interpret.commands.interpret_chain import build_chain
 from fleethook.engines.interpret.lua.runner import Runner
@@ -86,8 +87,9 @@ def test_each_layer_answers_a_cell_of_the_examples(interpreters: Interpreters) -
 
 
 def _all_rows(interpreters: Interpreters) -> list[Any]:
-    first = build_matrix(interpreters, MatrixFilter())
-    pages = [build_matrix(interpreters, MatrixFilter(page=number)) for number in range(1, first.pages + 1)]
+    first = build_matrix(interpreters, MatrixFilter(shows_all=True))
+    wanted = [MatrixFilter(page=number, shows_all=True) for number in range(1, first.pages + 1)]
+    pages = [build_matrix(interpreters, one) for one in wanted]
     return [row for page in pages for row in page.rows]
 
 
@@ -245,6 +247,22 @@ def test_the_own_configuration_of_the_server_is_no_webhook() -> None:
     own = {**SHIPPED, "metadata": {"name": "fleethook"}}
     found = interpreters_of(own)
     assert find_cell(found, GroupVersionKind("a.io", "v1", "Thing"), Operation.HEALTH).layer == ""
+
+
+def test_the_matrix_begins_with_the_kinds_that_concern_the_user(interpreters: Interpreters) -> None:
+    own = ["Deployment", "Bar", "Database", "Foo", "GameServer"]
+    assert [row.kind.kind for row in build_matrix(interpreters, MatrixFilter()).rows] == own
+    asked = [make_summary(route, group="cert-manager.io", kind="Certificate") for route in ("/interpret", "/explore")]
+    admitted = make_summary("/mutate-apps-v1-deployment", group="apps", kind="StatefulSet")
+    found = build_matrix(interpreters, MatrixFilter(), [*asked, admitted])
+    assert [row.kind.kind for row in found.rows] == [*own, "Certificate"]
+    everything = build_matrix(interpreters, MatrixFilter(shows_all=True), asked)
+    assert [row.kind.kind for row in everything.rows[:6]] == [*own, "Certificate"]
+    assert everything.found == everything.total > 300
+
+
+def make_summary(route: str, *, group: str, kind: str) -> ReviewSummary:
+    return ReviewSummary(0, 1, "", route, "", group, kind, "", "", "", "answered", 0, "")
 
 
 @pytest.mark.parametrize(

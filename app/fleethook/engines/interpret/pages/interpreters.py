@@ -13,11 +13,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.kubernetes.resources import DEFINITIONS
+from fleethook.cluster.registration import paths
 from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FieldError, FormFields
 from fleethook.console.rendering import Context, find_context, render, take_page
+from fleethook.console.reviews.summary import ReviewSummary
 from fleethook.console.sections import ConsolePage, Section
 from fleethook.console.shared_value import KeptValue, Memo, Watch
 from fleethook.console.users.permissions import select_permitted
@@ -63,6 +65,7 @@ OPERATIONS: Final = tuple(Operation)
 PAGE_ROWS: Final = 100
 
 _EVERY: Final = "*"
+_ASKED_AT: Final = frozenset({paths.EXPLORE, paths.INTERPRET})
 INTERPRETED: Final = (*CONFIGURATIONS, CUSTOMIZATION, DEFINITION, CONFIG_MAP)
 """The kinds that configure interpreters."""
 
@@ -116,12 +119,15 @@ class MatrixFilter:
         layer: One of `LAYERS`, or `NONE`, that a cell must have; ``""`` for all.
         operation: The only operation to show; ``""`` for all.
         page: The page, from 1.
+        shows_all: Whether to show kinds that nobody has asked about, and for which the user has no interpreter. They
+            are also shown for a text or a layer.
     """
 
     text: str = ""
     layer: str = ""
     operation: str = ""
     page: int = 1
+    shows_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,6 +151,8 @@ class Interpreters:
 
     chain: Chain
     kinds: tuple[GroupVersionKind, ...]
+    own: frozenset[GroupVersionKind]
+    """Kinds of the user's own interpreters, also of invalid ones."""
     unscoped: frozenset[GroupVersionKind]
     """Kinds without a CustomResourceDefinition."""
     refused: tuple[RefusedObject, ...]
@@ -181,17 +189,12 @@ def build_interpreters(
         conventions=make_conventions_layer(store, conventions),
     )
     defined = {kind for document in store.each("", DEFINITION) for kind in list_served_kinds(document)}
-    refused = _list_refused(customizations)
-    kinds = (
-        {kind for answers in chain.answers().values() for kind, _ in answers} | defined | set(_list_rule_kinds(store))
-    )
-    kinds |= {one.kind for one in refused if one.kind}
-    return Interpreters(
-        chain,
-        tuple(sorted(kinds)),
-        frozenset(kinds - defined),
-        refused,
-    )
+    refused, answers = _list_refused(customizations), chain.answers()
+    own = {kind for name in ("lua", "python") for kind, _ in answers[name]} | set(_list_rule_kinds(store))
+    own |= {one.kind for one in refused if one.kind}
+    own |= {kind for kind in defined if any(hooks.knows(kind, operation) for operation in OPERATIONS)}
+    kinds = {kind for pairs in answers.values() for kind, _ in pairs} | defined | own
+    return Interpreters(chain, tuple(sorted(kinds)), frozenset(own), frozenset(kinds - defined), refused)
 
 
 def find_refused(documents: Iterable[JSONObject], *, namespace: str) -> tuple[RefusedObject, ...]:
@@ -274,11 +277,30 @@ def _find_layers(
     return [(name, found.hook) for name, found in chain.list_handlers(Question(operation, kind, document))]
 
 
-def build_matrix(interpreters: Interpreters, wanted: MatrixFilter) -> Matrix:
-    """Return a page of the matrix; cells outside the page are computed only for the filter by layer."""
+def build_matrix(interpreters: Interpreters, wanted: MatrixFilter, reviews: Sequence[ReviewSummary] = ()) -> Matrix:
+    """Return a page of the matrix; cells outside the page are computed only for the filter by layer.
+
+    Args:
+        interpreters: The kinds and the layers.
+        wanted: The kinds and operations to show. The kinds of the user's own interpreters come first, then those about
+            which Karmada has asked, then those with a CustomResourceDefinition.
+        reviews: Recorded reviews.
+    """
     operations = tuple(one for one in OPERATIONS if wanted.operation in ("", one.value)) or OPERATIONS
+    asked = {one.group_kind for one in reviews if one.route in _ASKED_AT}
+
+    def rank(kind: GroupVersionKind) -> int:
+        if kind in interpreters.own:
+            return 0
+        if kind.group_kind in asked:
+            return 1
+        return 3 if kind in interpreters.unscoped else 2
+
     text = wanted.text.casefold()
-    kinds: Iterable[GroupVersionKind] = [one for one in interpreters.kinds if text in _describe(one).casefold()]
+    kinds: Iterable[GroupVersionKind] = sorted(interpreters.kinds, key=rank)
+    if not (wanted.text or wanted.layer or wanted.shows_all):
+        kinds = (one for one in kinds if rank(one) < 2)
+    kinds = [one for one in kinds if text in _describe(one).casefold()]
     if wanted.layer:
         kinds = [row.kind for row in _fill(interpreters, kinds, operations) if _has_layer(row, wanted.layer)]
     matching = list(kinds)
@@ -400,12 +422,19 @@ _OPERATIONS: Final = tuple(one.value for one in OPERATIONS)
 
 @router.get("")
 async def show(
-    request: Request, context: Context, q: str = "", layer: str = "", operation: str = "", page: int = 1
+    request: Request,
+    context: Context,
+    q: str = "",
+    layer: str = "",
+    operation: str = "",
+    page: int = 1,
+    kinds: str = "",
 ) -> HTMLResponse:
     """Show the matrix."""
-    wanted = MatrixFilter(q.strip(), layer, operation, page)
+    wanted = MatrixFilter(q.strip(), layer, operation, page, shows_all=kinds == "all")
     interpreters = await INTERPRETERS.find(request).interpreters.get(context.worker)
-    matrix = await context.worker.run("", build_matrix, interpreters, wanted)
+    reviews = () if context.reviews is None else (await context.reviews.find()).reviews
+    matrix = await context.worker.run("", build_matrix, interpreters, wanted, reviews)
     asked = operation if operation in _OPERATIONS else Operation.HEALTH.value
     return await render(
         request,
@@ -415,7 +444,8 @@ async def show(
         fill_command=context.fill_command("resourceinterpretercustomizations"),
         matrix=matrix,
         wanted=wanted,
-        query={"q": q, "layer": layer, "operation": operation},
+        query={"q": q, "layer": layer, "operation": operation, "kinds": kinds},
+        has_records=context.reviews is not None,
         layers=(*LAYERS, NONE),
         operations=_OPERATIONS,
         script_url=script_url if context.playground else lambda _cell: "",
