@@ -28,12 +28,11 @@ MAX_OF_A_SHAPE = 6
 """Followed links with the same path and parameters: a matrix has 1,200 cells."""
 LINKED = {
     ("/", "/overriders"), ("/", "/dispatch/findings"), ("/", "/interpreters"), ("/", "/crds"),
-    ("/", "/overriders/findings"), ("/overriders", "/overriders/pool"), ("/overriders", "/overriders/edit"),
-    ("/overriders/pool", "/overriders/edit"), ("/overriders/pool", "/overriders"), ("/overriders/pool", "/reviews"),
-    ("/overriders/edit", "/overriders"), ("/overriders/edit", "/overriders/findings"),
-    ("/overriders/findings", "/overriders/edit"), ("/dispatch/findings", "/dispatch/object"),
+    ("/overriders", "/overriders/pool"), ("/overriders", "/overriders/overrider"),
+    ("/overriders/pool", "/overriders/overrider"), ("/overriders/pool", "/overriders"), ("/overriders/pool", "/reviews"),
+    ("/overriders/overrider", "/overriders"), ("/dispatch/findings", "/dispatch/object"),
     ("/dispatch/object", "/dispatch/findings"), ("/dispatch", "/dispatch/object"), ("/reviews", "/search"),
-    ("/reviews/review", "/search"), ("/search", "/overriders/pool"), ("/search", "/overriders/edit"),
+    ("/reviews/review", "/search"), ("/search", "/overriders/pool"), ("/search", "/overriders/overrider"),
     ("/crds", "/crds/entry"), ("/crds/entry", "/crds"),
     ("/rules", "/rules/rule"),
 }  # fmt: skip

@@ -207,7 +207,7 @@ def test_a_second_ctrl_c_ends_requests_without_a_traceback(running: Any, tmp_pat
     process, port, _ = running
     with socket.create_connection(("127.0.0.1", port), NET) as client:
         form = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 99\r\nExpect: 100-continue\r\n"
-        client.sendall(f"POST /overriders/edit HTTP/1.1\r\nHost: 127.0.0.1\r\n{form}\r\na".encode())
+        client.sendall(f"POST /interpreters/playground HTTP/1.1\r\nHost: 127.0.0.1\r\n{form}\r\na".encode())
         assert client.recv(100).startswith(b"HTTP/1.1 100")
         process.send_signal(signal.SIGINT)
         wait_for(lambda: "Waiting for connections to close" in (tmp_path / "log").read_text(), what="it shuts down")

@@ -21,11 +21,9 @@ _CELL: Final = {"namespace": "default", "name": "orders-web", "subject": "YurtAp
 PAGES: Final = {
     "overview": "/",
     "overriders": "/overriders",
-    "overriders-list": "/overriders?layout=list",
-    "overriders-findings": "/overriders/findings",
     "overriders-pool": f"/overriders/pool?{urlencode({**_CELL, 'name': 'cart-web', 'pool': 'beijing-04'})}",
     "overriders-pool-finding": f"/overriders/pool?{urlencode({**_CELL, 'pool': 'beijing-07'})}",
-    "overriders-edit": "/overriders/edit?namespace=default&name=orders-web",
+    "overriders-overrider": "/overriders/overrider?namespace=default&name=orders-web",
     "dispatch": "/dispatch",
     "dispatch-explained": f"/dispatch?{urlencode({'choice': write_choice(_HOOK), 'operation': 'CREATE'})}",
     "dispatch-map": "/dispatch/map",
@@ -40,7 +38,7 @@ PAGES: Final = {
     "reviews": "/reviews",
     "reviews-review": "/reviews/review?file=reviews.jsonl&line=2&now=1",
     "search": "/search?q=cart",
-    "not-found": "/overriders/edit?namespace=default&name=nothing",
+    "not-found": "/overriders/overrider?namespace=default&name=nothing",
 }
 """The pages by the name of their picture."""
 

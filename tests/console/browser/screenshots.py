@@ -24,13 +24,11 @@ from tests.serving import EXAMPLES, ROOT, started
 
 IMAGES = ROOT / "docs" / "images"
 SIZE = {"width": 1100, "height": 700}
-OVERRIDER = "namespace=story-2&name=demo1"
 POOL = "namespace=story-2&name=yurtappset-demo&subject=YurtAppSet&pool=hangzhou&kind=Deployment"
 PAGES: Final = {
     "overview": "/",
     "overriders": "/overriders",
     "overriders-pool": f"/overriders/pool?{POOL}",
-    "overriders-edit": f"/overriders/edit?{OVERRIDER}",
     "dispatch": "/dispatch",
     "dispatch-map": "/dispatch/map",
     "interpreters": "/interpreters",

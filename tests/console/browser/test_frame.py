@@ -59,7 +59,7 @@ def test_a_slash_moves_the_focus_to_the_search_which_leads_to_an_object(
     page.keyboard.type("story-2/demo1")
     page.keyboard.press("Enter")
     page.get_by_role("link", name="story-2/demo1").click()
-    page.wait_for_url("**/overriders/edit**")
+    page.wait_for_url("**/overriders/overrider**")
 
 
 def test_a_slash_that_a_user_types_stays_in_the_field(console: str, open_page: Callable[..., Any]) -> None:

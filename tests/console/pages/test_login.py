@@ -121,7 +121,15 @@ async def test_the_printed_address_opens_one_browser(local_app: Any, told: list[
 
 
 async def test_another_account_of_the_host_gets_no_page_without_a_token(local_app: Any) -> None:
-    for path in ("/", "/overriders", "/overriders/edit", "/dispatch", "/interpreters/playground", "/crds", "/reviews"):
+    for path in (
+        "/",
+        "/overriders",
+        "/overriders/overrider",
+        "/dispatch",
+        "/interpreters/playground",
+        "/crds",
+        "/reviews",
+    ):
         answer = await visit(local_app, path)
         assert answer.status == 401
         assert b"--no-token" in answer.body

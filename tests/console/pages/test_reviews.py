@@ -176,7 +176,7 @@ async def test_a_review_leads_to_its_workload_and_overrider(bench: Bench) -> Non
     assert list_links(await bench.get("/reviews/review", file="reviews.jsonl", line=2)) == {
         "Deployment default/demo-hangzhou-x":
             "/overriders/pool?namespace=default&name=demo&subject=YurtAppSet&pool=hangzhou&kind=Deployment",
-        "YurtAppOverrider default/demo1": "/overriders/edit?namespace=default&name=demo1",
+        "YurtAppOverrider default/demo1": "/overriders/overrider?namespace=default&name=demo1",
     }  # fmt: skip
 
 

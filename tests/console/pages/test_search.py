@@ -19,8 +19,8 @@ def find_name(_store: Store, key: ObjectKey) -> str:
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        ("DEMO1", "/overriders/edit?namespace=default&name=demo1"),
-        ("default/demo", "/overriders?subject=default%2Fdemo&layout=list"),
+        ("DEMO1", "/overriders/overrider?namespace=default&name=demo1"),
+        ("default/demo", "/overriders?subject=default%2Fdemo"),
         ("east", "/overriders?pool=hangzhou-east"),
         ("hangzhou-x", "/overriders/pool?namespace=default&name=demo&subject=YurtAppSet&pool=hangzhou&kind=Deployment"),
         (
@@ -32,7 +32,7 @@ def find_name(_store: Store, key: ObjectKey) -> str:
             "/dispatch/object?choice=%2Fadmissionregistration.k8s.io%2FValidatingWebhookConfiguration%2F%2Fchecks#webhook-2",
         ),
         ("beijing", "/overriders?pool=beijing"),
-        ("nowhere", "/overriders/edit?namespace=default&name=lost"),
+        ("nowhere", "/overriders/overrider?namespace=default&name=lost"),
         ("script", "/interpreters?q=Widget"),
         ("mirror", "/crds"),
     ],

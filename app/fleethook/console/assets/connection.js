@@ -48,10 +48,15 @@ async function tryAgain(part) {
   } catch { fail(part); }
 }
 
+// A swap may remove the part, and its later events then do not reach the window.
+addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
+  if (ctx.response?.status < 400) recover(ctx.sourceElement);
+});
+
 addEventListener("htmx:finally:request", ({ detail: { ctx } }) => {
   const { response, request, sourceElement: part } = ctx;
   const hasFailed = String(ctx.status).startsWith("error");
-  if (response && response.status < 400 && !hasFailed) { recover(part); return; }
+  if (response && response.status < 400 && !hasFailed) return;
   // A newer request has replaced an aborted one.
   if (hasFailed && String(ctx.status).includes("AbortError") && request.signal.reason !== "timeout") return;
   fail(part, hasFailed ? "" : readAlert(parse(ctx.text)) || String(response.status));

@@ -4,7 +4,6 @@ import "./copy.js";
 import "./find.js";
 import "./pages/dispatch.js";
 import "./pages/overview.js";
-import "./pages/overriders.js";
 import "./pages/playground.js";
 import { apply } from "./behaviours.js";
 

@@ -10,20 +10,15 @@ from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import AttentionLine
 from fleethook.engines.overrider.pages.findings import (
-    PAGE_ROWS,
     Concerned,
-    FindingFilter,
     collect_documents,
     describe_key,
     find_all,
-    list_cell_lines,
     list_condition_lines,
-    list_finding_lines,
-    list_findings,
     needs_attention,
     prepare_findings,
 )
-from fleethook.engines.overrider.pages.fleet import CellState, SubjectRow
+from fleethook.engines.overrider.pages.fleet import SubjectRow
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
@@ -87,40 +82,11 @@ STORE = make_store(overrider({"pools": ["*", "-beijing"]}, {"pools": ["beijing"]
 ROW = SubjectRow(DEMO, ("beijing", "hangzhou"), ("Deployment",), "o")
 
 
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
-        (FindingFilter(), (0, 1, 2)),
-        (FindingFilter(level="warning"), (1,)),
-        (FindingFilter(code="does-not-fit"), (0,)),
-        (FindingFilter(kind="YurtAppSet"), (2,)),
-        (FindingFilter(text="YURTAPPOVERRIDER default/o:"), (0, 1)),
-        (FindingFilter(pool="beijing"), (1, 2)),
-        (FindingFilter(pool="hangzhou"), (0, 2)),
-        (FindingFilter(text="nothing"), ()),
-    ],
-)
-def test_a_filter_selects_findings(wanted: FindingFilter, expected: tuple[int, ...]) -> None:
-    listed = list_findings(FINDINGS, wanted, Concerned(STORE, ()))
-    assert listed.rows == [FINDINGS[number] for number in expected]
-    assert listed.by_level == {"error": 2, "warning": 1}
-    assert listed.by_code == {"does-not-fit": 1, "creation-only": 1, "invalid": 1}
-
-
-def test_long_lists_have_pages() -> None:
-    listed = list_findings([FINDINGS[0]] * (PAGE_ROWS + 1), FindingFilter(page=2), Concerned(STORE, ()))
-    assert (len(listed.rows), listed.paging.pages) == (1, 2)
-
-
-def test_the_address_of_a_filter_has_no_page_and_no_default() -> None:
-    assert FindingFilter(level="error", page=3).parameters() == {"level": "error"}
-
-
 def test_a_finding_about_an_entry_concerns_the_pools_that_the_entry_selects() -> None:
     concerned = Concerned(STORE, FINDINGS)
     assert concerned.find_of_row(ROW, ("hangzhou",)) == [FINDINGS[2], FINDINGS[0]]
     assert concerned.find_of_row(ROW, ("beijing",)) == [FINDINGS[2], FINDINGS[1]]
-    assert concerned.find_of_pools([ROW, ROW._replace(pools=())], ("beijing",)) == [FINDINGS[2], FINDINGS[1]]
+    assert concerned.find_of_pool([ROW, ROW._replace(pools=())], "beijing") == [FINDINGS[2], FINDINGS[1]]
 
 
 def test_the_findings_of_a_cell_are_those_of_its_subject_and_overrider() -> None:
@@ -161,32 +127,6 @@ def address(row: SubjectRow, state: str) -> str:
     return f"/{row.key.name}/{state}"
 
 
-def test_the_states_of_a_subject_are_a_line_each() -> None:
-    states = {
-        DEMO: {
-            ("Deployment", "beijing"): CellState("error", text="no container x"),
-            ("Deployment", "hangzhou"): CellState("rolls", 1, "replaces 3 pods"),
-            ("Deployment", "shanghai"): CellState("overridden", 1, "scales from 1 to 2 replicas"),
-            ("Deployment", "tianjin"): CellState("overridden", 1),
-        }
-    }
-    about = "YurtAppSet default/demo"
-    assert list_cell_lines([ROW], states, address) == [
-        AttentionLine("failing", about, "1 of 2 workloads cannot be rendered: in beijing, no container x", "/demo/error"),
-        AttentionLine("waiting", about, "1 of 2 workloads differ from the plan: in hangzhou, replaces 3 pods", "/demo/rolls"),
-        AttentionLine(
-            "waiting",
-            about,
-            "1 of 2 workloads differ from the plan without a rollout: in shanghai, scales from 1 to 2 replicas",
-            "/demo/",
-        ),
-    ]  # fmt: skip
-
-
-def test_a_subject_without_known_states_has_no_line() -> None:
-    assert list_cell_lines([ROW], {}, address) == []
-
-
 def condition(kind: str, status: str, reason: str) -> dict[str, str]:
     time = "2026-01-01T12:00:00Z"
     return {"type": kind, "status": status, "reason": reason, "message": "m", "lastTransitionTime": time}
@@ -221,18 +161,6 @@ def test_a_status_of_another_shape_has_no_line(status: Any) -> None:
 
 def test_the_kinds_of_subjects_are_described() -> None:
     assert describe_key(ObjectKey("", YURT_APP_SET, "n", "s")) == "YurtAppSet n/s"
-
-
-def test_an_overrider_whose_failing_workloads_have_a_line_has_no_other_line_for_the_failure() -> None:
-    def address_of(wanted: FindingFilter) -> str:
-        return f"/{wanted.text}"
-
-    about, address = "YurtAppOverrider default/o", "/YurtAppOverrider default/o:"
-    errors = list_finding_lines(FINDINGS[:2], (), address_of)
-    text = "entries[0].items[0]: wrong (and 1 warning)"
-    assert errors == [AttentionLine("error", about, text, address)]
-    rest = list_finding_lines(FINDINGS[:2], {KEY}, address_of)
-    assert rest == [AttentionLine("warning", about, "entries[1].items[0]: wrong", address)]
 
 
 def test_a_part_of_an_overrider_that_changes_nothing_needs_no_attention() -> None:

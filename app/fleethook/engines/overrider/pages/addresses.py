@@ -2,15 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from fleethook.cluster.store import ObjectKey, PartialObject, Store
 from fleethook.console.rendering import Paging
 from fleethook.console.yaml_paths import format_value
-from fleethook.engines.overrider.pages.findings import FindingFilter, describe_key
-from fleethook.engines.overrider.pages.fleet import CellKey, State
-from fleethook.engines.overrider.pages.matrix import LAYOUTS, SORTS, Query
+from fleethook.engines.overrider.pages.fleet import CellKey
+from fleethook.engines.overrider.pages.matrix import Query
 from fleethook.engines.overrider.subject.owner_index import binding_of, pool_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, YURT_APP_OVERRIDER
@@ -24,18 +23,11 @@ _PART: Final = re.compile(r"((?:entries|subject)[^:]*): ", re.ASCII)
 
 def parse_query(parameters: Mapping[str, str]) -> Query:
     """Return the query of a URL. A parameter with an unknown value has its default."""
-    state = parameters.get("state")
-    layout, sort = parameters.get("layout"), parameters.get("sort")
     return Query(
         subject=parameters.get("subject", "")[:MAX_TEXT].strip(),
         pool=parameters.get("pool", "")[:MAX_TEXT].strip(),
-        state=next((one for one in get_args(State) if one == state), None),
-        layout=next((one for one in LAYOUTS if one == layout), "matrix"),
-        sort=next((one for one in SORTS if one == sort), "subject"),
         page=_parse_page(parameters.get("page")),
         columns=_parse_page(parameters.get("columns")),
-        groups=parameters.get("groups", "")[:MAX_TEXT],
-        by=parameters.get("by", "")[:MAX_TEXT].strip(),
     )
 
 
@@ -61,26 +53,15 @@ def parse_cell(parameters: Mapping[str, str]) -> CellKey:
     return CellKey(_parse_key(parameters, group_kind), parameters.get("pool", ""), parameters.get("kind", ""))
 
 
-def edit_url(key: ObjectKey, at: str = "") -> str:
-    """Return the address of the editor of an overrider, at a part such as ``entries[0].items[1]``."""
-    return _join(f"{PREFIX}/edit", {**_describe(key), **({"at": at} if at else {})})
-
-
-def new_url(subject: ObjectKey) -> str:
-    """Return the address of the editor with a new overrider for a subject."""
-    parameters = {**_describe(subject), "subject": subject.group_kind.kind}
-    return _join(f"{PREFIX}/edit", parameters)
-
-
-def findings_url(wanted: FindingFilter, *, page: int = 1) -> str:
-    """Return the address of a page of a list of findings."""
-    return _join(f"{PREFIX}/findings", {**wanted.parameters(), **({"page": str(page)} if page > 1 else {})})
+def overrider_url(key: ObjectKey, at: str = "") -> str:
+    """Return the address of the page of an overrider, at a part such as ``entries[0].items[1]``."""
+    return _join(f"{PREFIX}/overrider", {**_describe(key), **({"at": at} if at else {})})
 
 
 def object_url(key: ObjectKey, at: str = "") -> str:
     """Return the address of the page about an object of a finding; that of an overrider shows the part ``at``."""
     if key.group_kind == YURT_APP_OVERRIDER:
-        return edit_url(key, at)
+        return overrider_url(key, at)
     return subject_url(key)
 
 
@@ -112,8 +93,8 @@ def _join(path: str, parameters: Mapping[str, str]) -> str:
 
 
 def subject_url(key: ObjectKey) -> str:
-    """Return the address of the list of a subject's workloads."""
-    return matrix_url(Query(subject=f"{key.namespace or 'default'}/{key.name}", layout="list"))
+    """Return the address of the row of a subject."""
+    return matrix_url(Query(subject=f"{key.namespace or 'default'}/{key.name}"))
 
 
 def workload_url(store: Store, key: ObjectKey) -> str:
@@ -140,12 +121,10 @@ def link_pages(paging: Paging, turn: Callable[[int], Query]) -> dict[str, str]:
 
 LINKS: Final[Mapping[str, Any]] = {
     "cell_url": cell_url,
-    "edit_url": edit_url,
+    "overrider_url": overrider_url,
     "find_part": find_part,
     "object_url": object_url,
     "pool_url": lambda pool: matrix_url(Query(pool=pool)),
-    "findings_of_object": lambda key: findings_url(FindingFilter(text=f"{describe_key(key)}:")),
-    "findings_of_pool": lambda pool: findings_url(FindingFilter(pool=pool)),
     "as_yaml": format_value,
     "subject_url": subject_url,
 }

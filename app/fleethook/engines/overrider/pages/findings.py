@@ -1,19 +1,16 @@
-"""The findings of lint about overriders and subjects: their list, the cells that they concern, and the overview."""
+"""The findings of lint about overriders and subjects: the cells that they concern, and the overview."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, StoreView, key_of
 from fleethook.console.attention import AttentionLine, ObjectFinding, list_object_lines, read_since
 from fleethook.console.context import ConsoleContext
-from fleethook.console.rendering import Paging, take_page
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, PoolSelector
-from fleethook.engines.overrider.pages.fleet import CellKey, CellState, SubjectRow, find_overrider
-from fleethook.engines.overrider.pages.matrix import States
+from fleethook.engines.overrider.pages.fleet import CellKey, SubjectRow, find_overrider
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding, check_documents
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
@@ -23,7 +20,6 @@ from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 CLUSTER: Final = "cluster"
 """The source of objects that no file has."""
 LEVELS: Final = ("error", "warning")
-PAGE_ROWS: Final = 100
 _ENTRY: Final = re.compile(r"entries\[(\d+)\]")
 
 
@@ -48,58 +44,6 @@ def find_all(documents: Sequence[Document]) -> tuple[ManifestFinding, ...]:
 def prepare_findings(context: ConsoleContext) -> Callable[[], tuple[ManifestFinding, ...]]:
     """Return the work that finds all mistakes in the present objects."""
     return partial(find_all, collect_documents(context))
-
-
-class FindingFilter(NamedTuple):
-    """The parameters of the list; ``""`` selects everything.
-
-    Attributes:
-        level: ``error`` or ``warning``.
-        code: A code.
-        kind: The kind of the object.
-        text: Part of the kind, namespace and name of the object, or of the finding, in any case.
-        pool: A node pool that the findings concern.
-        page: The page, from 1.
-    """
-
-    level: str = ""
-    code: str = ""
-    kind: str = ""
-    text: str = ""
-    pool: str = ""
-    page: int = 1
-
-    def parameters(self) -> dict[str, str]:
-        """Return the parameters that differ from their defaults, without the page, for a URL."""
-        shown = self._replace(page=1)._asdict()
-        return {name: str(value) for name, value in shown.items() if value and name != "page"}
-
-
-class FindingList(NamedTuple):
-    """A page of findings, errors first, and the numbers of all findings by level and code."""
-
-    rows: Sequence[ManifestFinding]
-    paging: Paging
-    by_level: Mapping[str, int]
-    by_code: Mapping[str, int]
-
-
-def list_findings(findings: Iterable[ManifestFinding], wanted: FindingFilter, concerned: "Concerned") -> FindingList:
-    """Return a page of the findings that match a filter."""
-    known = list(findings)
-    text = wanted.text.casefold()
-    matching = [
-        one
-        for one in known
-        if wanted.level in ("", one.level)
-        and wanted.code in ("", one.finding.code)
-        and wanted.kind in ("", one.key.group_kind.kind)
-        and text in one.text.casefold()
-        and (not wanted.pool or concerned.includes(one, wanted.pool))
-    ]
-    rows, paging = take_page(matching, wanted.page, PAGE_ROWS)
-    levels, codes = Counter(one.level for one in known), Counter(one.finding.code for one in known)
-    return FindingList(rows, paging, {level: levels[level] for level in LEVELS}, dict(sorted(codes.items())))
 
 
 class Concerned:
@@ -133,13 +77,14 @@ class Concerned:
         name = "" if overrider is None else overrider["metadata"]["name"]
         return self.find_of_row(SubjectRow(key.subject, (), (), name), (key.pool,))
 
-    def find_of_pools(self, rows: Iterable[SubjectRow], pools: Collection[str]) -> list[ManifestFinding]:
-        """Return the findings that concern the workloads of some subjects in some node pools."""
+    def find_of_pool(self, rows: Iterable[SubjectRow], pool: str) -> list[ManifestFinding]:
+        """Return the findings that concern the workloads of some subjects in a node pool."""
         return [
             one
             for row in rows
+            if row.has_pool(pool)
             for one in self.find(row.key, row.overrider_key)
-            if any(row.has_pool(pool) and self.includes(one, pool) for pool in pools)
+            if self.includes(one, pool)
         ]
 
     def includes(self, one: ManifestFinding, pool: str) -> bool:
@@ -181,67 +126,23 @@ def needs_attention(finding: Finding) -> bool:
 
 
 def list_finding_lines(
-    found: Iterable[ManifestFinding],
-    failing: Collection[ObjectKey | None],
-    address_of: Callable[[FindingFilter], str],
+    found: Iterable[ManifestFinding], address_of: Callable[[ObjectKey, str], str]
 ) -> list[AttentionLine]:
-    """Return the lines about findings.
-
-    Args:
-        found: The findings.
-        failing: The overriders whose subjects already have a line for failing workloads; the failure gets no second
-            line.
-        address_of: Returns the address of a list of findings.
-    """
-    known = [one for one in found if one.finding.code != "does-not-fit" or one.key not in failing]
-    shown = [one for one in known if needs_attention(one.finding)]
+    """Return the lines about findings; ``address_of`` returns the address of an object at the part of a finding."""
+    shown = [one for one in found if needs_attention(one.finding)]
+    addresses = {describe_key(one.key): address_of(one.key, one.finding.field) for one in reversed(shown)}
     return list_object_lines(
         (
             ObjectFinding(one.level, one.finding.code, one.key.group_kind.kind, describe_key(one.key), one.finding.text)
             for one in shown
         ),
-        {describe_key(one.key): address_of(FindingFilter(text=f"{describe_key(one.key)}:")) for one in shown},
-        lambda code, kind: address_of(FindingFilter("warning", code, kind)),
+        addresses,
+        lambda code, kind: next(
+            addresses[describe_key(one.key)]
+            for one in shown
+            if (one.finding.code, one.key.group_kind.kind) == (code, kind)
+        ),
     )
-
-
-def list_cell_lines(
-    rows: Iterable[SubjectRow], states: States, address_of: Callable[[SubjectRow, str], str]
-) -> list[AttentionLine]:
-    """Return the lines about workloads that cannot be rendered, or that differ from their plan.
-
-    Args:
-        rows: The subjects.
-        states: The known states.
-        address_of: Returns the address of the cells of a subject with a state, ``""`` for all states.
-    """
-    return [line for row in rows for line in _judge_row(row, states.get(row.key, {}), address_of)]
-
-
-def _judge_row(
-    row: SubjectRow, states: Mapping[tuple[str, str], CellState], address_of: Callable[[SubjectRow, str], str]
-) -> Iterator[AttentionLine]:
-    errors = [(pool, one) for (_, pool), one in states.items() if one.state == "error"]
-    rolls = [(pool, one) for (_, pool), one in states.items() if one.state == "rolls"]
-    others = [(pool, one) for (_, pool), one in states.items() if one.state not in ("error", "rolls") and one.text]
-    if errors:
-        reason = f"{_count(errors, row)} cannot be rendered: {_describe_first(errors)}"
-        yield AttentionLine("failing", row.title, reason, address_of(row, "error"))
-    if rolls:
-        reason = f"{_count(rolls, row)} differ from the plan: {_describe_first(rolls)}"
-        yield AttentionLine("waiting", row.title, reason, address_of(row, "rolls"))
-    if others:
-        reason = f"{_count(others, row)} differ from the plan without a rollout: {_describe_first(others)}"
-        yield AttentionLine("waiting", row.title, reason, address_of(row, ""))
-
-
-def _count(cells: Sequence[tuple[str, CellState]], row: SubjectRow) -> str:
-    return f"{len(cells)} of {row.size} workloads"
-
-
-def _describe_first(cells: Sequence[tuple[str, CellState]]) -> str:
-    pool, state = min(cells, key=lambda one: one[0])
-    return f"in {pool}, {state.text}"
 
 
 def list_condition_lines(
