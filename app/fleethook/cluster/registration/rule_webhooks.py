@@ -76,6 +76,8 @@ def build_rule_configurations(
 DESCRIPTION_ANNOTATION: Final = "kubernetes.io/description"
 DECISION_ANNOTATION: Final = "fleethook.io/rule-decision"
 """A hash of the decision of a rule, by which lint finds rules that decide the same."""
+EXPRESSION_ANNOTATION: Final = "fleethook.io/rule-expression"
+"""The expression of a rule, for lint."""
 _EXAMPLE: Final = ServiceReference("fleethook", "fleethook")
 
 
@@ -90,6 +92,7 @@ def describe_rule(rule: Rule) -> JSONObject:
     texts = {
         DESCRIPTION_ANNOTATION: inspect.cleandoc(rule.__doc__ or ""),
         DECISION_ANNOTATION: _hash_decision(rule),
+        EXPRESSION_ANNOTATION: "" if rule.expression is None else rule.expression.expression,
     }
     found["metadata"]["annotations"] = {name: text for name, text in texts.items() if text}
     return found

@@ -1,4 +1,4 @@
-"""Finds selectors and matchConditions that no request matches, and conditions that have an error for each request."""
+"""Finds selectors and matchConditions that no request matches."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -6,6 +6,7 @@ from enum import Enum
 from itertools import islice, product
 from typing import Final, NamedTuple
 
+from fleethook.cel.check.reads import NULLS
 from fleethook.cel.evaluation import EvaluationError, ExpressionError
 from fleethook.cel.parse.parser import parse
 from fleethook.cel.parse.syntax import Call, Comprehension, Ident, ListLiteral, Literal, Node, Select, SourceErrors
@@ -13,6 +14,7 @@ from fleethook.cel.program import Activation, compile_condition
 from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.lint.codes import Issue
+from fleethook.engines.dispatch.lint.condition_errors import OPERATIONS, VARIES
 from fleethook.engines.dispatch.lint.rule_checks import list_scopes
 from fleethook.engines.dispatch.match.equivalent_resources import find_equivalents
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
@@ -21,19 +23,6 @@ from fleethook.model.webhook_rules import EVERY
 
 _MAX_EXPRESSION: Final = 20_000
 _MAX_REQUESTS: Final = 400
-# A condition without these words is constant, and evaluated quickly.
-_VARIES: Final = re.compile(
-    r"\b(object|oldObject|request|namespaceObject|authorizer|all|exists|map|filter|\w*[A-Z_]\w*)\b"
-)
-_OPERATIONS: Final = ("CONNECT", "CREATE", "DELETE", "UPDATE")
-# kube-apiserver gives matchConditions of webhooks no namespaceObject (k8s.io/apiserver v0.36
-# pkg/admission/plugin/webhook/matchconditions/matcher.go passes nil).
-_NULLS: Final = {
-    "CONNECT": ("oldObject", "namespaceObject"),
-    "CREATE": ("oldObject", "namespaceObject"),
-    "DELETE": ("object", "namespaceObject"),
-    "UPDATE": ("namespaceObject",),
-}
 
 
 class _Special(Enum):
@@ -82,7 +71,7 @@ def find_false(hook: Hook, store: StoreView) -> Iterator[tuple[str, ...]]:
 def _list_requests(hook: Hook, store: StoreView) -> Iterator[_Known]:
     """Yield the facts that the rules fix."""
     for rule in hook.rules:
-        operations = _OPERATIONS if EVERY in rule.operations else sorted(rule.operations)
+        operations = OPERATIONS if EVERY in rule.operations else sorted(rule.operations)
         for operation, group, version, path in product(operations, rule.groups, rule.versions, rule.resources):
             # Conditions see the resource of the request, not the equivalent one that the rule names.
             exact = ("*", "*") if hook.matches_equivalents else (group, version)
@@ -105,41 +94,11 @@ def _find_kind(hook: Hook, store: StoreView, resource: tuple[str, str, str], sub
     return kinds.pop() if len(kinds) == 1 else ""
 
 
-def error_findings(hook: Hook) -> Iterator[Issue]:
-    """Yield the conditions of a webhook that always have an error for an operation of its rules."""
-    expressions = {one.name: one.expression for one in hook.conditions}
-    trees = [(name, tree) for name, text in expressions.items() if (tree := _parse(text)) is not None]
-    listed = frozenset[str]().union(*(rule.operations for rule in hook.rules))
-    failing: dict[str, list[str]] = {}
-    for operation in _OPERATIONS if EVERY in listed else sorted(listed & frozenset(_OPERATIONS)):
-        if operation == "CONNECT" and EVERY in listed:
-            continue  # Few resources support it.
-        verdicts = [(name, _evaluate(tree, _Known(operation, {}))) for name, tree in trees]
-        # A false condition skips the webhook, even if other conditions have errors.
-        if not any(value is False for _, value in verdicts):
-            for name in [name for name, value in verdicts if value is _ERROR]:
-                failing.setdefault(name, []).append(operation)
-    effect = "the webhook is not called (failurePolicy Ignore)"
-    if not hook.fails_open:
-        effect = "these requests are refused (failurePolicy Fail)"
-    for name, operations in failing.items():
-        used = {one for operation in operations for one in _NULLS[operation] if one in expressions[name]}
-        why, remedy = "its constants have it", "correct it"
-        if used:
-            why = f"{' or '.join(sorted(used))} is null there"
-            remedy = "compare with null first, or remove the operation from the rules"
-        yield Issue(
-            "condition-error",
-            f"matchConditions {name}: it always has an error for {' and '.join(operations)}, because {why}, so "
-            f"{effect}: {remedy}",
-        )
-
-
 def _parse(expression: str) -> Node | _Value | None:
     """Return the tree of an expression, or its value if it is constant; None if it cannot be parsed."""
     if len(expression) > _MAX_EXPRESSION:
         return None
-    if not _VARIES.search(expression):
+    if not VARIES.search(expression):
         try:
             return compile_condition(expression).evaluate(Activation(object_=None, old_object=None, request={}))
         except EvaluationError:
@@ -166,7 +125,7 @@ def _fold(node: Node, known: _Known) -> _Value:
     match node:
         case Literal():
             value = node.value
-        case Ident() if node.name in _NULLS.get(known.operation, ()):
+        case Ident() if node.name in (*NULLS.get(known.operation, ()), "namespaceObject"):
             value = None
         case Select(operand=Ident(name="request"), field="operation"):
             value = True if node.tested else known.operation or _UNKNOWN
@@ -261,7 +220,6 @@ def filter_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView) -
                 "move CONNECT to a webhook without objectSelector, or remove it"
             )
             yield Issue("selector-operation", text)
-    yield from error_findings(hook)
     never = list(find_false(hook, store))
     for condition in hook.conditions:
         if _FALSE.fullmatch(condition.expression):

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Final, NamedTuple, cast
 
 from fleethook.cel import compile_condition
-from fleethook.cluster.registration.rule_webhooks import DECISION_ANNOTATION
+from fleethook.cluster.registration.rule_webhooks import DECISION_ANNOTATION, EXPRESSION_ANNOTATION
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.dispatch.configuration_review import configuration_warnings
 from fleethook.engines.dispatch.configuration_validation import configuration_problems
@@ -15,6 +15,7 @@ from fleethook.engines.dispatch.explain import BUDGET_SECONDS
 from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase, compile_hooks, set_defaults
 from fleethook.engines.dispatch.lint.calls import call_findings
 from fleethook.engines.dispatch.lint.codes import CODES, Issue, WebhookFinding
+from fleethook.engines.dispatch.lint.condition_errors import condition_errors
 from fleethook.engines.dispatch.lint.filters import filter_findings
 from fleethook.engines.dispatch.lint.rule_checks import rule_findings
 from fleethook.engines.dispatch.schema_owner import (
@@ -44,6 +45,8 @@ class LintedHook(NamedTuple):
     """The key of its configuration."""
     decision: str = ""
     """The same text for admission rules in Python that decide the same, ``""`` for other webhooks."""
+    rule_expression: str = ""
+    """The expression of an admission rule in Python, ``""`` for other webhooks."""
 
 
 def duplicate_findings(chain: Sequence[LintedHook]) -> Iterator[tuple[LintedHook, Issue]]:
@@ -276,10 +279,11 @@ def _lint_cluster(store: Store, cluster: str, phase: Phase, *, now: datetime) ->
         yield from ((key, "", one) for one in _lint_configuration(phase, key, configuration))
         chain += _compile(phase, key, configuration)
     for one in chain:
-        hook, webhook, key, _ = one
+        hook, webhook, key, _, rule_expression = one
         each = (
             rule_findings(hook, store),
             filter_findings(hook, webhook, store),
+            condition_errors(hook, rule_expression),
             call_findings(hook, webhook, store, now=now),
         )
         yield from ((key, hook.name, finding) for findings in each for finding in findings)
@@ -292,10 +296,10 @@ def _lint_cluster(store: Store, cluster: str, phase: Phase, *, now: datetime) ->
 def _compile(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[LintedHook]:
     webhooks = configuration.get("webhooks")
     annotations = as_object(as_object(configuration.get("metadata")).get("annotations"))
-    decision = as_text(annotations.get(DECISION_ANNOTATION))
+    decision, expression = (as_text(annotations.get(one)) for one in (DECISION_ANNOTATION, EXPRESSION_ANNOTATION))
     written = list_objects(webhooks)
     for hook, webhook in zip(compile_hooks(phase, key.cluster, configuration), written, strict=True):
-        yield LintedHook(hook, webhook, key, decision)
+        yield LintedHook(hook, webhook, key, decision, expression)
 
 
 def _lint_configuration(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[Issue]:

@@ -1,0 +1,86 @@
+"""Finds conditions, and expressions of admission rules, that have an error for requests of their webhook."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from fleethook.cel.check.reads import NULLS, read_null
+from fleethook.cel.evaluation import EvaluationError, ExpressionError
+from fleethook.cel.program import Activation, compile_condition
+from fleethook.engines.dispatch.hooks.hooks import Hook
+from fleethook.engines.dispatch.lint.codes import Issue
+from fleethook.model.webhook_rules import EVERY
+
+OPERATIONS: Final = ("CONNECT", "CREATE", "DELETE", "UPDATE")
+# A condition without these words is constant, and evaluated quickly.
+VARIES: Final = re.compile(
+    r"\b(object|oldObject|request|namespaceObject|authorizer|all|exists|map|filter|\w*[A-Z_]\w*)\b"
+)
+_MAX_EXPRESSION: Final = 20_000
+# kube-apiserver gives matchConditions of webhooks no namespaceObject (k8s.io/apiserver v0.36
+# pkg/admission/plugin/webhook/matchconditions/matcher.go passes nil).
+_CONDITION_NULL: Final = "namespaceObject"
+
+
+def condition_errors(hook: Hook, rule_expression: str = "") -> Iterator[Issue]:
+    """Yield the expressions of a webhook that have an error.
+
+    Args:
+        hook: The webhook.
+        rule_expression: The expression of an admission rule in Python, ``""`` for another webhook.
+    """
+    conditions = {f"matchConditions {one.name}": one.expression for one in hook.conditions}
+    expressions = {**conditions, **({"expression": rule_expression} if rule_expression else {})}
+    effect = "are refused (failurePolicy Fail)"
+    if hook.fails_open:
+        verb = "are admitted without the rule" if rule_expression else "are not sent to the webhook"
+        effect = f"{verb} (failurePolicy Ignore)"
+    for (name, outcome), operations in _find_null_reads(hook, conditions, rule_expression).items():
+        yield _describe(
+            name, expressions[name], operations, f"{'' if outcome == 'always' else 'some of '}these requests {effect}"
+        )
+    for name, text in expressions.items():
+        if _is_constant_error(text):
+            yield Issue("condition-error", f"{name}: its constants have an error, so all requests {effect}: correct it")
+
+
+def _find_null_reads(
+    hook: Hook, conditions: Mapping[str, str], rule_expression: str
+) -> dict[tuple[str, str], list[str]]:
+    """Return the operations for which an expression reads a member of a null, by its name and the outcome."""
+    found: dict[tuple[str, str], list[str]] = {}
+    listed = frozenset[str]().union(*(rule.operations for rule in hook.rules))
+    for operation in OPERATIONS if EVERY in listed else sorted(listed & frozenset(OPERATIONS)):
+        if operation == "CONNECT" and EVERY in listed:
+            continue  # Few resources support it.
+        reads = {name: read_null(text, operation, nulls=(_CONDITION_NULL,)) for name, text in conditions.items()}
+        # A false condition skips the webhook, even if other conditions have errors.
+        if "false" in reads.values():
+            continue
+        if rule_expression:
+            reads["expression"] = read_null(rule_expression, operation)
+        for name, outcome in reads.items():
+            if outcome in ("always", "possible"):
+                found.setdefault((name, outcome), []).append(operation)
+    return found
+
+
+def _describe(name: str, expression: str, operations: Sequence[str], effect: str) -> Issue:
+    nulls = {one for operation in operations for one in NULLS[operation]} | {_CONDITION_NULL}
+    used = sorted(one for one in nulls if re.search(rf"\b{one}\b", expression))
+    why = f"it reads {' and '.join(used)}, which is null for {' and '.join(operations)}"
+    code = "suspicious" if effect.startswith("some") else "condition-error"
+    remedy = "compare with null first, or remove the operation"
+    return Issue(code, f"{name}: {why}, so {effect}: {remedy}")
+
+
+def _is_constant_error(expression: str) -> bool:
+    if len(expression) > _MAX_EXPRESSION or VARIES.search(expression):
+        return False
+    try:
+        compile_condition(expression).evaluate(Activation(object_=None, old_object=None, request={}))
+    except EvaluationError:
+        return True
+    except (ExpressionError, RecursionError):
+        return False
+    return False
