@@ -164,7 +164,8 @@ end
 -- Returns the health of kinds whose controller sets Ready to Unknown while it applies a change: `ready`, or Unknown if `served` says
 -- that an earlier state was complete, which serves until then.
 function fleet.ready_or_changing(object, served)
-  return fleet.ready(object) or served and fleet.is(object, "Ready", "Unknown") and not fleet.is(object, "Stalled")
+  if fleet.is(object, "Stalled") then return false end
+  return fleet.ready(object) or served and fleet.is(object, "Ready", "Unknown")
 end
 
 -- Returns the number of Pods that a partition keeps at the old version: a number, or a percentage. A percentage is rounded
