@@ -147,7 +147,7 @@ FORMS = {
 # Each row needs a reason, and must be true.
 LACKING = {
     # The table of commands: a server follows one directory.
-    "serve": {"FILES...", "-f...", "--filename...", "--verbose", "--strict"},
+    "serve": {"FILES...", "--verbose", "--strict"},
     # A page shows the documents that are skipped.
     "console": {"--verbose", "--strict"},
     # Their positional arguments are recordings, fixtures and rules.

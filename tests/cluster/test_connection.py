@@ -77,6 +77,14 @@ async def test_requests_have_the_token_and_use_no_proxy(tmp_path: Path, monkeypa
     assert seen == ["Bearer t"]
 
 
+async def test_a_refused_connection_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    async with Connection(write_kubeconfig(tmp_path, server=address)) as connection:
+        with pytest.raises(UnreachableError, match=f"^{address}: connection refused$"):
+            await connection.json("GET", "/version")
+
+
 async def test_a_server_with_another_ca_is_not_trusted(tmp_path: Path) -> None:
     other = Authority(tmp_path, "other")
     with serving(tmp_path, respond(b"{}")) as (url, _):

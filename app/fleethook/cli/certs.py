@@ -20,6 +20,7 @@ from fleethook.cluster.certificates.certificate_files import (
     ensure_certificates,
     inspect_directory,
 )
+from fleethook.model.formats.text import describe_os_error
 
 _Directory = Annotated[Path, Option("--cert-dir", help="Directory of tls.crt, tls.key and ca.crt.")]
 
@@ -44,8 +45,10 @@ def issue(
     names = name or ["localhost", "127.0.0.1", "::1"]
     try:
         ensure_certificates(cert_dir, names=names, now=datetime.now(UTC))
-    except (CertificateError, OSError) as error:
+    except CertificateError as error:
         fail(str(error))
+    except OSError as error:
+        fail(describe_os_error(error))
     inspected = _inspect(cert_dir, names if name else [])
     problems = [problem for one in inspected for problem in one.problems]
     if problems and not (cert_dir / "ca.key").exists():
@@ -74,8 +77,10 @@ def show(
 def _inspect(directory: Path, names: Sequence[str]) -> list[Inspected]:
     try:
         found = inspect_directory(directory, names=names, now=datetime.now(UTC))
-    except (InspectionError, OSError) as error:
+    except InspectionError as error:
         fail(str(error))
+    except OSError as error:
+        fail(describe_os_error(error))
     if not found:
         fail(f"{directory} has neither tls.crt nor ca.crt: create them with `fleethook certs issue`")
     return found

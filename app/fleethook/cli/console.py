@@ -35,6 +35,7 @@ from fleethook.console.process import ConsoleOptions, run_console
 from fleethook.console.server_watch import MetricsTarget, check_target
 from fleethook.console.users.local_access import TOKEN_VARIABLE
 from fleethook.interpret.interpreter import LoadError
+from fleethook.model.formats.text import describe_os_error
 from fleethook.server.log_buffer import LogLines
 from fleethook.server.log_format import configure_logging
 from fleethook.server.log_text import choose_format
@@ -139,8 +140,10 @@ def console(
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             listeners = bind(settings.host, settings.port)
             runner.run(run_console(settings, options, listeners, announce=functools.partial(_announce, settings)))
-    except (APIError, UnreachableError, CertificateError, LoadError, OSError) as error:
+    except (APIError, UnreachableError, CertificateError, LoadError) as error:
         fail(str(error))
+    except OSError as error:
+        fail(describe_os_error(error))
 
 
 _MIN_TOKEN: Final = 16

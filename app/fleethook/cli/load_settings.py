@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from fleethook.cli.exit_codes import fail
 from fleethook.server_settings import CONFIG_VARIABLE
@@ -27,14 +28,19 @@ def load_settings(flags: dict[str, Any], config: Path | None) -> Settings:
         with _set_config_variable(config):
             return Settings(**flags)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}" for item in error.errors()
-        )
-        fail(f"settings: {problems}")
+        fail("; ".join(_describe(one, flags) for one in error.errors()))
     # Errors of YAML and of its encoding, and of a file that is no mapping.
     except (yaml.YAMLError, ValueError, TypeError) as error:
         reason = " ".join(str(error).split())
         fail(f"--config: {config or os.environ.get(CONFIG_VARIABLE)}: not YAML with settings: {reason}")
+
+
+def _describe(error: ErrorDetails, flags: dict[str, Any]) -> str:
+    """Return the reason why settings are invalid, after the flag or the name of the setting."""
+    name, reason = ".".join(map(str, error["loc"])), error["msg"].removeprefix("Value error, ")
+    if not name:
+        return f"settings: {reason}"
+    return f"--{name.replace('_', '-')}: {reason}" if name in flags else f"settings: {name}: {reason}"
 
 
 @contextlib.contextmanager

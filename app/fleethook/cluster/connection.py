@@ -27,6 +27,7 @@ import msgspec
 from fleethook.cluster.api_errors import APIError, UnreachableError, parse_api_error
 from fleethook.cluster.client_library import Configuration, RESTClientObject, kube_config
 from fleethook.cluster.proxies import choose_proxy
+from fleethook.model.formats.text import describe_os_error
 from fleethook.model.json import JSON, JSONObject
 from fleethook.tracing.spans import child_span
 
@@ -174,7 +175,12 @@ class Connection:
         # The client library raises many types of errors for a malformed kubeconfig: TypeError, KeyError, those of YAML.
         except Exception as error:
             source = self._kubeconfig or "the pod's service account"
-            reason = str(error) if isinstance(error, _UNDERSTANDABLE) else f"it is malformed ({error!r})"
+            reason = str(error) if isinstance(error, _UNDERSTANDABLE) else "it is no kubeconfig"
+            if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
+                # The event loop does not name a missing credential plugin.
+                reason = f"{'' if error.filename else 'a file or program that it names: '}{describe_os_error(error)}"
+            elif self._kubeconfig is None:
+                reason = f"{reason.rstrip('.')}; outside of a pod, give --kubeconfig FILE"
             raise UnreachableError(f"credentials cannot be read from {source}: {' '.join(reason.split())}") from error
         former, self._transport, self._configuration = self._transport, transport, configuration
         if former is not None:
@@ -286,8 +292,16 @@ class Connection:
                     yield response
                     return
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                raise UnreachableError(f"{configuration.host}: {str(error) or type(error).__name__}") from error
+                raise UnreachableError(f"{configuration.host}: {_describe(error)}") from error
         raise APIError(401, "Unauthorized", "the API server rejected the credentials")
+
+
+def _describe(error: BaseException) -> str:
+    """Return why a server did not answer. The HTTP client names its own arguments instead of a refused connection."""
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
+    if cause is not None and not isinstance(cause, ssl.SSLError) and (cause.errno or 0) > 0:
+        return os.strerror(cause.errno or 0).lower()
+    return str(error) or type(error).__name__
 
 
 def build_url(host: str, path: str) -> str:

@@ -55,7 +55,7 @@ def test_files_are_never_mixed_with_the_cluster_of_the_environment(
     assert capsys.readouterr().err == f"note: no files are given, so the objects are those of the cluster of {config}\n"
 
 
-def test_only_objects_of_the_namespace_are_read(write_yaml: WriteYAML) -> None:
+def test_only_objects_of_the_namespace_are_read(write_yaml: WriteYAML, capsys: pytest.CaptureFixture[str]) -> None:
     """An overrider without a namespace is in this one, and an object without namespace, as a NodePool, stays."""
     pool = {"apiVersion": "apps.openyurt.io/v1alpha1", "kind": "NodePool", "metadata": {"name": "p"}}
     objects = [yurt_app_set("here"), yurt_app_set("there"), yurt_app_set("free"), pool]
@@ -63,11 +63,20 @@ def test_only_objects_of_the_namespace_are_read(write_yaml: WriteYAML) -> None:
     del objects[2]["metadata"]["namespace"]
     files = [Path(write_yaml("a.yaml", *objects))]
     found = read_source(SourceOptions(files, namespace="a"), RESOURCES).documents
+    assert capsys.readouterr().err == ""
     assert [(key_of(one.object).namespace, key_of(one.object).name) for one in found] == [
         ("a", "here"),
         ("a", "free"),
         ("", "p"),
     ]
+
+
+def test_a_namespace_without_objects_is_noted_with_those_of_the_others(
+    write_yaml: WriteYAML, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [Path(write_yaml("a.yaml", yurt_app_set()))]
+    assert not read_source(SourceOptions(files, namespace="shop"), RESOURCES).documents
+    assert capsys.readouterr().err == "note: -n shop: there is no object in this namespace, but in default\n"
 
 
 def test_without_changes_both_lists_are_the_same(write_yaml: WriteYAML) -> None:

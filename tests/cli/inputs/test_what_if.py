@@ -170,9 +170,9 @@ def test_an_ambiguous_name_lists_the_candidates(capsys: pytest.CaptureFixture[st
         ("YurtAppSet/team/demo", "no such object; there are YurtAppSet.apps.openyurt.io/default/demo"),
         ("Deployment/demo", "no object of this kind; the kinds are YurtAppSet.apps.openyurt.io"),
         ("YurtAppSet.example.org/demo", "no object of this kind; the kinds are YurtAppSet.apps.openyurt.io"),
-        ("demo", "expected KIND/NAME, as in YurtAppOverrider/default/demo"),
-        ("a/b/c/d", "expected KIND/NAME, as in YurtAppOverrider/default/demo"),
-        ("YurtAppSet/", "expected KIND/NAME, as in YurtAppOverrider/default/demo"),
+        ("demo", "expected KIND/NAME, as in YurtAppSet/default/demo"),
+        ("a/b/c/d", "expected KIND/NAME, as in YurtAppSet/default/demo"),
+        ("YurtAppSet/", "expected KIND/NAME, as in YurtAppSet/default/demo"),
     ],
 )
 def test_an_unknown_name_is_refused(name: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -184,23 +185,26 @@ def test_workers_show_the_metrics_of_one_process_for_all(tmp_path: Path) -> None
     [
         ([], {}, "no source of objects: give --manifests DIR"),
         (["--hooks", "/nowhere.py"], {}, "/nowhere.py: cannot be read: No such file or directory"),
-        (["--manifests", "/nowhere"], {}, "/nowhere is not a directory"),
+        (["--manifests", "/nowhere"], {}, "--manifests: /nowhere does not exist"),
+        (["-f", "examples/nodepools.yaml"], {}, "examples/nodepools.yaml is a file; give its directory"),
+        (["-f", "examples", "--filename", "certs"], {}, "--manifests: give one directory, not 2"),
+        (["--manifests", "examples", "--port", "99999"], {}, "--port: Input should be less than or equal to 65535"),
         (
-            ["--manifests", "examples", "--port", "99999"],
-            {},
+            ["-f", "examples"],
+            {"FLEETHOOK_PORT": "99999"},
             "settings: port: Input should be less than or equal to 65535",
         ),
         (["--manifests", "examples"], {"FLEETHOOK_BODY_LIMIT": "many"}, "settings: body_limit:"),
         (
             ["--manifests", "examples", "--resolve", "a.svc:443:x"],
             {},
-            "settings: resolve: 'a.svc:443:x': expected HOST:",
+            "--resolve: 'a.svc:443:x': expected HOST:",
         ),
         (["--manifests", "examples", "--in-cluster"], {}, "give one of --manifests, --kubeconfig and --in-cluster"),
         (["--manifests", "examples", "--cert-secret", "a/b"], {}, "--cert-secret needs a cluster"),
-        (["--manifests", "examples", "--register"], {}, "registration needs a cluster"),
+        (["--manifests", "examples", "--register"], {}, "settings: registration needs a cluster"),
         (["--kubeconfig", "k", "--register"], {}, "give either --service or --webhook-url"),
-        (["--kubeconfig", "k", "--cert-secret", "no-namespace"], {}, "settings: cert_secret:"),
+        (["--kubeconfig", "k", "--cert-secret", "no-namespace"], {}, "--cert-secret:"),
         (["--kubeconfig", "k", "--cert-secret", "a/b"], {}, "--kubeconfig: there is no file k"),
         (["--manifests", "examples", "--config", "/nowhere.yaml"], {}, "/nowhere.yaml is not a file"),
     ],
@@ -225,13 +229,48 @@ def test_flags_override_the_environment_which_overrides_the_file(
     assert (settings.port, settings.keep_alive, settings.body_limit) == (100, 20, 3)
 
 
-def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
-        result = run_command(
-            "serve", "--manifests", "examples", "--cert-dir", str(tmp_path / "certs"), "--port", str(server.port)
-        )
-    assert result.returncode != 0
-    assert "address already in use" in result.stderr
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            ["--port", "{used}"],
+            "cannot listen on 127.0.0.1:{used}: address already in use; give another --port, or end",
+        ),
+        (
+            ["--port", "{used}", "--workers", "2"],
+            "127.0.0.1:{used}: address already in use; give another --port, or end",
+        ),
+        (
+            ["--host", "192.0.2.1"],
+            "192.0.2.1:9443: cannot assign requested address; this machine does not have the address",
+        ),
+        (["--host", "nohost.invalid"], "cannot listen on nohost.invalid:9443: "),
+        (
+            ["--cert-dir", "{here}/file"],
+            "the directory of the certificate, {here}/file, is not a directory; give another",
+        ),
+        (["--cert-dir", "/proc/none"], "/proc/none: no such file or directory; give another --cert-dir"),
+        (["--cert-dir", "{here}/pem"], "{here}/pem/tls.key cannot be used: one of them is not in PEM"),
+        (["--cert-dir", "{here}/half"], "{here}/half/tls.crt has no tls.key beside it: add it, or remove tls.crt"),
+        (["--client-ca-file", "{here}/none"], "{here}/none: no such file or directory; provide the CA certificates"),
+        (["--record", "/proc/none"], "/proc/none: no such file or directory"),
+    ],
+)
+def test_a_start_that_fails_names_the_option_to_change(tmp_path: Path, options: list[str], text: str) -> None:
+    (tmp_path / "file").touch()
+    for name in ("pem/tls.crt", "pem/tls.key", "half/tls.crt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        names = {"used": listener.getsockname()[1], "here": tmp_path}
+        given = [one.format(**names) for one in ("--cert-dir", "{here}/certs", *options)]
+        result = run_command("serve", "-f", "examples", *given)
+    assert result.returncode == 2
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("fleethook: ")
+    assert text.format(**names) in last
+    assert "Errno" not in last
+    assert (tmp_path / "half" / "tls.crt").read_text() == "x"
 
 
 def test_help_and_version() -> None:

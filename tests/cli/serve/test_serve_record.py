@@ -103,7 +103,7 @@ def test_a_directory_that_cannot_be_written_to_ends_the_start(tmp_path: Path) ->
     file.write_text("")
     result = run_command("serve", "--manifests", str(EXAMPLES), "--cert-dir", str(tmp_path), "--record", str(file))
     assert result.returncode == 2
-    assert "File exists" in result.stderr
+    assert "file: file exists" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_a_directory_that_cannot_be_written_to_ends_the_start(tmp_path: Path) ->
     [
         (["--record-route", "/nowhere"], {}, "this server has no route /nowhere"),
         ([], {"FLEETHOOK_RECORD_REDACT": '["/*"]'}, "record_redact: '/*' names no field"),
-        (["--record-sample", "0"], {}, "record_sample"),
-        (["--record-max", "1Ki"], {}, "record_max"),
+        (["--record-sample", "0"], {}, "--record-sample: "),
+        (["--record-max", "1Ki"], {}, "--record-max: "),
     ],
 )
 def test_a_wrong_setting_ends_the_start(

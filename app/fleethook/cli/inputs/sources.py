@@ -24,6 +24,7 @@ from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.kubernetes.resources import DISPATCHING, KCP, WORKSPACES, WatchedResource
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Index, ObjectKey, Store, key_of
+from fleethook.model.formats.text import list_some
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.karmada import CONFIG_MAP
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
@@ -161,7 +162,12 @@ def replace_objects(documents: Sequence[Document], others: Sequence[Document]) -
 
 
 def read_source(
-    options: SourceOptions, resources: Sequence[WatchedResource], *, every_kind: bool = False, partial: bool = False
+    options: SourceOptions,
+    resources: Sequence[WatchedResource],
+    *,
+    every_kind: bool = False,
+    partial: bool = False,
+    expects_namespace: bool = True,
 ) -> Source:
     """Return the objects that the options name. Exits with a message if that is impossible.
 
@@ -170,6 +176,7 @@ def read_source(
         resources: The resources that the command needs of a cluster. Files are read as a whole.
         every_kind: Whether changes of other kinds have an effect, too.
         partial: Whether to return the other objects if documents of files cannot be read.
+        expects_namespace: Whether a note tells if the namespace of the options has no object.
     """
     read = [read_manifests(files, options.reading) for files in (options.files, options.change or ())]
     # The same file may be given twice.
@@ -178,7 +185,9 @@ def read_source(
         fail_input(errors)
     change = select_namespace(read[1].documents, options.namespace)
     before, unread = _read_cluster(options, resources) if options.reads_cluster else (read[0].documents, {})
-    before = select_namespace(before, options.namespace)
+    every, before = before, select_namespace(before, options.namespace)
+    if options.namespace and expects_namespace:
+        _note_other_namespaces(every, [*before, *change], options.namespace)
     if not options.changes:
         return Source(before, before, frozenset(), errors, unread)
     if not every_kind:
@@ -203,6 +212,15 @@ def select_namespace(documents: Sequence[Document], namespace: str) -> list[Docu
         return [*documents]
     placed = [_place(one, namespace) for one in documents]
     return [one for one in placed if (one.object["metadata"].get("namespace") or namespace) == namespace]
+
+
+def _note_other_namespaces(every: Sequence[Document], selected: Sequence[Document], namespace: str) -> None:
+    """Report that no selected object is in the namespace, and where the others are."""
+    found, others = (
+        {one.object["metadata"].get("namespace") for one in some} - {None, ""} for some in (selected, every)
+    )
+    if others and not found:
+        write_error(f"note: -n {namespace}: there is no object in this namespace, but in {list_some(others)}")
 
 
 def _place(document: Document, namespace: str) -> Document:

@@ -56,7 +56,7 @@ def parse_name(text: str, *, option: str = "--without") -> ObjectName:
     kinded, _, cluster = text.partition("@")
     parts = kinded.split("/")
     if len(parts) not in (2, 3) or not all(parts):
-        fail(f"{option} {text}: expected KIND/NAME, as in YurtAppOverrider/default/demo")
+        fail(f"{option} {text}: expected KIND/NAME, as in YurtAppSet/default/demo")
     kind, separator, group = parts[0].partition(".")
     namespace = parts[1] if len(parts) == 3 else None
     return ObjectName(text, kind.lower(), group if separator else None, namespace, parts[-1], cluster or None)

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
+from fleethook.model.formats.text import describe_os_error
 from fleethook.server.protocol.connections import Connection, Connections
 
 _log: Final = logging.getLogger(__name__)
@@ -198,7 +199,10 @@ def bind(host: str, port: int) -> list[socket.socket]:
     Raises:
         OSError: The host has no address, or the port is in use.
     """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror as error:
+        raise _explain(error, host, port) from None
     listeners: list[socket.socket] = []
     try:
         for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
@@ -212,6 +216,20 @@ def bind(host: str, port: int) -> list[socket.socket]:
     return listeners
 
 
+_REMEDIES: Final = {
+    errno.EADDRINUSE: "give another --port, or end the process that listens there",
+    errno.EACCES: "ports below 1024 need privileges, so give another --port",
+    errno.EADDRNOTAVAIL: "this machine does not have the address, so give another --host",
+    socket.EAI_NONAME: "give another --host",
+}
+
+
+def _explain(error: OSError, host: object, port: object) -> OSError:
+    """Return the error of listening with the address and the remedy."""
+    reason = "; ".join(filter(None, (describe_os_error(error), _REMEDIES.get(error.errno or 0))))
+    return OSError(error.errno, f"cannot listen on {host}:{port}: {reason}")
+
+
 def _listen_on(family: int, address: tuple[str | int, ...]) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -222,9 +240,7 @@ def _listen_on(family: int, address: tuple[str | int, ...]) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        raise OSError(
-            error.errno, f"cannot listen on {address[0]}:{address[1]}: {str(error.strerror).lower()}"
-        ) from None
+        raise _explain(error, *address[:2]) from None
     return listener
 
 
@@ -235,12 +251,8 @@ LOCK_VARIABLE: Final = "FLEETHOOK_LOG_LOCK_FILE"
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket that child processes can inherit; raises OSError if the address is taken."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((host, port))
-    listener.listen(2048)
+    """Return a listening socket that child processes can inherit; raises OSError as `bind`."""
+    listener = _listen_on(socket.AF_INET6 if ":" in host else socket.AF_INET, (host, port))
     listener.set_inheritable(True)
     return listener
 

@@ -42,6 +42,7 @@ from fleethook.cluster.registration.configuration_objects import service_of
 from fleethook.engine import EngineStartError, installed_engines
 from fleethook.interpret.interpreter import LoadError
 from fleethook.lifetime import run_in_background
+from fleethook.model.formats.text import describe_os_error
 from fleethook.server.log_buffer import LogLines
 from fleethook.server.log_format import configure_logging
 from fleethook.server.log_text import choose_format
@@ -54,7 +55,10 @@ from fleethook.tracing.spans import TracingError, start_tracing
 
 def serve(
     manifests: Annotated[
-        Path | None, Option(help="Directory of YAML manifests to answer from; no cluster is needed.")
+        list[Path] | None,
+        Option(
+            "--manifests", "-f", "--filename", help="Directory of YAML manifests to answer from; no cluster is needed."
+        ),
     ] = None,
     exclude: ExcludeOption = None,
     kubeconfig: Annotated[
@@ -118,21 +122,17 @@ def serve(
     """
     # The parameters have the names of settings, except for these three.
     flags = {name: value for name, value in locals().items() if value is not None}
+    if manifests is not None:
+        flags["manifests"], *others = manifests
+        if others:
+            fail(f"--manifests: give one directory, not {len(manifests)}; it may contain others")
     flags.pop("config", None)
     if flags.pop("register", False):
         flags["registration"] = "all"
     if "record_route" in flags:
         flags["record_routes"] = flags.pop("record_route")
     settings = load_settings(flags, config)
-    # Rules need no other objects than those under review.
-    if settings.manifests is None and not settings.follows_cluster and not getattr(settings, "hooks", None):
-        fail(
-            "no source of objects: give --manifests DIR, --kubeconfig FILE or --in-cluster, or rules with --hooks FILE"
-        )
-    if settings.manifests is not None and not settings.manifests.is_dir():
-        fail(f"--manifests: {settings.manifests} is not a directory")
-    if settings.kubeconfig is not None:
-        find_kubeconfig_or_fail(settings.kubeconfig)
+    _check_source(settings)
     if settings.workers > 1 and LISTENER_VARIABLE not in os.environ:
         raise SystemExit(_run_workers(settings))
     lock_file = os.environ.get(LOCK_VARIABLE)
@@ -153,18 +153,33 @@ def serve(
             UnreachableError,
             RecordSettingError,
             TracingError,
-            OSError,
         ) as error:
             fail(str(error))
+        except OSError as error:
+            fail(describe_os_error(error))
     if not served:
         raise SystemExit(UNREADABLE)
+
+
+def _check_source(settings: Settings) -> None:
+    """Exit with a message if the settings name no source of objects, or one that does not exist."""
+    # Rules need no other objects than those under review.
+    if settings.manifests is None and not settings.follows_cluster and not getattr(settings, "hooks", None):
+        fail(
+            "no source of objects: give --manifests DIR, --kubeconfig FILE or --in-cluster, or rules with --hooks FILE"
+        )
+    if settings.manifests is not None and not settings.manifests.is_dir():
+        problem = "is a file; give its directory" if settings.manifests.exists() else "does not exist"
+        fail(f"--manifests: {settings.manifests} {problem}")
+    if settings.kubeconfig is not None:
+        find_kubeconfig_or_fail(settings.kubeconfig)
 
 
 def _run_workers(settings: Settings) -> int:
     try:
         listener = listen(settings.host, settings.port)
     except OSError as error:
-        fail(f"cannot listen on {settings.host}:{settings.port}: {error}")
+        fail(describe_os_error(error))
     with listener:
         return Workers(listener, sys.argv[1:], count=settings.workers).run()
 

@@ -28,6 +28,7 @@ from fleethook.cluster.certificates.certificate_authority import (
     list_names,
     new_authority,
 )
+from fleethook.model.formats.text import describe_os_error
 
 _log: Final = logging.getLogger(__name__)
 
@@ -67,7 +68,21 @@ def ensure_certificates(directory: Path, *, names: Sequence[str], now: datetime)
     authority_key = directory / "ca.key"
     if files.certificate.exists() and files.key.exists() and not authority_key.exists():
         return files
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    is_provided = not authority_key.exists() and not files.authority_certificate.exists()
+    if is_provided and files.certificate.exists() != files.key.exists():
+        present, absent = (
+            (files.certificate, files.key) if files.certificate.exists() else (files.key, files.certificate)
+        )
+        raise CertificateError(
+            f"{present} has no {absent.name} beside it: add it, or remove {present.name} to create both"
+        )
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        reason = "is not a directory" if directory.exists() else f"cannot be created: {describe_os_error(error)}"
+        raise CertificateError(
+            f"the directory of the certificate, {directory}, {reason}; give another --cert-dir"
+        ) from None
     with _hold_lock(directory):
         authority = _load_or_create_authority(files.authority_certificate, authority_key, now=now)
         if _has_current_certificate(files, authority, names=names, now=now):
@@ -214,7 +229,8 @@ def _check_key(certificate: x509.Certificate, file: Path, *, needed: bool) -> It
         key: Any = load_pem_private_key(file.read_bytes(), password=None)
     except (ValueError, TypeError, OSError) as error:
         # The text of the library has no part of the key.
-        yield f"its key cannot be read: {file}: {error}"
+        reason = describe_os_error(error) if isinstance(error, OSError) else f"{file}: {error}"
+        yield f"its key cannot be read: {reason}"
     else:
         if key.public_key() != certificate.public_key():
             yield f"{file} is the key of another certificate"

@@ -18,6 +18,7 @@ from typing import Any, Final
 from cryptography import x509
 
 from fleethook.cluster.certificates.certificate_files import CertificateError, CertificateFiles
+from fleethook.model.formats.text import describe_os_error
 from fleethook.outbound.endpoint import as_file
 from fleethook.outbound.tls.certificate_chain import Roots, verify_client
 from fleethook.outbound.tls.certificate_der import CertificateError as VerificationError
@@ -70,9 +71,15 @@ def _prepare(context: ssl.SSLContext, files: CertificateFiles) -> ssl.SSLContext
     context.num_tickets = 0
     try:
         context.load_cert_chain(files.certificate, files.key)
-    except (OSError, ssl.SSLError) as error:
+    except ssl.SSLError as error:
+        other = error.reason == "KEY_VALUES_MISMATCH"
+        reason = "the key is of another certificate" if other else "one of them is not in PEM"
         raise CertificateError(
-            f"{files.certificate} and {files.key} cannot be used: {error}; provide a PEM certificate and its key"
+            f"{files.certificate} and {files.key} cannot be used: {reason}; provide a PEM certificate and its key"
+        ) from None
+    except OSError as error:
+        raise CertificateError(
+            f"{files.certificate} and {files.key} cannot be read: {describe_os_error(error)}"
         ) from None
     return context
 
@@ -161,12 +168,11 @@ def _read_roots(file: Path) -> Roots:
     try:
         roots = Roots(decode_pem(file.read_bytes()))
     except OSError as error:
-        reason = str(error)
-    else:
-        if not roots.is_empty:
-            return roots
-        reason = "it has no certificate that can be parsed"
-    raise CertificateError(f"{file} cannot be used: {reason}; provide the CA certificates of clients in PEM")
+        raise CertificateError(f"{describe_os_error(error)}; provide the CA certificates of clients") from None
+    if roots.is_empty:
+        problem = "has no certificate that can be parsed; provide the CA certificates of clients in PEM"
+        raise CertificateError(f"{file} {problem}")
+    return roots
 
 
 class ReloadingContext:
@@ -231,5 +237,7 @@ def _read_expiry(certificate: Path) -> float:
     """Return the end of the first certificate in a file, which is the one of the server; raises CertificateError."""
     try:
         return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc.timestamp()
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise CertificateError(f"cannot read {describe_os_error(error)}") from None
+    except ValueError as error:
         raise CertificateError(f"{certificate} cannot be read: {error}; provide a PEM certificate") from None

@@ -57,6 +57,20 @@ def shorten(text: str, limit: int) -> str:
     return text if left_out <= 0 else f"{text[:limit]}… ({left_out} characters left out)"
 
 
+def list_some(names: Iterable[str], *, most: int = 5) -> str:
+    """Return sorted names, of which those beyond ``most`` are counted: ``a, b and 7 others``."""
+    found = sorted(names)
+    others = len(found) - most
+    return ", ".join(found[:most]) + (f" and {others} other{'s' if others > 1 else ''}" if others > 0 else "")
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return the file and the reason of an error of the system, without its number: ``a.yaml: permission denied``."""
+    reason = error.strerror or str(error) or type(error).__name__
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{reason[:1].lower()}{reason[1:]}"
+
+
 def _escape_character(character: str) -> str:
     code = ord(character)
     return _NAMED.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")

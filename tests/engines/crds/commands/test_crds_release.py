@@ -38,7 +38,7 @@ async def test_a_connection_ends_with_its_stack(tmp_path: Path) -> None:
 async def test_a_malformed_kubeconfig_is_a_usage_error(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text("clusters: 5")
-    with pytest.raises(CRDsError, match=f"credentials cannot be read from {path}: it is malformed") as raised:
+    with pytest.raises(CRDsError, match=f"credentials cannot be read from {path}: it is no kubeconfig") as raised:
         async with contextlib.AsyncExitStack() as stack:
             await connect(stack, Target(path))
     assert raised.value.exit is Exit.USAGE

@@ -43,6 +43,8 @@ def test_an_unknown_cluster_is_refused_and_noted(write_yaml: WriteYAML) -> None:
     assert (code, out.splitlines()[0]) == (1, "CREATE of widgets.example.org, Widget default/b, in elsewhere")
     assert "logical cluster elsewhere is unknown" in out
     assert "note: there are no objects of elsewhere\n" in err
+    _, _, err = explain(*arguments, "-f", write_yaml("m/n.yaml", namespace("c")), "--cluster", "elsewhere")
+    assert "note: there are no objects of elsewhere, but of c\n" in err
 
 
 @pytest.mark.parametrize(
@@ -186,7 +188,7 @@ def test_a_cluster_with_logical_clusters_only_needs_the_option(
     held.lists = {"/api/v1/namespaces": [namespace("c")]}
     code, _, err = explain("--request", write_yaml("a.yaml", widget()), *options)
     assert code == 2
-    assert "the logical cluster is unknown: give --cluster" in err
+    assert "the logical cluster is unknown: add the annotation kcp.io/cluster, or give --cluster NAME" in err
 
 
 def test_a_change_shows_the_verdicts_before_and_after(write_yaml: WriteYAML) -> None:

@@ -9,7 +9,12 @@ from tests.engines.dispatch.builders import WIDGETS, configuration, in_cluster, 
 PODS = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/*"], "operations": ["*"]}
 
 
-DEPLOYMENTS = {"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments/*"], "operations": ["*"]}
+DEPLOYMENTS = {
+    "apiGroups": ["apps"],
+    "apiVersions": ["v1"],
+    "resources": ["deployments", "deployments/*"],
+    "operations": ["*"],
+}
 
 
 def test_options_override_the_operation_and_user_of_a_review(write_yaml: WriteYAML) -> None:
@@ -101,9 +106,16 @@ def test_a_missing_cluster_exits_2_and_names_the_remedies(write_yaml: WriteYAML)
     code, out, err = explain("--request", file, "-f", write_yaml("m/m.yaml", *provide_webhooks()))
     assert (code, out) == (2, "")
     assert err == (
-        f"fleethook: {file}:1: the logical cluster is unknown: give --cluster ('' for a plain cluster), "
-        "or add the annotation kcp.io/cluster to the object\n"
+        f"fleethook: {file}:1: the logical cluster is unknown: add the annotation kcp.io/cluster, or give --cluster NAME "
+        "('' for the objects without this annotation)\n"
     )
+
+
+def test_files_without_logical_clusters_are_those_of_a_plain_cluster(write_yaml: WriteYAML) -> None:
+    plain = configuration("", "validating", webhook(rules=[DEPLOYMENTS]))
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "shop"}}
+    found = explain_as_json("--request", write_yaml("d.yaml", deployment), "-f", write_yaml("m/m.yaml", plain))
+    assert (found["cluster"], found["owner"]["case"]) == ("", "local")
 
 
 def test_the_guessed_resource_of_an_undefined_kind_is_noted(write_yaml: WriteYAML) -> None:

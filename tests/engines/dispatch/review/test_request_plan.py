@@ -43,7 +43,7 @@ def test_a_guessed_resource_is_noted() -> None:
 
 
 def test_an_object_without_a_cluster_names_the_remedy() -> None:
-    with pytest.raises(PlanError, match=r"w\.yaml:1: the logical cluster is unknown: give --cluster"):
+    with pytest.raises(PlanError, match=r"w\.yaml:1: the logical cluster is unknown: add .* or give --cluster NAME"):
         plan_request(store_of(), document(widget(), None), NO_OPTIONS)
 
 

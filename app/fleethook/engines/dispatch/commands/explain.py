@@ -15,7 +15,7 @@ from fleethook.cli.options import FilesArgument, InputOptions, TextOutput, TextO
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import write_error
 from fleethook.cli.parameters import Option
-from fleethook.cluster.store import Store, StoreView
+from fleethook.cluster.store import Store, StoreView, key_of
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import (
     read_inputs,
@@ -46,6 +46,7 @@ from fleethook.engines.dispatch.review.request_plan import (
     plan_request,
 )
 from fleethook.engines.dispatch.schema_owner import INDEXES
+from fleethook.model.formats.text import list_some
 from fleethook.model.json import JSONObject, as_object
 
 
@@ -135,7 +136,10 @@ def explain(
     _check_selection(source_options, resource or (), every=every)
     with report_input_errors(output):
         source = read_source(
-            source_options, select_dispatching(kcp=live.kcp or live.kcp_export is not None), every_kind=every
+            source_options,
+            select_dispatching(kcp=live.kcp or live.kcp_export is not None),
+            every_kind=every,
+            expects_namespace=False,
         )
         stored = None if old is None else read_old(old)
     store = source.store(INDEXES)
@@ -148,10 +152,11 @@ def explain(
     else:
         inputs = list(select_all(source.documents, named))
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
-    plain = "" if source_options.reads_cluster and store.knows("") else None
+    clusters = {key_of(one.object).cluster for one in source.documents}
+    plain = "" if clusters == {""} or (source_options.reads_cluster and "" in clusters) else None
     named_resource = resource[0] if resource and not every else ""
     options = RequestOptions(operation, subresource, user_info, stored, dry_run, plain, named_resource)
-    task = _Task(inputs, options, phase, as_kcp=as_kcp)
+    task = _Task(inputs, options, phase, sorted(clusters - {""}), as_kcp=as_kcp)
     explained = _explain(store, task)
     before = _explain(source.store_before(INDEXES), task) if source_options.changes else None
     _print_notes([*explained, *(before or ())])
@@ -188,12 +193,14 @@ class _Task(NamedTuple):
         inputs: Objects and reviews.
         options: Properties of the requests.
         phase: The only phase to explain, None for both.
+        clusters: The logical clusters of the source.
         as_kcp: Whether to allow requests whose schema owner is ambiguous.
     """
 
     inputs: Sequence[InputDocument]
     options: RequestOptions
     phase: PhaseName | None
+    clusters: Sequence[str]
     as_kcp: bool
 
 
@@ -212,15 +219,18 @@ def _explain(store: Store, task: _Task) -> list[_Explained]:
         fail(str(error))
     explained = asyncio.run(_explain_all(dispatcher, requests, task.phase))
     return [
-        _Explained(one, tuple(_list_notes(store, request, one)))
+        _Explained(one, tuple(_list_notes(store, request, one, task.clusters)))
         for request, one in zip(requests, explained, strict=True)
     ]
 
 
-def _list_notes(store: StoreView, request: PlannedRequest, explained: ExplainedRequest) -> Iterator[str]:
+def _list_notes(
+    store: StoreView, request: PlannedRequest, explained: ExplainedRequest, clusters: Sequence[str]
+) -> Iterator[str]:
     yield from request.notes
     if not store.knows(request.cluster):
-        yield f"there are no objects of {request.cluster or 'a plain cluster'}"
+        others = f", but of {list_some(clusters)}" if clusters else ""
+        yield f"there are no objects of {request.cluster or 'a plain cluster'}{others}"
     if _uses_authorizer(explained.explanation):
         yield "matchConditions that use the authorizer cannot be evaluated offline, as in kcp"
 

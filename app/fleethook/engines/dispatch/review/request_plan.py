@@ -152,8 +152,8 @@ def _require_cluster(source: InputDocument, options: RequestOptions) -> str:
         return options.default_cluster
     if source.cluster is None:
         raise PlanError(
-            f"{source.place}: the logical cluster is unknown: give --cluster ('' for a plain cluster), "
-            f"or add the annotation {CLUSTER_ANNOTATION} to the object"
+            f"{source.place}: the logical cluster is unknown: add the annotation {CLUSTER_ANNOTATION}, or "
+            "give --cluster NAME ('' for the objects without this annotation)"
         )
     return source.cluster
 
