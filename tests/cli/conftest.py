@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fleethook.cluster.manifests.kubectl_values import NoAliasDumper
 from tests.cli.commands import Result, invoke
 from tests.cli.fake_cluster import Cluster, serve_cluster
 from tests.engines.crds.origin import Origin, serving, tarball
@@ -26,7 +27,7 @@ def write_yaml(tmp_path: Path) -> WriteYAML:
     def write(name: str, *documents: Any) -> str:
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text(yaml.safe_dump_all(documents))
+        path.write_text(yaml.dump_all(documents, Dumper=NoAliasDumper))
         return str(path)
 
     return write

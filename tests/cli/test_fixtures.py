@@ -6,8 +6,8 @@ import pytest
 
 from fleethook.cli.fixtures import FixtureResult, Output, make_error_result, print_results, read_cases, run_and_exit
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
-from fleethook.model.json import JSON
-from fleethook.patch.fixture_tests import Difference, FixtureError
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.patch.fixture_tests import Difference, FixtureError, read_tests
 
 PASSED = FixtureResult("a.yaml", 3, "right", "CREATE", "rule-a", 0.5, "", [])
 FAILED = PASSED._replace(line=4, name="wrong", differences=[Difference("allowed", True, False)])
@@ -48,14 +48,25 @@ def test_the_exit_code_is_that_of_the_worst_result(results: list[FixtureResult],
 
 
 def test_cases_have_the_lines_of_their_tests() -> None:
-    text = "tests:\n- a\n- b\n"
+    def read(document: JSON, errors: list[FixtureError]) -> Iterator[tuple[int, JSON]]:
+        def check(test: JSON, _: JSONObject) -> JSON:
+            if test == "bad":
+                raise FixtureError("malformed")
+            return test
 
-    def read(_: JSON) -> Iterator[tuple[int, str]]:
-        yield 0, "first"
-        error = FixtureError("malformed")
-        error.test = 1
-        raise error
+        return read_tests(dict(as_object(document)), check, errors)
 
-    cases, errors = read_cases([Document({"tests": ["a", "b"]}, "t.yaml", 1, text, (0,), 0)], read)
-    assert [(one.line, one.fixture) for one in cases] == [(2, "first")]
-    assert [(one.line, one.reason) for one in errors] == [(3, "malformed")]
+    documents = [
+        Document(
+            {"tests": tests}, f"{name}.yaml", 1, f"tests:\n{''.join(f'- {one}{chr(10)}' for one in tests)}", (0,), 0
+        )
+        for name, tests in (("a", ["first", "bad", "third", "bad"]), ("b", ["bad"]), ("c", ["last"]))
+    ]
+    cases, errors = read_cases(documents, read)
+    assert [(str(one.path), one.line, one.fixture) for one in cases] == [
+        ("a.yaml", 2, "first"),
+        ("a.yaml", 4, "third"),
+        ("c.yaml", 2, "last"),
+    ]
+    places = ["a.yaml:3", "a.yaml:5", "b.yaml:2"]
+    assert [str(one) for one in errors] == [f"{place}: malformed" for place in places], "no error hides later tests"

@@ -51,6 +51,24 @@ def test_without_findings_nothing_is_printed(write_manifests: WriteManifests) ->
     assert lint("-f", directory, "--output", "json") == (0, "[]\n", "")
 
 
+@pytest.mark.parametrize(
+    ("text", "arguments", "examined"),
+    [
+        (None, (), "in {}: no file is named *.json, *.yaml or *.yml"),
+        ("# Nothing\n", (), "in {}: examined 1 file"),
+        (yaml.safe_dump(overrider()), ("-n", "other"), "of namespace other in {}: examined 1 file"),
+    ],
+)
+def test_a_directory_without_objects_is_noted_and_exits_1_only_if_strict(
+    tmp_path: Path, text: str | None, arguments: tuple[str, ...], examined: str
+) -> None:
+    if text is not None:
+        (tmp_path / "a.yaml").write_text(text)
+    note = f"note: found no Kubernetes objects {examined.format(tmp_path)}\n"
+    assert lint(str(tmp_path), *arguments) == (0, "", note)
+    assert lint(str(tmp_path), *arguments, "--strict") == (1, "", note)
+
+
 def test_warnings_exit_1_only_if_strict(write_manifests: WriteManifests) -> None:
     directory = write_manifests(WIDGET, configuration("c", "validating", SLOW))
     code, out, _ = lint("-f", directory)

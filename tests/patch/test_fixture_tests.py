@@ -37,6 +37,12 @@ def test_a_test_runs_once_for_each_of_its_objects() -> None:
         ({"tests": [1, {"each": "a"}]}, 1, "each must be a list of names"),
         ({"tests": [1, {"each": []}]}, 1, "each must be a list of names of objects, at least one"),
         ({"tests": [1, {"each": ["a"]}]}, 1, "unknown object 'a': objects has none"),
+        ({"tests": [1], "object": {}}, 0, "'object' is unknown beside tests: did you mean objects"),
+        (
+            {"tests": [], "objects": {"a": {}, "b": {"from": "a", "wiht": {}}}},
+            0,
+            "'wiht' is unknown: did you mean with",
+        ),
     ],
 )
 def test_an_error_has_the_index_of_its_test(document: dict[str, JSON], test: int, problem: str) -> None:

@@ -68,13 +68,14 @@ class FixtureResult(NamedTuple):
 
 
 def read_cases(
-    documents: Iterable[Document], read: Callable[[JSON], Iterator[tuple[int, T]]]
+    documents: Iterable[Document], read: Callable[[JSON, list[FixtureError]], Iterator[tuple[int, T]]]
 ) -> tuple[list[FixtureCase[T]], list[ManifestError]]:
-    """Return the fixtures of documents, and an error about the first invalid fixture of each document.
+    """Return the fixtures of documents, and an error about each invalid fixture and document.
 
     Args:
         documents: The documents.
-        read: Yields the index and the fixture of each test of a document; may raise FixtureError.
+        read: Yields the index and the fixture of each test of a document, and adds the errors about invalid ones to a
+            list; may raise FixtureError about the document.
     """
     cases, errors, lines = list[FixtureCase[T]](), list[ManifestError](), FieldLines()
     for document in documents:
@@ -82,11 +83,13 @@ def read_cases(
         def find_line(test: int, document: Document = document) -> int:
             return lines.line(document, f"tests[{test}]") if "tests" in document.object else document.line
 
+        invalid: list[FixtureError] = []
         try:
-            for test, fixture in read(document.object):
+            for test, fixture in read(document.object, invalid):
                 cases.append(FixtureCase(Path(document.source), find_line(test), fixture))
         except FixtureError as error:
-            errors.append(ManifestError(document.source, find_line(error.test), str(error)))
+            invalid.append(error)
+        errors += (ManifestError(document.source, find_line(error.test), str(error)) for error in invalid)
     return cases, errors
 
 

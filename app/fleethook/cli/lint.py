@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 from fleethook.api_schema import read_definitions
@@ -20,9 +21,10 @@ from fleethook.cli.output.findings_output import (
     select_new,
     write_annotations,
 )
-from fleethook.cli.output.text_output import write_json
+from fleethook.cli.output.text_output import write_error, write_json
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.manifests.manifest_reader import list_files, name_source
 from fleethook.cluster.manifests.object_findings import check_objects
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engine import list_linting, load_reference
@@ -64,15 +66,17 @@ def lint(
     Documents that are no Kubernetes objects are skipped. Documents that cannot be read are errors; all others are
     checked.
 
-    Exit codes: 0 success; 1 errors; 2 invalid arguments or unreadable input.
+    Exit codes: 0 success; 1 errors, or no objects with --strict; 2 invalid arguments or unreadable input.
     """
     options = live.beside(files, filename, reading=reading)
     if new and not options.changes:
         fail("--new needs --change or --without")
-    source = read_source(
-        options, [*RESOURCES, *select_dispatching(kcp=live.kcp or live.kcp_export is not None)], partial=True
-    )
+    resources = [*RESOURCES, *select_dispatching(kcp=live.kcp or live.kcp_export is not None)]
+    source = read_source(options, resources, every_kind=True, partial=True)
     write_input_errors(source.errors)
+    is_empty = not (source.documents or source.errors or options.reads_cluster)
+    if is_empty:
+        write_error(f"note: found no Kubernetes objects {_describe_examined(options)}")
     rows = lint_documents(source.documents, options)
     if new and rows:
         rows = select_new(rows, lint_documents(source.before, options))
@@ -85,8 +89,18 @@ def lint(
         write_annotations(annotations, AnnotationFormat(output))
     if source.errors:
         raise SystemExit(UNREADABLE)
-    if has_failures(rows, strict=reading.strict):
+    if has_failures(rows, strict=reading.strict) or (is_empty and reading.strict):
         raise SystemExit(CHECK_FAILED)
+
+
+def _describe_examined(options: SourceOptions) -> str:
+    """Return the files without objects in words."""
+    count = sum(isinstance(one, Path) for one in list_files(options.files, options.reading.exclude or ()))
+    examined = f"examined {count} files" if count > 1 else "examined 1 file"
+    if count == 0:
+        examined = "no file is named *.json, *.yaml or *.yml"
+    namespace = f"of namespace {options.namespace} " if options.namespace else ""
+    return f"{namespace}in {', '.join(map(name_source, options.files))}: {examined}"
 
 
 def lint_documents(documents: Sequence[Document], options: SourceOptions | None) -> list[Row]:

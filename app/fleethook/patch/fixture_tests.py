@@ -5,14 +5,17 @@ A document has ``objects``, by name, and ``tests``. Instead of an object, a test
 which has the name ``each`` there.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, NamedTuple, TypeVar
 
+from fleethook.model.formats.text import nearest
 from fleethook.model.json import JSON, JSONObject
 from fleethook.patch.diff import diff
 from fleethook.patch.pointer import resolve as resolve_pointer
 from fleethook.patch.three_way_merge import merge_patch
 
+DOCUMENT: Final = ("rules", "objects", "tests")
+"""The members of a document; only those of admission rules have ``rules``."""
 EXCLUDE: Final = "{{EXCLUDE}}"
 """Matches any value."""
 
@@ -39,12 +42,15 @@ def is_fixture(document: JSON) -> bool:
     return isinstance(document, dict) and ("tests" in document or "operation" in document or "output" in document)
 
 
-def read_tests(document: JSONObject, read: Callable[[JSON, JSONObject], T]) -> Iterator[tuple[int, T]]:
+def read_tests(
+    document: JSONObject, read: Callable[[JSON, JSONObject], T], errors: list[FixtureError] | None = None
+) -> Iterator[tuple[int, T]]:
     """Yield the index and the value of each test of a document.
 
     Args:
         document: A document with ``tests``.
         read: Returns the value of a test and of the objects by name; may raise FixtureError.
+        errors: Gets the errors of malformed tests, None to raise the first one.
 
     Raises:
         FixtureError: The document is malformed; ``test`` is the index.
@@ -52,6 +58,10 @@ def read_tests(document: JSONObject, read: Callable[[JSON, JSONObject], T]) -> I
     tests, objects = document["tests"], document.get("objects") or {}
     if not isinstance(tests, list) or not isinstance(objects, dict):
         raise FixtureError("tests must be a list, and objects must be an object")
+    for name in document:
+        # Other members may have the anchors of YAML.
+        if name not in DOCUMENT and (meant := nearest(name, DOCUMENT)):
+            raise FixtureError(f"{name!r} is unknown beside tests: did you mean {meant}?")
     known: JSONObject = {}
     for name, value in objects.items():
         known[name] = resolve_object(value, known)
@@ -61,7 +71,9 @@ def read_tests(document: JSONObject, read: Callable[[JSON, JSONObject], T]) -> I
                 yield index, read(expanded, named)
         except FixtureError as error:
             error.test = index
-            raise
+            if errors is None:
+                raise
+            errors.append(error)
 
 
 def _repeat_test(test: JSON, objects: JSONObject) -> Iterator[tuple[JSON, JSONObject]]:
@@ -77,12 +89,30 @@ def _repeat_test(test: JSON, objects: JSONObject) -> Iterator[tuple[JSON, JSONOb
         yield rest | {"name": f"{test.get('name')}: {name}"}, objects | {"each": resolve_object(name, objects)}
 
 
+def check_members(value: JSONObject, known: Collection[str], *, any_other: bool = False) -> None:
+    """Raise FixtureError for a member that is none of the known ones.
+
+    Args:
+        value: The object.
+        known: The names of its members.
+        any_other: Whether it may have members whose names are not similar to a known one.
+    """
+    for name in value:
+        meant = None if name in known else nearest(name, known)
+        if meant:
+            raise FixtureError(f"{name!r} is unknown: did you mean {meant}?")
+        if name not in known and not any_other:
+            raise FixtureError(f"{name!r} is unknown: use {', '.join(known)}")
+
+
 def resolve_object(value: JSON, objects: JSONObject) -> JSON:
     """Return the object for a name, or for a name with a merge patch; raises FixtureError."""
     if isinstance(value, str):
         if value not in objects:
             raise FixtureError(f"unknown object {value!r}: objects has {', '.join(objects) or 'none'}")
         return objects[value]
+    if isinstance(value, dict) and value.get("from") in objects and isinstance(value["from"], str):
+        check_members(value, ("from", "with"), any_other=True)
     if isinstance(value, dict) and "from" in value and value.keys() <= {"from", "with"}:
         return merge_patch(resolve_object(value["from"], objects), value.get("with") or {})
     return value

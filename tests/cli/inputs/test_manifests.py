@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.cli.inputs.manifests import InputError, read_manifests, read_mappings, read_objects, read_values
+from fleethook.cli.inputs.manifests import (
+    InputError,
+    find_unused,
+    read_manifests,
+    read_mappings,
+    read_objects,
+    read_values,
+)
+from fleethook.cli.options import InputOptions
 from tests.cli.commands import invoke
 
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"
@@ -26,6 +34,24 @@ def test_a_named_file_is_read_from_testdata(tmp_path: Path) -> None:
     file.write_text(OBJECT % "a")
     (document,) = read_objects([file])
     assert (document.object["metadata"]["name"], document.source, document.line) == ("a", str(file), 1)
+
+
+def test_a_skipped_document_of_a_named_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text("replicas: 2\n")
+    read_manifests([file])
+    skipped = "note: skipped 1 document that is no Kubernetes object"
+    assert capsys.readouterr().err == f"{skipped}\nnote: {file}:1: has neither apiVersion nor kind\n"
+    read_manifests([tmp_path])
+    assert capsys.readouterr().err == f"{skipped} (--verbose names them)\n"
+
+
+def test_only_named_files_that_nothing_uses_are_errors(tmp_path: Path) -> None:
+    paths = [tmp_path, tmp_path / "a.yaml", tmp_path / "b.yaml", tmp_path / "c.yaml", Path("-")]
+    found = find_unused(paths, {str(tmp_path / "a.yaml")}, "fixture", InputOptions(exclude=["c.yaml"]))
+    assert [str(one) for one in found] == [
+        f"{name}: is not used: it has no fixture" for name in (tmp_path / "b.yaml", "<stdin>")
+    ]
 
 
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

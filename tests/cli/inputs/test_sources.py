@@ -106,6 +106,16 @@ def test_a_kind_that_the_command_does_not_read_is_noted(
     assert capsys.readouterr().err == ""
 
 
+def test_a_named_file_of_other_kinds_is_noted(write_yaml: WriteYAML, capsys: pytest.CaptureFixture[str]) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
+    both, other = Path(write_yaml("a.yaml", yurt_app_set(), pod)), Path(write_yaml("b.yaml", pod))
+    read_source(SourceOptions([both, other]), RESOURCES)
+    assert capsys.readouterr().err == f"note: {other}: this command does not read any Pod\n"
+    read_source(SourceOptions([other.parent]), RESOURCES)
+    read_source(SourceOptions([other]), RESOURCES, every_kind=True)
+    assert capsys.readouterr().err == ""
+
+
 def test_a_cluster_is_changed_in_the_namespace_of_the_context(
     cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML
 ) -> None:

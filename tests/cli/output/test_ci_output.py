@@ -139,8 +139,9 @@ def test_fixtures_run_beside_unreadable_documents(directory: Path) -> None:
 def test_a_script_that_cannot_be_used_is_a_result_of_a_test(directory: Path) -> None:
     (directory / "customization.yaml").write_text(CUSTOMIZATION.replace("function", "functio"))
     code, out, _ = run_lint("interpret", "test", str(directory), "--output", "json")
-    (row,) = json.loads(out)
-    assert (code, row["file"], row["operation"]) == (2, f"{directory}/customization.yaml", "")
+    unusable, unanswered = json.loads(out)
+    assert (code, unusable["file"], unusable["operation"]) == (2, f"{directory}/customization.yaml", "")
+    assert (unanswered["operation"], unanswered["passed"]) == ("InterpretHealth", False)
 
 
 def test_a_python_file_that_cannot_be_loaded_is_an_annotation(directory: Path) -> None:

@@ -129,7 +129,8 @@ def test_the_other_objects_and_settings_of_a_test(rules: tuple[Rule, ...]) -> No
         ({"object": "pod"}, "(no name): output is missing"),
         ({"object": "pod", "output": {}}, "output is missing"),
         ({"object": "pod", "output": {"verdict": 1}}, "output has no verdict: use allowed, "),
-        ({"object": "pod", "outptu": {}, "output": {"allowed": True}}, "'outptu' is unknown: use name, "),
+        ({"object": "pod", "outptu": {}, "output": {"allowed": True}}, "'outptu' is unknown: did you mean output?"),
+        ({"object": "pod", "verdict": {}, "output": {"allowed": True}}, "'verdict' is unknown: use name, "),
         ({"object": "nobody", "output": {"allowed": True}}, "unknown object 'nobody': objects has pod, shop"),
         ({"object": {"kind": "Pod"}, "output": {"allowed": True}}, "object is no object with apiVersion and kind"),
         ({"output": {"allowed": True}}, "object is missing: give an object, or the name of one"),
@@ -145,9 +146,9 @@ def test_an_invalid_test_names_the_problem(rules: tuple[Rule, ...], test: dict[s
     assert problem in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["settings", "objetcs"])
-def test_a_misplaced_or_misspelt_member_of_a_document_is_an_error(name: str) -> None:
-    with pytest.raises(FixtureError, match=f"'{name}' is unknown beside tests: use rules, objects, tests"):
+@pytest.mark.parametrize(("name", "advice"), [("settings", "use rules, objects"), ("objetcs", "did you mean objects")])
+def test_a_misplaced_or_misspelt_member_of_a_document_is_an_error(name: str, advice: str) -> None:
+    with pytest.raises(FixtureError, match=f"'{name}' is unknown beside tests: {advice}"):
         list(read_rule_fixtures({"tests": [{"object": POD, "output": {"allowed": True}}], name: {}}))
 
 

@@ -71,6 +71,12 @@ def test_the_members_tell_a_fixture(document: Any, *, expected: bool) -> None:
         (fixture("ReviseReplica", inputReplicas="3"), "needs the desired number of replicas"),
         (fixture("AggregateStatus", statusItems=[7]), "the status items are not a list of objects"),
         (fixture("AggregateStatus", statusItems={}), "the status items are not a list of objects"),
+        (fixture("AggregateStatus", statusItem=[]), "n: 'statusItem' is unknown: did you mean statusItems[?]"),
+        (
+            fixture("AggregateStatus", statusItems=[{"clustername": "a"}]),
+            "'clustername' is unknown: did you mean clusterName",
+        ),
+        (fixture(expected={}), "n: 'expected' is unknown: use name, description, operation, desiredObj, "),
     ],
 )
 def test_a_malformed_fixture_names_its_problem(document: Any, message: str) -> None:

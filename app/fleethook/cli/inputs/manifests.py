@@ -1,6 +1,6 @@
 """Reading the YAML files and directories that commands take. Unreadable input ends the command with a message."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -12,6 +12,8 @@ from fleethook.cluster.manifests.manifest_reader import (
     Manifest,
     decode_text,
     describe_skipped,
+    is_directory,
+    is_excluded,
     list_files,
     name_source,
     read_file,
@@ -76,8 +78,9 @@ def read_manifests(
         errors = [ManifestError(*one) for one in found.skipped]
         return Manifest(found.documents, [], [*found.errors, *errors], found.selected)
     if found.skipped:
-        hint = "" if options.verbose else " (--verbose names them)"
-        names = map(str, found.skipped) if options.verbose else ()
+        given = {name_source(one) for one in paths}
+        names = [str(one) for one in found.skipped if options.verbose or one.source in given]
+        hint = "" if len(names) == len(found.skipped) else " (--verbose names them)"
         write_error(f"note: {describe_skipped(found.skipped)}{hint}", *(f"note: {one}" for one in names))
     return found
 
@@ -91,6 +94,23 @@ def _read_manifest(path: Path | ManifestError, select: Callable[[JSON], bool] | 
         return read_manifest(read_file(path), source=name_source(path), select=select)
     except ManifestError as error:
         return Manifest([], [], [error], [])
+
+
+def find_unused(
+    paths: Sequence[Path], used: Collection[str], lack: str, options: InputOptions = InputOptions()
+) -> list[ManifestError]:
+    """Return an error for each file that the user names and that has nothing for the command.
+
+    Args:
+        paths: The files and directories of the command line.
+        used: The names of files with something for the command, or with an error.
+        lack: The noun of the missing content.
+        options: The options of the command, which may exclude files.
+    """
+    excluded = options.exclude or ()
+    files = [one for one in paths if not is_directory(one) and not is_excluded(one, excluded)]
+    named = [one for one in files if name_source(one) not in used]
+    return [ManifestError(name_source(one), 0, f"is not used: it has no {lack}") for one in named]
 
 
 def read_values(path: Path) -> list[Value]:

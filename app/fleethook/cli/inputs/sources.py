@@ -22,6 +22,7 @@ from fleethook.cli.options import (
 )
 from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.kubernetes.resources import DISPATCHING, KCP, WORKSPACES, WatchedResource
+from fleethook.cluster.manifests.manifest_reader import name_source
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Index, ObjectKey, Store, key_of
 from fleethook.model.formats.text import list_some
@@ -174,7 +175,7 @@ def read_source(
     Args:
         options: The options of the command.
         resources: The resources that the command needs of a cluster. Files are read as a whole.
-        every_kind: Whether changes of other kinds have an effect, too.
+        every_kind: Whether objects of other kinds have an effect, too.
         partial: Whether to return the other objects if documents of files cannot be read.
         expects_namespace: Whether a note tells if the namespace of the options has no object.
     """
@@ -183,6 +184,8 @@ def read_source(
     errors = tuple({str(error): error for one in read for error in one.errors}.values())
     if errors and not partial:
         fail_input(errors)
+    if not every_kind:
+        _note_unused(options.files, read[0].documents, resources)
     change = select_namespace(read[1].documents, options.namespace)
     before, unread = _read_cluster(options, resources) if options.reads_cluster else (read[0].documents, {})
     every, before = before, select_namespace(before, options.namespace)
@@ -236,6 +239,17 @@ def _note_unread(change: Sequence[Document], resources: Sequence[WatchedResource
     read = {one.group_kind for one in resources}
     unread = [one for one in change if key_of(one.object).group_kind not in read]
     write_error(*(f"note: {one.place}: this command does not read any {one.object['kind']}" for one in unread))
+
+
+def _note_unused(files: Sequence[Path], documents: Sequence[Document], resources: Sequence[WatchedResource]) -> None:
+    """Report files that the user names and that have only kinds on which the output does not depend."""
+    read, kinds = {one.group_kind for one in resources}, dict[str, set[GroupKind]]()
+    for document in documents:
+        kinds.setdefault(document.source, set()).add(key_of(document.object).group_kind)
+    for source in map(name_source, files):
+        if source in kinds and kinds[source].isdisjoint(read):
+            names = ", ".join(sorted(one.kind for one in kinds[source]))
+            write_error(f"note: {source}: this command does not read any {names}")
 
 
 def select_dispatching(*, kcp: bool) -> tuple[WatchedResource, ...]:

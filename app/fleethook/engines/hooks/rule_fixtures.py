@@ -9,10 +9,17 @@ from typing import Any, Final, NamedTuple, get_args
 
 from fleethook.admission.rule import Review, Rule
 from fleethook.model.admission import Operation
-from fleethook.model.formats.text import nearest
 from fleethook.model.json import JSON, JSONObject
 from fleethook.patch import PatchError, apply, diff
-from fleethook.patch.fixture_tests import Difference, FixtureError, compare_member, read_tests, resolve_object
+from fleethook.patch.fixture_tests import (
+    DOCUMENT,
+    Difference,
+    FixtureError,
+    check_members,
+    compare_member,
+    read_tests,
+    resolve_object,
+)
 
 _REQUEST: Final[Mapping[str, tuple[str, type, str]]] = {
     "subresource": ("subresource", str, "a text"),
@@ -24,7 +31,6 @@ _REQUEST: Final[Mapping[str, tuple[str, type, str]]] = {
 }
 """Members of a test that are arguments of `Rule.review`, with their types."""
 _MEMBERS: Final = ("name", "operation", "object", "oldObject", "store", "rule", *_REQUEST, "output")
-_DOCUMENT: Final = ("rules", "objects", "tests")
 _OUTPUT: Final = ("allowed", "matched", "message", "code", "warnings", "patch", "object")
 
 
@@ -48,15 +54,19 @@ class RuleFixture(NamedTuple):
     output: JSONObject
 
 
-def read_rule_fixtures(document: JSON) -> Iterator[tuple[int, RuleFixture]]:
-    """Yield the fixtures of a document with their indexes; raises FixtureError."""
+def read_rule_fixtures(document: JSON, errors: list[FixtureError] | None = None) -> Iterator[tuple[int, RuleFixture]]:
+    """Yield the fixtures of a document with their indexes; raises FixtureError.
+
+    Args:
+        document: The document.
+        errors: Gets the errors of malformed tests, None to raise the first one.
+    """
     if not isinstance(document, dict) or not document.get("tests"):
         raise FixtureError("tests is missing or empty: give a list of tests")
-    for name in document.keys() - set(_DOCUMENT):
-        # Other members may have the anchors of YAML.
-        if name in _MEMBERS or nearest(name, _DOCUMENT):
-            raise FixtureError(f"{name!r} is unknown beside tests: use {', '.join(_DOCUMENT)}, or give it in each test")
-    return read_tests(document, _read_fixture)
+    for name in document:
+        if name in _MEMBERS:
+            raise FixtureError(f"{name!r} is unknown beside tests: use {', '.join(DOCUMENT)}, or give it in each test")
+    return read_tests(document, _read_fixture, errors)
 
 
 def _read_fixture(test: JSON, objects: JSONObject) -> RuleFixture:
@@ -70,8 +80,7 @@ def _read_fixture(test: JSON, objects: JSONObject) -> RuleFixture:
 
 
 def _read_members(name: str, test: JSONObject, objects: JSONObject) -> RuleFixture:
-    if unknown := sorted(test.keys() - set(_MEMBERS)):
-        raise FixtureError(f"{unknown[0]!r} is unknown: use {', '.join(_MEMBERS)}")
+    check_members(test, _MEMBERS)
     operation = test.get("operation", "CREATE")
     if operation not in get_args(Operation):
         raise FixtureError(f"operation {operation!r} is unknown: use one of {', '.join(get_args(Operation))}")

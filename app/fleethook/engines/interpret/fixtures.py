@@ -15,11 +15,12 @@ from typing import Any, Final, NamedTuple
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
-from fleethook.model.json import JSON, JSONObject
-from fleethook.model.karmada import OPERATIONS, Operation
+from fleethook.model.json import JSON, JSONObject, as_list
+from fleethook.model.karmada import OPERATIONS, AggregatedStatusItem, Operation
 from fleethook.patch.fixture_tests import (
     Difference,
     FixtureError,
+    check_members,
     compare_member,
     find_value,
     read_tests,
@@ -37,6 +38,12 @@ _RESULTS: Final = {
     Operation.DEPENDENCY: ("dependencies",),
     Operation.PRUNE: ("packed",),
 }
+_MEMBERS: Final = (
+    "name", "description", "operation", "desiredObj", "observedObj", "statusItems", "inputReplicas", "output",
+    "filepath",
+)  # fmt: skip
+"""The members of a fixture; ``filepath`` is Karmada's for its logs."""
+_STATUS_ITEM: Final = tuple(AggregatedStatusItem.__annotations__)
 _STATUSES: Final = frozenset({"status", "aggregatedStatus"})
 _OBJECTS: Final = frozenset({"retained", "revised", "status", "aggregatedStatus", "packed"})
 _BY_LOWER: Final = {
@@ -65,12 +72,21 @@ def find_operation(name: str) -> Operation:
     return found
 
 
-def read_fixtures(document: JSON) -> Iterator[Fixture]:
-    """Yield the fixtures of a document of either format; raises FixtureError."""
+def read_fixtures(document: JSON, errors: list[FixtureError] | None = None) -> Iterator[Fixture]:
+    """Yield the fixtures of a document of either format; raises FixtureError.
+
+    Args:
+        document: The document.
+        errors: Gets the errors of malformed tests, None to raise the first one.
+    """
     if not isinstance(document, dict) or "tests" not in document:
         yield read_fixture(document)
         return
-    for index, found in read_tests(document, lambda test, objects: read_fixture(_resolve_objects(test, objects))):
+
+    def read(test: JSON, objects: JSONObject) -> Fixture:
+        return read_fixture(_resolve_objects(test, objects))
+
+    for index, found in read_tests(document, read, errors):
         yield found._replace(test=index)
 
 
@@ -102,6 +118,10 @@ def read_fixture(document: JSON) -> Fixture:
     if not isinstance(document, dict):
         raise FixtureError("is not an object")
     name, operation_name = document.get("name") or "(no name)", document.get("operation")
+    try:
+        _check_fixture(document)
+    except FixtureError as error:
+        raise FixtureError(f"{name}: {error}") from None
     if not isinstance(operation_name, str):
         raise FixtureError(f"{name}: operation is missing")
     if "output" not in document:
@@ -125,6 +145,14 @@ def read_fixture(document: JSON) -> Fixture:
         replicas=document.get("inputReplicas") or 0,
     )
     return Fixture(str(name), question, output)
+
+
+def _check_fixture(document: JSONObject) -> None:
+    """Raise FixtureError for an unknown member. Karmada's own fixtures have some in their status items."""
+    check_members(document, _MEMBERS)
+    for item in as_list(document.get("statusItems")):
+        if isinstance(item, dict):
+            check_members(item, _STATUS_ITEM, any_other=True)
 
 
 def make_question(operation: Operation, *, desired: JSON, observed: JSON, items: JSON, replicas: JSON) -> Question:

@@ -102,6 +102,7 @@ def test_missing_and_contradictory_arguments_are_refused(write_yaml: WriteYAML) 
     assert refusal(select, None, None, None).startswith("give a URL, --karmada FILE or --version RELEASE")
     assert refusal(select, URL, [path], None) == "give a URL or --karmada, not both"
     assert refusal(select, None, [empty], None) == f"there is no Karmada in {empty}"
+    assert refusal(select, None, [path, empty], None) == f"{empty}: is not used: it has no Karmada"
     assert "soon" in refusal(select, None, [path], "soon")
 
 

@@ -99,7 +99,7 @@ def test_each_invalid_file_is_an_error_and_the_others_run(tests: Path) -> None:
     assert code == 2
     suite = ET.fromstring(out)
     assert (suite.get("tests"), suite.get("failures")) == ("4", "2")
-    assert f"{tests.with_name('empty.yaml')}: no tests: give a document with the list tests" in err
+    assert f"{tests.with_name('empty.yaml')}: is not used: it has no tests: give a document with the list tests" in err
     assert "broken_test.yaml:2: " in err
     assert "none.py: cannot be read" in err
 

@@ -5,15 +5,20 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from fleethook.engines.interpret.commands.interpret_chain import INTERPRETERS
 from tests.cli.commands import invoke
 from tests.cli.conftest import WriteYAML
 from tests.cli.interpreting import (
     CUSTOMIZATION,
     DIRECTORY,
+    FIXTURE,
+    GAME,
     RETENTION,
     run,
     write_bundle,
 )
+
+OTHER = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n"
 
 
 @pytest.mark.parametrize(
@@ -37,6 +42,75 @@ def test_check_compiles_scripts_and_warns_of_suspicious_code(
     found, out, _ = run("check", str(file))
     assert found == code
     assert text in out
+
+
+def test_a_customization_is_under_test_wherever_the_command_names_it(tmp_path: Path) -> None:
+    fixture, customization = tmp_path / "fixture.yaml", tmp_path / "game.yaml"
+    fixture.write_text(FIXTURE)
+    customization.write_text(CUSTOMIZATION)
+    both = tmp_path / "both.yaml"
+    both.write_text(f"{FIXTURE}---{CUSTOMIZATION}")
+    passed = (0, "ok   InterpretHealth      lua      ready\n1 passed, 0 failed\n", "")
+    for arguments in ((fixture, customization), (fixture, "-f", customization), (both,)):
+        assert run("test", *map(str, arguments)) == passed
+
+
+def test_a_file_without_use_is_an_error_and_the_fixtures_run(tmp_path: Path) -> None:
+    for name, text in (("game.yaml", CUSTOMIZATION), ("fixture.yaml", FIXTURE), ("other.yaml", OTHER)):
+        (tmp_path / name).write_text(text)
+    paths = [str(tmp_path / name) for name in ("other.yaml", "game.yaml", "fixture.yaml")]
+    code, out, err = run("test", *paths)
+    assert (code, out) == (2, "ok   InterpretHealth      lua      ready\n1 passed, 0 failed\n")
+    assert err == f"fleethook: {paths[0]}: is not used: it has no fixture, {INTERPRETERS}\n"
+    assert run("test", *paths[1:], "-f", paths[0])[0] == 2
+    assert run("test", str(tmp_path))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("bad.yaml", CUSTOMIZATION.replace("luaScript", "luascript").replace("game", "b"), "9: ResourceInterpreterCustomization b: spec.customizations.healthInterpretation.luascript: is not a field of healthInterpretation; did you mean luaScript?"),
+        ("bad.yaml", CUSTOMIZATION.replace("function Inter", "function = Inter"), "9: "),
+        ("bad.yaml", "name: x\noperation: InterpretHealth\nstatusItem: []\noutput: {}\n", "1: x: 'statusItem' is unknown: did you mean statusItems?"),
+        ("bad.yaml", "tests: [\n", "2: "),
+        ("bad.py", "from fleethook.interpret import interpreter\nraise ValueError('no')\n", " ValueError: no"),
+    ],
+)  # fmt: skip
+def test_one_bad_file_hides_no_test(tmp_path: Path, name: str, text: str, problem: str) -> None:
+    bundle = write_bundle(tmp_path)
+    (bundle / name).write_text(text)
+    code, out, err = run("test", str(bundle))
+    assert (code, out) == (2, "ok   InterpretHealth      lua      ready\n1 passed, 0 failed\n")
+    assert f"{bundle / name}:{problem}" in err
+
+
+def test_check_names_fields_that_the_api_lacks(tmp_path: Path) -> None:
+    file = tmp_path / "game.yaml"
+    file.write_text(CUSTOMIZATION.replace("luaScript", "luascript"))
+    code, out, _ = run("check", str(file))
+    assert code == 1
+    field = "spec.customizations.healthInterpretation.luascript"
+    assert f"     {field}: is not a field of healthInterpretation; did you mean luaScript?\n" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (
+            ("--status-file", "{}"),
+            "InterpretHealth does not use --status-file, only AggregateStatus does: leave it out",
+        ),
+        (("--desired-replica", "3"), "InterpretHealth does not use --desired-replica, only ReviseReplica does: "),
+        (("--observed-file", "{}"), "InterpretHealth does not use --observed-file, only Retain does: "),
+    ],
+)
+def test_run_refuses_options_that_its_operation_does_not_use(
+    tmp_path: Path, arguments: tuple[str, ...], problem: str
+) -> None:
+    file = tmp_path / "game.yaml"
+    file.write_text(GAME)
+    code, _, err = run("run", "--operation", "InterpretHealth", str(file), *(one.format(file) for one in arguments))
+    assert (code, problem in err) == (2, True)
 
 
 def test_a_customization_without_fixtures_is_a_warning(tmp_path: Path) -> None:
@@ -159,7 +233,9 @@ def test_a_good_script_has_no_annotation_and_text_shows_its_rules(write_yaml: Wr
 
 
 def test_other_objects_are_not_checked(write_yaml: WriteYAML) -> None:
-    assert check(write_yaml("a.yaml", {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}})) == (0, [])
+    file = write_yaml("a.yaml", {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}})
+    assert check(str(Path(file).parent)) == (0, [])
+    assert check(file) == (2, []), "a file that the user names must have something to check"
 
 
 def test_an_interpreter_without_operations_is_an_error(tmp_path: Path) -> None:
@@ -234,7 +310,7 @@ def test_results_as_json_and_junit(failing_fixtures: str) -> None:
         ("name: x\noperation: InterpretHealth\noutput: {healed: true}\n", "InterpretHealth has no healed"),
         ("name: x\noperation: Retain\noutput: {retained: {}}\n", "needs the desired and the observed object"),
         ("name: x\noperation: [\n", "bad.yaml:3"),
-        ("", "no fixtures in "),
+        ("", "bad.yaml: is not used: it has no fixture, customization, "),
     ],
 )
 def test_an_invalid_fixture_exits_2(tmp_path: Path, text: str, problem: str) -> None:

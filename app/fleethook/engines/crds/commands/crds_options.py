@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 from fleethook.cli.exit_codes import raise_at_interrupt
-from fleethook.cli.inputs.manifests import read_objects
+from fleethook.cli.inputs.manifests import find_unused, read_objects
 from fleethook.cli.options import TextOutput
 from fleethook.cli.output.text_output import Style, show_download, write, write_error, write_json
 from fleethook.cli.parameters import Argument, Option, read_parameter
@@ -114,13 +114,15 @@ def select_sources(
     if karmada:
         if url is not None:
             raise CRDsError(Exit.USAGE, "give a URL or --karmada, not both")
-        found = [one.object for one in read_objects(karmada) if one.object["kind"] == KARMADA.kind]
+        found = [one for one in read_objects(karmada) if one.object["kind"] == KARMADA.kind]
         if version:
             parse_release(version)
         if not found:
             raise CRDsError(Exit.USAGE, f"there is no {KARMADA.kind} in {', '.join(map(str, karmada))}")
+        for unused in find_unused(karmada, {one.source for one in found}, KARMADA.kind):
+            raise CRDsError(Exit.USAGE, str(unused))
         for one in found:
-            yield select_source(one, version=version or "", follow_instance=follow_instance, strict=strict)
+            yield select_source(one.object, version=version or "", follow_instance=follow_instance, strict=strict)
     elif url is not None:
         yield SelectedSource(Source(url), Policy.IF_NOT_PRESENT)
     elif version is not None:

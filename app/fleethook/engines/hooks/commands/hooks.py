@@ -23,7 +23,7 @@ from fleethook.cli.fixtures import (
     run_and_exit,
 )
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
-from fleethook.cli.inputs.manifests import read_manifests, write_input_errors
+from fleethook.cli.inputs.manifests import find_unused, read_manifests, write_input_errors
 from fleethook.cli.lint import lint_documents
 from fleethook.cli.options import FilenameOption, HooksOption, InputOptions
 from fleethook.cli.output.findings_output import (
@@ -89,8 +89,7 @@ def _run_files(
             except ValueError as error:
                 errors.append(ManifestError(str(case.path), case.line, f"{case.fixture.name}: {error}"))
     sources = {one.source for one in read.selected} | {one.source for one in errors}
-    empty = [one for one in paths if one.is_file() and str(one) not in sources]
-    errors += [ManifestError(str(one), 0, "no tests: give a document with the list tests") for one in empty]
+    errors += find_unused(paths, sources, "tests: give a document with the list tests, and rules by --hooks", reading)
     if not found and not errors:
         fail(f"no tests in {', '.join(map(str, paths))}")
     write_input_errors(errors)

@@ -1,7 +1,7 @@
 """``fleethook interpret``: run, test, check and register interpreters."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -17,7 +17,14 @@ from fleethook.cli.fixtures import (
     run_and_exit,
 )
 from fleethook.cli.inputs.kubeconfig import TargetOptions
-from fleethook.cli.inputs.manifests import InputError, read_manifests, read_objects, read_values, write_input_errors
+from fleethook.cli.inputs.manifests import (
+    fail_input,
+    find_unused,
+    read_manifests,
+    read_objects,
+    read_values,
+    write_input_errors,
+)
 from fleethook.cli.inputs.sources import replace_objects
 from fleethook.cli.options import (
     ConventionsOption,
@@ -33,16 +40,16 @@ from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import write, write_document, write_error, write_json
 from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.manifests.kubectl_values import yaml_text
-from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.cluster.store import key_of
 from fleethook.engines.interpret.chain import ChainError, Explained, Step
 from fleethook.engines.interpret.commands.interpret_chain import (
+    INTERPRETERS,
     build_chain,
+    build_usable_chain,
     check,
     describe_dropped,
     explain_error,
     find_fixtures,
-    has_scripts,
+    is_interpreter,
     read_rules,
     run_fixture,
     warn_untested,
@@ -50,13 +57,11 @@ from fleethook.engines.interpret.commands.interpret_chain import (
 from fleethook.engines.interpret.commands.interpret_convert import convert
 from fleethook.engines.interpret.commands.interpret_register import register
 from fleethook.engines.interpret.fixtures import find_operation, make_question, name_results
-from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.formats.client_config import FixedAddresses
-from fleethook.model.gvk import DEFINITION
 from fleethook.model.json import JSON, JSONObject
-from fleethook.model.karmada import ConventionsMode
+from fleethook.model.karmada import ConventionsMode, Operation
 from fleethook.outbound.client import HookClient
 from fleethook.patch.fixture_tests import FixtureError
 
@@ -69,11 +74,6 @@ _Rules = Annotated[
         help="File or directory of customizations, webhook configurations and CRDs to use; may be repeated.",
     ),
 ]
-
-
-def _is_interpreter(document: Document) -> bool:
-    """Return whether a document of ``-f``, which also takes objects to ask about, configures interpreters."""
-    return has_scripts(document) or key_of(document.object).group_kind in (*CONFIGURATIONS, DEFINITION)
 
 
 def _read_object(path: Path | None) -> JSON:
@@ -133,12 +133,23 @@ def run(
         given = read_objects([*(files or ()), *(filenames or ())], reading)
         desired, observed = _read_object(desired_file), _read_object(observed_file)
         rules = read_rules(karmada, manifests or (), reading)
-    objects = [one.object for one in given if not _is_interpreter(one)]
+    paths = [*(files or ()), *(filenames or ())]
+    if unused := find_unused(paths, {one.source for one in given}, f"object to ask about, {INTERPRETERS}", reading):
+        fail_input(unused)
+    objects = [one.object for one in given if not is_interpreter(one)]
     if len(objects) + (desired_file is not None) > 1:
         fail("-f and --desired-file give several objects to ask about: give only one")
     try:
         asked = make_question(
-            find_operation(operation),
+            _check_options(
+                find_operation(operation),
+                {
+                    "--status-file": status_file is not None and Operation.AGGREGATE_STATUS,
+                    "--desired-replica": desired_replica is not None and Operation.REVISE_REPLICA,
+                    # Without the desired object, each operation is about the observed one.
+                    "--observed-file": observed_file is not None and bool(objects or desired) and Operation.RETAIN,
+                },
+            ),
             desired=objects[0] if objects else desired,
             observed=observed,
             items=items,
@@ -147,7 +158,7 @@ def run(
     except FixtureError as error:
         fail(str(error))
     runner = Runner()
-    under_test, addresses = replace_objects(rules, list(filter(_is_interpreter, given))), read_addresses(resolve)
+    under_test, addresses = replace_objects(rules, list(filter(is_interpreter, given))), read_addresses(resolve)
 
     async def answer() -> Explained:
         async with HookClient(allow_private=True, fixed=addresses) as client:
@@ -166,6 +177,14 @@ def run(
     write_error(*(f"warning: {one}" for one in describe_dropped(asked, explained)))
 
 
+def _check_options(operation: Operation, using: Mapping[str, Operation | bool]) -> Operation:
+    """Return the operation. Exits with a message for an option that only another operation uses."""
+    for option, user in using.items():
+        if user and user is not operation:
+            fail(f"{operation} does not use {option}, only {user} does: leave it out")
+    return operation
+
+
 def _print_answer(found: JSONObject, step: Step, output: YamlOutput) -> None:
     if output is YamlOutput.JSON:
         reason = {"rule": step.detail} if step.detail else {}
@@ -178,7 +197,7 @@ def _print_answer(found: JSONObject, step: Step, output: YamlOutput) -> None:
 
 
 def run_tests(
-    paths: Annotated[list[Path], Argument(metavar="PATHS...", help="Fixture files or directories.")],
+    paths: Annotated[list[Path], Argument(metavar="PATHS...", help="Files or directories of fixtures, interpreters.")],
     interpreters: InterpretersOption = None,
     conventions: ConventionsOption = ConventionsMode.OFF,
     resolve: ResolveOption = None,
@@ -191,9 +210,9 @@ def run_tests(
     """Run fixtures through all layers, and print the answers that differ.
 
     A fixture is a YAML document in Karmada's format, with name, operation, desiredObj, observedObj, statusItems,
-    inputReplicas and output. docs/lua.md describes a shorter format. In a directory, the customizations,
-    webhook configurations and *.py files beside the fixtures are under test. So are those of -f, and of Karmada's
-    control plane (--kubeconfig, --context, --in-cluster); those of files replace others of the same name.
+    inputReplicas and output. docs/lua.md describes a shorter format. The customizations, webhook configurations and
+    *.py files of PATHS are under test. So are those of -f, and of Karmada's control plane (--kubeconfig, --context,
+    --in-cluster); those of files replace others of the same name. A file that the command does not use is an error.
 
     Exit codes: 0 success; 1 a fixture failed; 2 invalid arguments, unreadable input or an invalid fixture.
     """
@@ -222,10 +241,10 @@ def _run_fixtures(paths: Sequence[Path], subjects: _Subjects, output: Output) ->
     rules = read_rules(subjects.karmada)
     found = find_fixtures(paths, subjects.reading)
     read = read_manifests(subjects.manifests, subjects.reading)
-    errors = [*found.errors, *read.errors]
+    used = {one.source for one in read.documents if is_interpreter(one)} | {one.source for one in read.errors}
+    errors = [*found.errors, *read.errors, *find_unused(subjects.manifests, used, INTERPRETERS, subjects.reading)]
     if not found.cases and not errors:
         fail(f"no fixtures in {', '.join(map(str, paths))}")
-    write_input_errors(errors)
     objects = replace_objects(rules, [*found.objects, *read.documents])
     kinds = {case.fixture.question.kind for case in found.cases}
     write_error(*warn_untested(found.objects, kinds))
@@ -233,15 +252,12 @@ def _run_fixtures(paths: Sequence[Path], subjects: _Subjects, output: Output) ->
     async def run_all() -> list[FixtureResult]:
         async with HookClient(allow_private=True, fixed=subjects.addresses) as client:
             sources = [*found.interpreters, *subjects.interpreters]
-            chain = build_chain(client, Runner(), sources, objects, conventions=subjects.conventions)
+            chain, unusable = build_usable_chain(client, Runner(), sources, objects, conventions=subjects.conventions)
+            errors.extend(unusable)
             return [await run_fixture(chain, case) for case in found.cases]
 
-    try:
-        fixture_results = asyncio.run(run_all())
-    except InputError as error:
-        if output is not Output.TEXT:
-            _print([*map(make_error_result, [*errors, *error.errors])], output)
-        raise
+    fixture_results = asyncio.run(run_all())
+    write_input_errors(errors)
     shown = [] if output is Output.TEXT else map(make_error_result, errors)
     _print([*shown, *fixture_results], output)
     return [*map(make_error_result, errors), *fixture_results]

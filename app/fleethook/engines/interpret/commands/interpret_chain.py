@@ -6,10 +6,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
+from fleethook.api_schema import check_object
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.fixtures import FixtureCase, FixtureResult, read_cases
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
-from fleethook.cli.inputs.manifests import fail_input, read_manifests, write_input_errors
+from fleethook.cli.inputs.manifests import fail_input, find_unused, read_manifests, write_input_errors
 from fleethook.cli.inputs.sources import SourceOptions, check_options, read_source
 from fleethook.cli.options import FilesArgument, InputOptions
 from fleethook.cli.output.findings_output import (
@@ -44,11 +45,11 @@ from fleethook.engines.interpret.lua.vm import LuaError, Program
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members
 from fleethook.interpret.interpreter import Interpreter, LoadError, Question, load
 from fleethook.model.formats.field_errors import Problem
-from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.gvk import DEFINITION, GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, ConventionsMode
 from fleethook.outbound.client import HookClient
-from fleethook.patch.fixture_tests import Difference, is_fixture
+from fleethook.patch.fixture_tests import Difference, FixtureError, is_fixture
 
 
 class ScriptReport(NamedTuple):
@@ -76,13 +77,39 @@ def read_scripts(document: Document) -> ParsedRules:
     return read_object(key_of(document.object), document.object)
 
 
-def find_problems(documents: Iterable[Document]) -> Iterator[ManifestError]:
-    """Yield the problems that make scripts unusable, as ``OBJECT: FIELD: PROBLEM`` with file and line."""
+def is_interpreter(document: Document) -> bool:
+    """Return whether an object configures interpreters."""
+    return has_scripts(document) or key_of(document.object).group_kind in (*CONFIGURATIONS, DEFINITION)
+
+
+INTERPRETERS: Final = "customization, webhook configuration or CustomResourceDefinition"
+"""The objects of `is_interpreter` in words."""
+
+
+def find_problems(document: Document, lines: FieldLines) -> list[ManifestError]:
+    """Return the problems that make an object unusable, as ``OBJECT: FIELD: PROBLEM`` with file and line."""
+    found = [*_list_unknown(document)]
+    if has_scripts(document):
+        found += [Problem(one.place, one.text) for one in read_scripts(document).problems]
+    return [
+        ManifestError(
+            document.source, lines.line(document, field), f"{describe_object(document.object)}: {field}: {text}"
+        )
+        for field, text in found
+    ]
+
+
+def _list_unknown(document: Document) -> Iterator[Problem]:
+    """Yield the fields, kinds and versions of a file that the API of a customization or configuration lacks."""
+    if document.line and (has_scripts(document) or key_of(document.object).group_kind in CONFIGURATIONS):
+        yield from (Problem(one.field, one.message) for one in check_object(document.object) if one.level == "error")
+
+
+def select_usable(documents: Iterable[Document]) -> tuple[list[Document], list[ManifestError]]:
+    """Return the objects without problems, and the problems of the others."""
     lines = FieldLines()
-    for document in filter(has_scripts, documents):
-        for problem in read_scripts(document).problems:
-            text = f"{describe_object(document.object)}: {problem.place}: {problem.text}"
-            yield ManifestError(document.source, lines.line(document, problem.place), text)
+    checked = [(document, find_problems(document, lines)) for document in documents]
+    return [document for document, found in checked if not found], [one for _, found in checked for one in found]
 
 
 def warn_untested(documents: Iterable[Document], kinds: set[GroupVersionKind]) -> Iterator[str]:
@@ -166,15 +193,15 @@ def _may_define_interpreter(file: Path) -> bool:
         return True
 
 
-def load_interpreters(sources: Sequence[str]) -> list[Interpreter]:
-    """Return the interpreters in files or modules. Exits with a message if one cannot be loaded."""
-    found: list[Interpreter] = []
+def load_interpreters(sources: Sequence[str]) -> tuple[list[Interpreter], list[ManifestError]]:
+    """Return the interpreters in files or modules, and an error for each source that cannot be loaded."""
+    found, errors = list[Interpreter](), list[ManifestError]()
     for source in sources:
         try:
             found += load(source)
         except LoadError as error:
-            fail_input([make_load_error(source, error)])
-    return found
+            errors.append(make_load_error(source, error))
+    return found, errors
 
 
 def make_load_error(source: str, error: LoadError) -> ManifestError:
@@ -193,7 +220,23 @@ def build_chain(
     bundle: bool = True,
     conventions: ConventionsMode = ConventionsMode.OFF,
 ) -> Chain:
-    """Return the chain of all layers. Exits with a message if a script or an interpreter cannot be used.
+    """Return the chain of all layers, as `build_usable_chain`. Exits with a message if a part cannot be used."""
+    chain, errors = build_usable_chain(client, runner, interpreters, objects, bundle=bundle, conventions=conventions)
+    if errors:
+        fail_input(errors)
+    return chain
+
+
+def build_usable_chain(
+    client: HookClient,
+    runner: Runner,
+    interpreters: Sequence[str],
+    objects: Sequence[Document],
+    *,
+    bundle: bool = True,
+    conventions: ConventionsMode = ConventionsMode.OFF,
+) -> tuple[Chain, list[ManifestError]]:
+    """Return the chain of all layers without the scripts and interpreters that cannot be used, and their problems.
 
     Args:
         client: Calls interpreter webhooks.
@@ -206,19 +249,19 @@ def build_chain(
     store = Store([DEFINITIONS_BY_KIND])
     customizations = Customizations(store, namespace=InterpretSettings.model_fields["karmada_namespace"].default)
     hooks = WebhookLayer(store, client)
-    problems = list(find_problems(objects))
-    if problems:
-        fail_input(problems)
-    for document in objects:
+    loaded, errors = load_interpreters(interpreters)
+    usable, problems = select_usable(objects)
+    for document in usable:
         store.put(document.object)
-    return assemble_chain(
+    chain = assemble_chain(
         customizations,
         hooks,
-        load_interpreters(interpreters),
+        loaded,
         runner,
         bundle=store if bundle else None,
         conventions=make_conventions_layer(store, conventions),
     )
+    return chain, [*problems, *errors]
 
 
 def explain_error(question: Question, error: ChainError) -> str:
@@ -324,11 +367,15 @@ def _check_all(
         except LoadError as error:
             yield make_load_error(str(path), error)
     runner, lines = Runner(), FieldLines()
-    read = read_manifests([path for path in paths if path not in sources], reading)
+    manifests = [path for path in paths if path not in sources]
+    read = read_manifests(manifests, reading)
     yield from read.errors
+    used = {one.source for one in read.errors}
     for document in (*read.documents, *rules):
         if (checked := _check_object(document, runner, lines)) is not None:
+            used.add(document.source)
             yield checked
+    yield from find_unused(manifests, used, "customization, webhook configuration or interpreter", reading)
 
 
 def _check_python(path: Path) -> Iterator[_Checked]:
@@ -350,6 +397,8 @@ def _check_object(document: Document, runner: Runner, lines: FieldLines) -> _Che
         report = check_scripts(document, runner)
     else:
         return None
+    known = {one.field for one in report.problems}
+    report.problems.extend(one for one in _list_unknown(document) if one.field not in known)
 
     def annotate(level: str, code: str, problem: Problem) -> Annotation:
         line = lines.line(document, problem.field)
@@ -391,17 +440,20 @@ class FixtureSet(NamedTuple):
 
 
 def find_fixtures(paths: Sequence[Path], reading: InputOptions = InputOptions()) -> FixtureSet:
-    """Return the fixtures in files and directories; directories also hold the interpreters under test."""
-    read = read_manifests(paths, reading, testdata=True, select=is_fixture)
+    """Return the fixtures in files and directories, and the interpreters under test."""
+    python = [path for path in paths if path.suffix == ".py" and not is_directory(path)]
+    manifests = [path for path in paths if path not in python]
+    read = read_manifests(manifests, reading, testdata=True, select=is_fixture)
     cases, errors = read_cases(read.selected, _read_tests)
-    interpreters = list(map(str, list_python_files(paths, reading.exclude or ())))
-    named = set(map(str, paths))
-    objects = [one for one in read.documents if one.source not in named]
-    return FixtureSet(cases, objects, interpreters, [*read.errors, *errors])
+    documents = [*read.selected, *filter(is_interpreter, read.documents)]
+    used = {one.source for one in documents} | {one.source for one in read.errors}
+    unused = find_unused(manifests, used, f"fixture, {INTERPRETERS}", reading)
+    interpreters = list(map(str, (*python, *list_python_files(paths, reading.exclude or ()))))
+    return FixtureSet(cases, read.documents, interpreters, [*read.errors, *errors, *unused])
 
 
-def _read_tests(document: JSON) -> Iterator[tuple[int, Fixture]]:
-    return ((one.test, one) for one in read_fixtures(document))
+def _read_tests(document: JSON, errors: list[FixtureError]) -> Iterator[tuple[int, Fixture]]:
+    return ((one.test, one) for one in read_fixtures(document, errors))
 
 
 async def run_fixture(chain: Chain, case: FixtureCase[Fixture]) -> FixtureResult:
