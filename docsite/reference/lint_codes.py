@@ -5,6 +5,7 @@ from typing import Final
 from docsite.reference.tables import render_page, render_table
 from fleethook.api_schema import CODES as OF_OBJECTS
 from fleethook.engines.dispatch.lint.codes import CODES, MEANINGS
+from fleethook.engines.interpret.commands.interpreter_findings import MEANINGS as OF_INTERPRETERS
 from fleethook.engines.overrider.rules import finding
 
 _INTRODUCTION: Final = (
@@ -40,6 +41,8 @@ def render_lint_codes() -> str:
         render_table(columns, objects),
         "## Webhook configurations and APIBindings",
         render_table(columns, webhooks),
+        "## Interpreters of Karmada",
+        render_table(columns, [(f"`{code}`", *meaning) for code, meaning in OF_INTERPRETERS.items()]),
         "## Overriders, YurtAppSets and YurtAppDaemons",
         _OVERRIDERS,
         render_table(columns, overriders),

@@ -54,6 +54,9 @@ def lint(
     that its subject lacks. Admission only warns about a missing object, because it may be created later. Without any
     subject, missing subjects are warnings here, too.
 
+    ResourceInterpreterCustomizations, the ConfigMap karmada-config and webhook configurations of Karmada get the
+    findings of their admission, and warnings about suspicious code in scripts.
+
     Kinds, versions and fields that an API lacks are findings in objects of all kinds of Kubernetes, OpenYurt, kcp and
     Karmada. CustomResourceDefinitions among the objects decide about their kinds.
 

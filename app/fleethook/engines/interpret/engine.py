@@ -28,6 +28,7 @@ ENGINE: Final = Engine(
     webhooks=f"{_FOLDER}.engine:list_webhooks",
     rights=f"{_FOLDER}.engine:list_rights",
     probe=f"{_FOLDER}.engine:make_probe",
+    lint=f"{_FOLDER}.commands.interpreter_findings:lint_interpreters",
     page=f"{_FOLDER}.pages.interpreters:PAGE",
 )
 """All that the engine contributes."""

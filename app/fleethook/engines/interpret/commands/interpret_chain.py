@@ -27,6 +27,7 @@ from fleethook.cluster.manifests.manifest_reader import is_directory, list_files
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.interpret.chain import Chain, ChainError, Explained
+from fleethook.engines.interpret.commands.interpreter_findings import INVALID, SUSPICIOUS
 from fleethook.engines.interpret.fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, problems
 from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
@@ -279,8 +280,6 @@ def describe_dropped(question: Question, explained: Explained) -> Iterator[str]:
         yield f"{explained.place}: Karmada drops a member of the answer: {text}"
 
 
-INVALID: Final = "invalid-interpreter"
-SUSPICIOUS: Final = "suspicious-interpreter"
 EMPTY: Final = "empty-interpreter"
 
 
@@ -388,15 +387,20 @@ def _check_python(path: Path) -> Iterator[_Checked]:
         yield _Checked(f"{path}: {kind}: {operations}", ScriptReport([], [], []), found, bool(one.functions))
 
 
+def report_problems(document: Document, runner: Runner) -> ScriptReport:
+    """Return the problems of a customization or a webhook configuration; none for any other object."""
+    key = key_of(document.object)
+    if key.group_kind in CONFIGURATIONS:
+        return ScriptReport([*problems(key.group_kind, document.object)], [], [])
+    return check_scripts(document, runner) if has_scripts(document) else ScriptReport([], [], [])
+
+
 def _check_object(document: Document, runner: Runner, lines: FieldLines) -> _Checked | None:
     """Return the result for a customization or a webhook configuration, None for any other object."""
     key = key_of(document.object)
-    if key.group_kind in CONFIGURATIONS:
-        report = ScriptReport([*problems(key.group_kind, document.object)], [], [])
-    elif has_scripts(document):
-        report = check_scripts(document, runner)
-    else:
+    if key.group_kind not in CONFIGURATIONS and not has_scripts(document):
         return None
+    report = report_problems(document, runner)
     known = {one.field for one in report.problems}
     report.problems.extend(one for one in _list_unknown(document) if one.field not in known)
 
