@@ -5,7 +5,18 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.builders import entry, image, node_pool, overrider, pool, yurt_app_daemon, yurt_app_set
+from tests.builders import (
+    container,
+    entry,
+    image,
+    node_pool,
+    overrider,
+    patch,
+    pod_template,
+    pool,
+    yurt_app_daemon,
+    yurt_app_set,
+)
 from tests.cli.commands import Result, invoke
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster
@@ -49,6 +60,34 @@ def test_diff_names_the_entry_that_set_each_field() -> None:
         line.endswith("# entries[2].patches[0]") and line.startswith("/spec/template/spec/volumes/1") for line in lines
     )
     assert "hangzhou" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "orders"),
+    [
+        ("initContainers", [container("b"), container("a")], ["a; b", "b; a"]),
+        ("containers/0/env", [{"name": "B"}, {"name": "A"}], ["A; B", "B; A"]),
+        ("containers/0/ports", [{"containerPort": 2}, {"containerPort": 1}], ["containerPort=1; containerPort=2", "containerPort=2; containerPort=1"]),
+        ("hostAliases", [{"ip": "2.2.2.2"}, {"ip": "1.1.1.1"}], ["1.1.1.1; 2.2.2.2", "2.2.2.2; 1.1.1.1"]),
+        ("imagePullSecrets", [{"name": "t"}, {"name": "s"}], ["s; t", "t; s"]),
+        ("volumes", [{"name": "v"}, {"name": "z"}, {"name": "u"}], ["u; v", "v; z; u"]),
+    ],
+)  # fmt: skip
+def test_diff_names_the_order_of_a_list_that_an_entry_reorders(
+    path: str, value: Any, orders: list[str], write_yaml: WriteYAML
+) -> None:
+    lists = {
+        "initContainers": [container("a"), container("b")], "hostAliases": [{"ip": "1.1.1.1"}, {"ip": "2.2.2.2"}],
+        "imagePullSecrets": [{"name": "s"}, {"name": "t"}], "volumes": [{"name": "u"}, {"name": "v"}],
+    }  # fmt: skip
+    app = container("app", env=[{"name": "A"}, {"name": "B"}], ports=[{"containerPort": 1}, {"containerPort": 2}])
+    rule = overrider(entry("*", patches=[patch("replace", f"/spec/template/spec/{path}", value)]))
+    subject = yurt_app_set(pools=[pool("hangzhou")], template=pod_template(containers=[app], **lists))
+    result = render("-f", write_yaml("all.yaml", subject, rule), "--output", "diff")
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    at = lines.index(f"/spec/template/spec/{path}   # entries[0].patches[0]")
+    assert lines[at + 1 : at + 3] == [f"- order: {orders[0]}", f"+ order: {orders[1]}"]
 
 
 def test_diff_is_coloured_on_a_terminal() -> None:

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.render.undo import remembered
 from fleethook.engines.overrider.rollout.preview import (
     Cell,
     Change,
@@ -16,6 +19,7 @@ from fleethook.engines.overrider.rollout.preview import (
     pool_key,
     preview,
 )
+from fleethook.patch import resolve_pointer
 from tests.builders import (
     container,
     entry,
@@ -67,6 +71,21 @@ def test_a_preview_names_the_last_step_behind_each_change() -> None:
     ]
     assert beijing.changes == (Change(IMAGE, "nginx:1.0", "nginx:2", "entries[0].items[0]"),)
     assert hangzhou.warnings == ("entries[2].items[0]: no container is named 'other'; there are nginx",)
+
+
+@pytest.mark.parametrize(
+    ("path", "default"), [("/spec/replicas", 1), ("/spec/template/spec/terminationGracePeriodSeconds", 30)]
+)
+def test_a_removed_default_is_gone_from_the_workload_as_from_the_changes(path: str, default: int) -> None:
+    rule = overrider(entry("*", patches=[patch("remove", path)]))
+    template = pod_template(terminationGracePeriodSeconds=30)
+    store = store_of(yurt_app_set(pools=[pool("a", 1)], template=template), rule)
+    (cell,) = cells(store, [""])
+    shown = preview(cell, store, PlanCache())
+    assert shown.changes == (Change(path, default, None, "entries[0].patches[0]"),)
+    with pytest.raises(LookupError):
+        resolve_pointer(shown.workload, path)
+    assert remembered(shown.workload) is not None
 
 
 def test_a_subject_without_overrider_has_no_changes() -> None:

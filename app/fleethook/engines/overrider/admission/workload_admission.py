@@ -263,7 +263,7 @@ class _Replaced:
         self._asked: Final = asked
         self._made: Final = made
         self._overrider: Final = overrider
-        self._leaves: Final = {address_of(one.tokens): one for one in leaves(plan.update.delta)}
+        self._leaves: Final = {address_of(one.tokens): one for one in leaves(plan.update.delta) if not one.reorders}
         self._inside: Final[dict[tuple[str, ...], list[Leaf]]] = {}
         for address, leaf in self._leaves.items():
             for end in range(1, len(address)):

@@ -38,6 +38,8 @@ from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.render.delta import schema_at
+from fleethook.engines.overrider.render.member_differences import Identity, describe_identity, index_elements
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rollout.preview import (
     Cell,
@@ -55,6 +57,8 @@ from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJEC
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.formats.text import suggestion
 from fleethook.model.json import JSON, JSONObject
+from fleethook.model.merge_keys import MergeSchema
+from fleethook.patch import parse_pointer
 
 
 class Output(enum.StrEnum):
@@ -106,9 +110,25 @@ def _format_title(preview: Preview) -> Styled:
 def _print_differences(changes: Sequence[Change]) -> None:
     for change in changes:
         write_styled(styled(f"  {change.path}"), styled(f"  # {change.source or 'template'}", "cyan"))
-        for sign, style, value in (("-", "red", change.before), ("+", "green", change.after)):
+        orders = _find_orders(change)
+        for sign, style, value in (("-", "red", orders[0]), ("+", "green", orders[1])):
             if value is not None:
                 write_styled(styled(_prefix_lines(sign, value), style, keep="\n"))
+
+
+def _find_orders(change: Change) -> tuple[JSON, JSON]:
+    """Return the values of a change; for a list with another order, only the names of its elements in both orders."""
+    schema = schema_at(tuple(token for token in parse_pointer(change.path) if not token.isdecimal()))
+    before, after = (index_elements(one, schema) for one in (change.before, change.after))
+    if before is None or after is None:
+        return change.before, change.after
+    names = ("; ".join(_name_element(one, schema) for one in order) for order in (before, after))
+    former, now = ({"order": text} for text in names)
+    return former, now
+
+
+def _name_element(identity: Identity, schema: MergeSchema) -> str:
+    return str(identity[0]) if len(schema.identity) == 1 else describe_identity(identity, schema)[1:-1]
 
 
 def _prefix_lines(sign: str, value: JSON) -> str:

@@ -5,7 +5,7 @@ difference that addresses list elements by identity. Applied to a stored workloa
 at any index, and does not change the elements of users and other webhooks. It is idempotent.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.entries.items import CONTAINER_LISTS
@@ -53,11 +53,16 @@ class ListDelta(NamedTuple):
     """The identities of the result."""
     length: int
     """The length of the template's list."""
-    reordered: bool
-    """Whether remaining elements change their order."""
+    former: tuple[Identity, ...]
+    """The remaining elements in the order of the template if that changes, otherwise empty."""
     schema: MergeSchema
     removed: bool = False
     """Whether the list is removed, except for the elements of other clients."""
+
+    @property
+    def reordered(self) -> bool:
+        """Whether remaining elements change their order."""
+        return bool(self.former)
 
 
 class ObjectDelta(NamedTuple):
@@ -135,10 +140,11 @@ def _compare_lists(
             elements.append(Element(identity, None, position, Assign(MISSING, element, schema)))
         elif (change := _compare_elements(present, element, schema)) is not None:
             elements.append(Element(identity, before_at[identity], position, change))
-    reordered = [one for one in before if one in after] != [one for one in after if one in before]
-    if not elements and not reordered:
+    kept = tuple(one for one in before if one in after)
+    former = () if kept == tuple(one for one in after if one in before) else kept
+    if not elements and not former:
         return None
-    return ListDelta(tuple(elements), tuple(after), len(before), reordered, schema)
+    return ListDelta(tuple(elements), tuple(after), len(before), former, schema)
 
 
 def _compare_elements(before: JSONObject, after: JSONObject, schema: MergeSchema) -> Change | None:
@@ -248,6 +254,8 @@ class Leaf(NamedTuple):
     """The path, with elements by index: in the result, or in the template for a removed element."""
     before: JSON
     after: JSON
+    reorders: bool = False
+    """Whether elements that a list keeps change their order. Then the values are their names in both orders."""
 
     @property
     def values(self) -> tuple[JSON, JSON]:
@@ -270,6 +278,15 @@ def _walk(change: Change, tokens: tuple[Token, ...], path: tuple[str, ...]) -> I
         for identity, before_at, after_at, inner in change.elements:
             position = before_at if after_at is None else after_at
             yield from _walk(inner, (*tokens, identity), (*path, str(position)))
+        if change.reordered:
+            before, after = ([describe_identity(one, change.schema) for one in order] for order in _list_orders(change))
+            yield Leaf(tokens, format_pointer(path), before, after, reorders=True)
+
+
+def _list_orders(change: ListDelta) -> tuple[Sequence[Identity], Sequence[Identity]]:
+    """Return the elements that a list keeps, in the order of the template and in that of the result."""
+    new = {one.identity for one in change.elements if one.before_at is None}
+    return change.former, [one for one in change.order if one not in new]
 
 
 def address_of(tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> tuple[str, ...]:

@@ -7,9 +7,9 @@ from fleethook.cluster.store import ObjectKey, StoreView, key_of
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.delta import MISSING, delta_of, leaves
+from fleethook.engines.overrider.render.delta import delta_of, leaves, value_at
 from fleethook.engines.overrider.render.render import render_with
-from fleethook.engines.overrider.render.undo import MEMORY_ANNOTATIONS
+from fleethook.engines.overrider.render.undo import MEMORY_ANNOTATIONS, remembered, set_memory
 from fleethook.engines.overrider.subject.owner_index import overriders_of
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
 from fleethook.model.gvk import GroupKind
@@ -24,6 +24,7 @@ class Change(NamedTuple):
 
     ``before`` is None for an added member, ``after`` for a removed one. ``source`` is the path of the step that set the
     member last, such as ``entries[0].items[1]``.
+    If elements of a list change their order, the list is a change, too, beside the changes inside its elements.
     """
 
     path: str
@@ -91,12 +92,14 @@ def preview(cell: Cell, store: StoreView, plans: PlanCache) -> Preview:
     plan = plans.plan(
         group_kind, document, cell.overrider, kind=cell.kind, pool=cell.pool, cluster=cluster, store=store
     ).full
+    # Rendering keeps the defaults of a stored workload. A new one gets them later, so a removed field is absent here.
+    memory = remembered(render_with(plan, plan.bare, memory=None, creating=True))
     return Preview(
         subject=_format_name(group_kind, document),
         overrider="" if cell.overrider is None else cell.overrider["metadata"]["name"],
         pool=cell.pool,
         kind=cell.kind,
-        workload=render_with(plan, plan.bare, memory=None, creating=True),
+        workload=plan.rendered if memory is None else set_memory(plan.rendered, memory),
         changes=tuple(_list_changes(plan)),
         warnings=plan.warnings,
     )
@@ -124,6 +127,8 @@ def _list_changes(plan: Plan) -> Iterator[Change]:
         before, after = leaf.values
         if identical(before, after):
             continue  # Only other pools that share the plan, with other names and replicas, have this difference.
+        if leaf.reorders:
+            before, after = (value_at(one, leaf.tokens) for one in (plan.bare, plan.rendered))
         yield Change(leaf.pointer, before, after, plan.source_of(leaf.tokens))
 
 
@@ -212,7 +217,7 @@ def _compare(before: Preview | None, after: Preview) -> PoolChange:
 
 def _list_field_changes(old: JSONObject, new: JSONObject, *, before: Preview, after: Preview) -> Iterator[Change]:
     for leaf in leaves(delta_of(old, new, WORKLOAD)):
-        was, now = (None if value is MISSING else value for value in (leaf.before, leaf.after))
+        was, now = (value_at(one, leaf.tokens) for one in (old, new)) if leaf.reorders else leaf.values
         set_by = after.changes if now is not None else before.changes
         yield Change(leaf.pointer, was, now, _find_source(leaf.pointer, set_by))
 
