@@ -25,6 +25,15 @@ def normalize_workload(document: JSONObject, kind: Kind) -> JSONObject:
     return normalized
 
 
+def encode_workload(document: JSONObject, kind: Kind) -> JSONObject:
+    """Return a workload like `normalize_workload`, but as a client with Go types encodes it.
+
+    Such a client neither rounds quantities, as the defaults of kube-apiserver do, nor sets aliases.
+    """
+    encoded: JSONObject = _compile_rules(kind)(document, _Decoding({}, keeps_unknown=False, converts=False))
+    return encoded
+
+
 def normalize_struct(struct: str, value: JSONObject) -> JSONObject:
     """Return a value of a struct, such as ``core.v1.PodSpec``, as `normalize_workload` does."""
     normalized: JSONObject = _compile_named(struct)(value, _Decoding({}, keeps_unknown=False))
@@ -70,6 +79,8 @@ class _Decoding(NamedTuple):
     """The objects that were decoded before, by their ids."""
     remembers: bool = False
     keeps_unknown: bool = True
+    converts: bool = True
+    """Whether the conversions and defaults of kube-apiserver are part of the result."""
 
 
 _Rule = Callable[[JSON, _Decoding], JSON]
@@ -213,11 +224,12 @@ def _is_same(left: JSON, right: JSON) -> bool:
 
 
 def _make_quantity_rule(text_of: Callable[[str], str]) -> _Rule:
-    def normalize(value: JSON, _decoding: _Decoding) -> JSON:
+    def normalize(value: JSON, decoding: _Decoding) -> JSON:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return value
         try:
-            text = text_of(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+            written = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            text = text_of(written) if decoding.converts else stored_quantity(written)
         except ValueError:
             return value
         return value if text == value else text
@@ -230,6 +242,8 @@ def _add_alias_rule(normalize: _Rule) -> _Rule:
 
     def with_alias(value: JSON, decoding: _Decoding) -> JSON:
         spec = normalize(value, decoding)
+        if not decoding.converts:
+            return spec
         names = (spec.get("serviceAccount"), spec.get("serviceAccountName")) if isinstance(spec, dict) else ()
         if names and all(isinstance(name, str) for name in names) and names[0] != names[1]:
             return {**spec, "serviceAccount": names[1]}
@@ -243,7 +257,7 @@ def _add_claim_type_rule(normalize: _Rule) -> _Rule:
 
     def with_type(value: JSON, decoding: _Decoding) -> JSON:
         claim = normalize(value, decoding)
-        if not isinstance(claim, dict):
+        if not isinstance(claim, dict) or not decoding.converts:
             return claim
         changes = {
             name: type_

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.model.formats.quantity import Quantity
+from fleethook.model.formats.quantity import Quantity, stored_quantity
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.patch import format_pointer
@@ -288,7 +288,9 @@ def is_empty(value: JSON) -> bool:
     return not value
 
 
-def find_differences(stored: JSONObject, requested: JSONObject, *, leaves: bool = False) -> tuple[Difference, ...]:
+def find_differences(
+    stored: JSONObject, requested: JSONObject, *, leaves: bool = False, by_text: bool = False
+) -> tuple[Difference, ...]:
     """Return the differences between ``stored`` and ``requested``.
 
     Args:
@@ -296,8 +298,9 @@ def find_differences(stored: JSONObject, requested: JSONObject, *, leaves: bool 
         requested: The workload as requested.
         leaves: Whether to list each leaf of an object or keyed list that is not stored, and to ignore the order of
             list elements.
+        by_text: Whether the texts of quantities are compared in place of their values.
     """
-    return tuple(_Comparison(leaves).objects(stored, requested, _Location((), (), WORKLOAD)))
+    return tuple(_Comparison(leaves, by_text).objects(stored, requested, _Location((), (), WORKLOAD)))
 
 
 def fingerprint(differences: Sequence[Difference]) -> str:
@@ -332,6 +335,7 @@ class _Location(NamedTuple):
 
 class _Comparison(NamedTuple):
     leaves: bool
+    by_text: bool
 
     def values(self, stored: JSON, requested: JSON, place: _Location) -> Iterator[Difference]:
         if self.leaves and stored is ABSENT:
@@ -340,7 +344,7 @@ class _Comparison(NamedTuple):
             yield from self.objects(stored, requested, place)
         elif isinstance(requested, list) and isinstance(stored, list):
             yield from self.lists(stored, requested, place)
-        elif not _same_scalar(stored, requested, place.tokens):
+        elif not _same_scalar(stored, requested, place.tokens, by_text=self.by_text):
             yield place.difference(requested, stored)
 
     def objects(self, stored: JSONObject, requested: JSONObject, place: _Location) -> Iterator[Difference]:
@@ -386,13 +390,15 @@ def _make_empty(requested: JSON, schema: MergeSchema) -> JSON:
     return [] if isinstance(requested, list) and schema.identity else ABSENT
 
 
-def _same_scalar(stored: JSON, requested: JSON, tokens: tuple[str, ...]) -> bool:
+def _same_scalar(stored: JSON, requested: JSON, tokens: tuple[str, ...], *, by_text: bool) -> bool:
     if stored == requested or (stored is ABSENT and requested is None):
         return True
     are_scalars = all(isinstance(one, (str, int, float)) and not isinstance(one, bool) for one in (stored, requested))
     if not are_scalars or not _QUANTITY.search("/" + "/".join(tokens)):
         return False
     try:
+        if by_text:
+            return stored_quantity(str(stored)) == stored_quantity(str(requested))
         return Quantity.parse(stored) == Quantity.parse(requested)
     except ValueError:
         return False

@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.engines.overrider.render.member_differences import ABSENT, Difference, find_differences, fingerprint
-from fleethook.engines.overrider.subject.subject_members import TEMPLATES, is_v1beta1
+from fleethook.engines.overrider.rollout.revision import encode_revision
+from fleethook.engines.overrider.subject.subject_members import is_v1beta1
 from fleethook.engines.overrider.template.node_affinity import tolerate
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
@@ -56,12 +57,14 @@ class Effect(NamedTuple):
 def find_changes(before: JSONObject, after: JSONObject) -> tuple[Difference, ...]:
     """Return the differences that remain when kube-apiserver has stored ``after`` in place of ``before``.
 
-    Defaults, empty values and the notation of quantities are no differences; the order of list elements is one.
+    Defaults and empty values are no differences; the order of list elements is one. The controller of Deployments
+    compares quantities by value. That of StatefulSets compares the bytes of the pod template (getPatch).
     """
     compared = (_compare_only(before), _compare_only(after))
     if compared[0] == compared[1]:
         return ()
-    return tuple(one for one in find_differences(*compared) if not is_default(one))
+    by_text = before.get("kind") == "StatefulSet"
+    return tuple(one for one in find_differences(*compared, by_text=by_text) if not is_default(one))
 
 
 _IMAGE_PULL_POLICIES: Final = ("IfNotPresent", "Always")
@@ -242,35 +245,19 @@ class OwnerEdit(NamedTuple):
     group_kind: GroupKind
     before: JSONObject
     after: JSONObject
+    changes_revision: bool = False
+    """Whether the controller computes another revision, which it writes into every pod template."""
+
+    @staticmethod
+    def of(group_kind: GroupKind, before: JSONObject, after: JSONObject) -> "OwnerEdit":
+        """Return the edit of a subject."""
+        is_same = before is after or encode_revision(before) == encode_revision(after)
+        return OwnerEdit(group_kind, before, after, not is_same)
 
     @property
-    def changes_revision(self) -> bool:
-        """Whether the controller computes another revision, which it writes into every pod template."""
-        member = "workload" if is_v1beta1(self.after) else "workloadTemplate"
-        before, after = (as_object(one.get("spec")).get(member) for one in (self.before, self.after))
-        return before != after and not _is_same_content(before, after, is_nested=is_v1beta1(self.after))
-
-
-def _is_same_content(before: JSON, after: JSON, *, is_nested: bool) -> bool:
-    """Return whether the Go types of OpenYurt encode two templates alike, apart from values that they normalize."""
-    if is_nested:
-        rest = [
-            {name: one for name, one in as_object(part).items() if name != "workloadTemplate"}
-            for part in (before, after)
-        ]
-        if rest[0] != rest[1]:
-            return False
-        before, after = (as_object(part).get("workloadTemplate") for part in (before, after))
-    for name in TEMPLATES.values():
-        old, new = (as_object(as_object(part).get(name)) for part in (before, after))
-        # Defaults of kube-apiserver are differences here: nothing fills them into a template of a subject.
-        if any(not _is_empty_pair(one.stored, one.requested) for one in find_differences(dict(old), dict(new))):
-            return False
-    return True
-
-
-def _is_empty_pair(before: JSON, after: JSON) -> bool:
-    return all(one is None or one is ABSENT or one == [] for one in (before, after))
+    def undone(self) -> "OwnerEdit":
+        """The edit that changes nothing."""
+        return OwnerEdit(self.group_kind, self.before, self.before)
 
 
 def is_written(edit: OwnerEdit, workload: JSONObject, pool: str, *, bare: JSONObject, taints: JSON) -> bool:

@@ -194,7 +194,7 @@ def predict_subject(
             yield _make_outcome(subject, workload, _delete(workload, "its subject is deleted"))
         return
     controlled = not (subject.group_kind == YURT_APP_DAEMON and has_no_daemon_controller(after.store, subject.cluster))
-    edit = OwnerEdit(subject.group_kind, old or new, new)
+    edit = OwnerEdit.of(subject.group_kind, old or new, new)
     current = after.pools(subject, new)
     for workload in workloads:
         yield _predict_workload(before, after, subject, workload, edit=edit, pools=current, controlled=controlled)
@@ -255,7 +255,7 @@ def _find_pending(
     before: World, subject: ObjectKey, workload: JSONObject, owner: Owner, *, edit: OwnerEdit | None
 ) -> Sequence[Difference]:
     """Return the changes that are due without the edit: drift, and values that kube-apiserver does not store."""
-    unedited = None if edit is None else edit._replace(after=edit.before)
+    unedited = None if edit is None else edit.undone
     try:
         return find_changes(workload, _become(before, subject, workload, owner, edit=unedited))
     except (RenderError, SubjectError):
