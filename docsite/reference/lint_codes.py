@@ -5,6 +5,7 @@ from typing import Final
 from docsite.reference.tables import render_page, render_table
 from fleethook.api_schema import CODES as OF_OBJECTS
 from fleethook.engines.dispatch.lint.codes import CODES, MEANINGS
+from fleethook.engines.hooks.commands.rule_findings import CODES as OF_RULES
 from fleethook.engines.interpret.commands.interpreter_findings import MEANINGS as OF_INTERPRETERS
 from fleethook.engines.overrider.rules import finding
 
@@ -43,6 +44,8 @@ def render_lint_codes() -> str:
         render_table(columns, webhooks),
         "## Interpreters of Karmada",
         render_table(columns, [(f"`{code}`", *meaning) for code, meaning in OF_INTERPRETERS.items()]),
+        "## Admission rules in Python",
+        render_table(columns, [(f"`{code}`", "warning", meaning) for code, meaning in OF_RULES.items()]),
         "## Overriders, YurtAppSets and YurtAppDaemons",
         _OVERRIDERS,
         render_table(columns, overriders),

@@ -1,6 +1,5 @@
 """Five rules that policy libraries have, for Pods: ``fleethook serve --hooks rules.py``."""
 
-from functools import partial
 from typing import Any
 
 from fleethook.admission import Denied, Request, mutate, validate
@@ -38,12 +37,6 @@ def no_latest(pod: Any) -> None:
         tag = container.image.rpartition("/")[2].partition(":")[2]
         if tag in ("", "latest"):
             raise Denied("use a fixed tag", field=f"{field}.image")
-
-
-# `kubectl debug` adds containers by a subresource.
-validate_debug = partial(validate, "v1", "Pod", on="UPDATE", subresource="ephemeralcontainers")
-validate_debug(name="image-registries-debug")(image_registries.function)
-validate_debug(name="no-latest-debug")(no_latest.function)
 
 
 @validate("v1", "Pod", on="CREATE")

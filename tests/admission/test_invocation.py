@@ -343,7 +343,7 @@ def test_the_status_of_a_built_in_kind_changes_only_by_its_subresource(
 
 
 def test_a_request_for_the_status_changes_nothing_else() -> None:
-    @mutate("v1", "Pod", subresource="status", failure_policy="Fail")
+    @mutate("v1", "Pod", on="UPDATE", subresource="status", failure_policy="Fail")
     def changes(pod: Any) -> None:
         pod.spec.hostNetwork = True
 

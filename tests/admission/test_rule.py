@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import Denied, mutate, validate
-from fleethook.admission.declaration import find_wrong_kind
+from fleethook.admission.matching import find_wrong_kind
 from fleethook.admission.rule import build_request
 from fleethook.model.admission import Kind, Resource
 

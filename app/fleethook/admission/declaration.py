@@ -1,27 +1,19 @@
 """The declaration of a rule: the requests that it decides about, in the terms of a webhook configuration."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-from fleethook.cel import Activation, ExpressionError, Program, compile_condition
-from fleethook.model.admission import AdmissionRequest, Operation
-from fleethook.model.formats.labels import compile_selector, validate_selector
-from fleethook.model.gvk import GroupKind, GroupVersionResource, guess_resource, parse_api_version
-from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.webhook_rules import (
-    Rule,
-    RuleAttributes,
-    matches_group,
-    matches_operation,
-    matches_resource,
-    matches_scope,
-    matches_version,
-)
+from fleethook.cel import ExpressionError, Program, compile_condition
+from fleethook.model.admission import Operation
+from fleethook.model.formats.labels import NAMESPACE_LABEL, validate_selector
+from fleethook.model.gvk import GroupKind, guess_resource, parse_api_version
+from fleethook.model.json import JSONObject, as_object
 
 FailurePolicy = Literal["Fail", "Ignore"]
 SideEffects = Literal["None", "NoneOnDryRun"]
 ScopeOfRule = Literal["*", "Namespaced", "Cluster"]
+Existing = Literal["admit", "refuse"]
 
 DEFAULT_TIMEOUT: Final = 5
 # k8s.io/kubernetes/pkg/apis/admissionregistration/validation: 1 to 30 seconds, at most 64 matchConditions.
@@ -29,7 +21,24 @@ _MAX_TIMEOUT: Final = 30
 _MAX_CONDITIONS: Final = 64
 # The removal of a finalizer is an UPDATE. A rule that refuses it would keep an object that is being deleted.
 NOT_DELETED: Final = "request.operation != 'UPDATE' || !has(object.metadata) || !has(object.metadata.deletionTimestamp)"
-"""The match condition of rules that get updates, unless they declare one of the name ``not-being-deleted``."""
+# The kubelet runs a static Pod without its mirror in the apiserver, so a refusal would stop nothing.
+NO_MIRROR: Final = (
+    "!(object == null ? oldObject : object).?metadata.?annotations[?'kubernetes.io/config.mirror'].hasValue()"
+)
+SYSTEM_NAMESPACES: Final = ("kube-system", "kube-node-lease", "kube-public")
+"""The namespaces that a rule sees only if it names them: the cluster could not repair itself in an outage of a rule."""
+_CONTROL_PLANE: Final = (
+    "/events", "events.k8s.io/events", "coordination.k8s.io/leases", "apiregistration.k8s.io/apiservices",
+    "apiextensions.k8s.io/customresourcedefinitions", "authentication.k8s.io/*", "authorization.k8s.io/*",
+    "admissionregistration.k8s.io/*",
+)  # fmt: skip
+"""The resources that a rule sees only if it names them: a control plane needs them, or the server writes them."""
+NO_CONTROL_PLANE: Final = (
+    "[request.resource.group + '/' + request.resource.resource, request.resource.group + '/*']"
+    f".all(one, !(one in {list(_CONTROL_PLANE)}))"
+)
+POD_SUBRESOURCES: Final = ("ephemeralcontainers", "resize")
+"""The subresources that change the spec of a Pod, and whose requests have the whole Pod."""
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _MAX_NAME_LENGTH: Final = 63
 # k8s.io/apimachinery/pkg/util/validation, IsQualifiedName, without a prefix.
@@ -54,14 +63,17 @@ class Declaration(NamedTuple):
         subresource: The subresource; ``""`` for the object itself.
         scope: Whether the objects have a namespace.
         namespace_selector: Selects by the labels of the object's namespace.
+        exempt: Namespaces whose objects the rule does not see.
         object_selector: Selects by the labels of the object.
-        conditions: The ``matchConditions`` by name. One of them excludes updates of objects that are being deleted.
+        conditions: The ``matchConditions`` by name, with those that every rule has unless it declares one of the name:
+            ``not-being-deleted``, ``not-control-plane`` for all resources, ``not-a-mirror`` for Pods.
         failure_policy: The answer of a rule that fails.
         side_effects: Whether the rule changes something outside of the object.
         timeout: The time limit in seconds.
         order: The position among the rules of a server; rules of the same order are sorted by name.
         follows: The kinds that the rule reads from the store, as apiVersion, kind and plural.
         inline: Whether the event loop of a server calls the rule.
+        existing: The answer to an update of an object that broke the rule before: ``admit`` or ``refuse``.
     """
 
     name: str
@@ -74,6 +86,7 @@ class Declaration(NamedTuple):
     subresource: str
     scope: ScopeOfRule
     namespace_selector: JSONObject
+    exempt: tuple[str, ...]
     object_selector: JSONObject
     conditions: Mapping[str, Program]
     failure_policy: FailurePolicy
@@ -82,6 +95,15 @@ class Declaration(NamedTuple):
     order: int
     follows: tuple[tuple[str, str, str], ...]
     inline: bool
+    existing: Existing
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        """The subresources that it gets: a validating rule for Pods gets those that change the spec of a Pod."""
+        validates_pods = (
+            not self.mutates and "UPDATE" in self.operations and (self.group, self.resource) == ("", "pods")
+        )
+        return ("", *POD_SUBRESOURCES) if validates_pods and not self.subresource else (self.subresource,)
 
     @property
     def followed(self) -> frozenset[GroupKind]:
@@ -97,6 +119,7 @@ class Options(NamedTuple):
     on: str | Iterable[str]
     subresource: str
     scope: str
+    namespaces: Any
     namespace_selector: Mapping[str, Any] | None
     object_selector: Mapping[str, Any] | None
     match_conditions: Mapping[str, str] | None
@@ -108,6 +131,7 @@ class Options(NamedTuple):
     resource: str
     name: str | None
     inline: bool
+    existing: str
 
 
 def declare(options: Options, function_name: str, *, mutates: bool) -> Declaration:
@@ -118,6 +142,16 @@ def declare(options: Options, function_name: str, *, mutates: bool) -> Declarati
     conditions = dict(options.match_conditions or {})
     if "UPDATE" in operations:
         conditions.setdefault("not-being-deleted", NOT_DELETED)
+    if resource == "*" and any(group in ("*", one.partition("/")[0]) for one in _CONTROL_PLANE):
+        conditions.setdefault("not-control-plane", NO_CONTROL_PLANE)
+    if (group, resource) == ("", "pods") and options.subresource in ("", *POD_SUBRESOURCES):
+        conditions.setdefault("not-a-mirror", NO_MIRROR)
+    selector = _read_selector("namespace_selector", options.namespace_selector)
+    namespaces = _read_namespaces(options.namespaces)
+    if namespaces:
+        wanted = {"key": NAMESPACE_LABEL, "operator": "In", "values": [*namespaces]}
+        selector = {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), wanted]}
+    sees_system = options.namespaces == "*" or list_named_namespaces(selector)
     policy = options.failure_policy or ("Ignore" if mutates else "Fail")
     return Declaration(
         name=_check_name(options.name or function_name.strip("_").lower().replace("_", "-")),
@@ -129,7 +163,8 @@ def declare(options: Options, function_name: str, *, mutates: bool) -> Declarati
         operations=operations,
         subresource=options.subresource,
         scope=_choose("scope", options.scope, get_args(ScopeOfRule)),
-        namespace_selector=_read_selector("namespace_selector", options.namespace_selector),
+        namespace_selector=selector,
+        exempt=() if sees_system else SYSTEM_NAMESPACES,
         object_selector=_read_selector("object_selector", options.object_selector),
         conditions=_compile_conditions(conditions),
         failure_policy=_choose("failure_policy", policy, get_args(FailurePolicy)),
@@ -138,6 +173,7 @@ def declare(options: Options, function_name: str, *, mutates: bool) -> Declarati
         order=options.order,
         follows=_read_followed(options.follows),
         inline=options.inline,
+        existing=_choose("existing", options.existing, get_args(Existing)),
     )
 
 
@@ -230,6 +266,26 @@ def _read_selector(argument: str, selector: Mapping[str, Any] | None) -> JSONObj
     return dict(given)
 
 
+def _read_namespaces(namespaces: Any) -> tuple[str, ...]:
+    """Return the named namespaces, none for None and ``*``."""
+    if namespaces is None or namespaces == "*":
+        return ()
+    given = (namespaces,) if isinstance(namespaces, str) else namespaces
+    if not isinstance(given, Sequence) or not given or not all(isinstance(one, str) for one in given):
+        raise RuleError(f"namespaces: {namespaces!r} is no list of namespaces: give '*' for all, or some names")
+    for one in given:
+        if len(one) > _MAX_NAME_LENGTH or not _NAME.fullmatch(one):
+            raise RuleError(f"namespaces: {one!r} is no name of a namespace")
+    return tuple(given)
+
+
+def list_named_namespaces(selector: Mapping[str, Any]) -> set[str]:
+    """Return the namespaces that a selector names by their label; none if it may select others."""
+    wanted = [one for one in selector.get("matchExpressions") or () if one["key"] == NAMESPACE_LABEL]
+    names = {name for one in wanted if one["operator"] == "In" for name in one["values"]}
+    return names | {name for key, name in (selector.get("matchLabels") or {}).items() if key == NAMESPACE_LABEL}
+
+
 def _compile_conditions(conditions: Mapping[Any, str]) -> Mapping[str, Program]:
     if len(conditions) > _MAX_CONDITIONS:
         raise RuleError(f"match_conditions: {len(conditions)} conditions are more than {_MAX_CONDITIONS}")
@@ -267,126 +323,3 @@ def _read_followed(follows: Sequence[Any]) -> tuple[tuple[str, str, str], ...]:
         _check_version(api_version, *parse_api_version(api_version))
         found.append((api_version, kind, *(plural or [guess_resource(kind)])))
     return tuple(found)
-
-
-def choose_resource(one: Declaration, document: Mapping[str, Any], subresource: str) -> str:
-    """Return the resource of a rule if a request about an object has it, ``""`` if only the kind tells the resource."""
-    kind = str(document.get("kind", "")).lower()
-    # Without the last letter, a kind begins its plural, which has at most two letters more.
-    is_similar = one.resource.startswith(kind[:-1]) and len(one.resource) <= len(kind) + 2
-    is_own = kind == one.kind.lower() if one.kind else is_similar
-    return one.resource if one.resource != "*" and (subresource or is_own) else ""
-
-
-def bind_variables(request: AdmissionRequest, *, has_namespace: bool = True) -> Activation:
-    """Return the variables of CEL expressions for a request, without an authorizer.
-
-    Args:
-        request: The request.
-        has_namespace: Whether ``namespaceObject`` exists. It is null in match conditions.
-    """
-    described: JSONObject = {
-        "kind": _describe(request.kind, "kind"),
-        "resource": _describe(request.resource, "resource"),
-        "subResource": request.sub_resource,
-        "requestKind": _describe(request.request_kind or request.kind, "kind"),
-        "requestResource": _describe(request.request_resource or request.resource, "resource"),
-        "requestSubResource": request.request_sub_resource,
-        "name": request.name,
-        "namespace": request.namespace,
-        "operation": request.operation,
-        "userInfo": request.user,
-        "dryRun": bool(request.dry_run),
-        "options": request.decoded_options,
-    }
-    return Activation(
-        object_=request.object, old_object=request.old_object, request=described, has_namespace=has_namespace
-    )
-
-
-def _describe(named: Any, member: str) -> JSONObject:
-    return {"group": named.group, "version": named.version, member: getattr(named, member)}
-
-
-def find_mismatch(declaration: Declaration, request: AdmissionRequest, namespace_labels: Mapping[str, str]) -> str:
-    """Return why kube-apiserver does not send a request to a rule, ``""`` if it does.
-
-    Raises:
-        EvaluationError: A match condition has no result.
-        PendingChecksError: A match condition needs an authorizer.
-    """
-    return (
-        find_wrong_kind(declaration, request)
-        or next(_list_unselected(declaration, request, namespace_labels), "")
-        or _find_false_condition(declaration.conditions, request)
-    )
-
-
-def find_wrong_kind(declaration: Declaration, request: AdmissionRequest) -> str:
-    """Return why the rules of a webhook do not match a request, ``""`` if they do."""
-    return next(_list_mismatches(declaration, request), "")
-
-
-def _is_namespace(request: AdmissionRequest) -> bool:
-    """Return whether the object is a Namespace. Its reviews have its own name as the namespace."""
-    return (request.kind.group, request.kind.kind) == ("", "Namespace")
-
-
-def _list_mismatches(one: Declaration, request: AdmissionRequest) -> Iterator[str]:
-    # A subresource has a kind of its own, such as Scale of autoscaling/v1, so only the resource tells its object.
-    by_kind = one.kind if not one.subresource else ""
-    group, version = _find_version(request)
-    attributes = RuleAttributes(
-        request.operation,
-        GroupVersionResource(group, version, request.resource.resource),
-        request.sub_resource,
-        namespaced=bool(request.namespace) and not _is_namespace(request),
-    )
-    resource = ("*" if by_kind else one.resource, one.subresource)
-    rule = Rule(frozenset(one.operations), frozenset({one.group}), frozenset({one.version}), (resource,), one.scope)
-    if not matches_operation(rule, attributes):
-        yield f"the operation is {request.operation}, not {' or '.join(one.operations)}"
-    if not (matches_group(rule, attributes) and matches_version(rule, attributes)):
-        yield f"the object is of {group or 'core'}/{version}, not of {one.group or 'core'}/{one.version}"
-    # kube-apiserver knows only the resource, which is the same for a kind in another case.
-    if by_kind and by_kind.lower() != request.kind.kind.lower():
-        yield f"the kind is {request.kind.kind}, not {by_kind}"
-    if not matches_resource(rule, attributes):
-        if one.subresource not in ("*", request.sub_resource):
-            yield f"the subresource is {request.sub_resource or 'none'}, not {one.subresource or 'none'}"
-        else:
-            yield f"the resource is {request.resource.resource}, not {one.resource}"
-    if not matches_scope(rule, attributes):
-        scope = "Namespaced" if attributes.namespaced else "Cluster"
-        yield f"the object is {scope}, and the scope of the rule is {one.scope}"
-
-
-def _find_version(request: AdmissionRequest) -> tuple[str, str]:
-    """Return group and version of the resource; those of the kind for a review without a resource."""
-    named = request.resource if request.resource.resource else request.kind
-    return named.group, named.version
-
-
-def _list_unselected(one: Declaration, request: AdmissionRequest, namespace_labels: Mapping[str, str]) -> Iterator[str]:
-    labels = _read_labels(request.object or request.old_object) if _is_namespace(request) else namespace_labels
-    if request.namespace and not compile_selector(one.namespace_selector)(labels):
-        yield "namespace_selector does not select the labels of the namespace"
-    selects = compile_selector(one.object_selector)
-    if not any(selects(_read_labels(document)) for document in (request.object, request.old_object) if document):
-        yield "object_selector does not select the labels of the object"
-
-
-def _read_labels(document: JSON) -> Mapping[str, str]:
-    return as_object(as_object(as_object(document).get("metadata")).get("labels"))
-
-
-def _find_false_condition(conditions: Mapping[str, Program], request: AdmissionRequest) -> str:
-    scope = bind_variables(request) if conditions else None
-    return next(
-        (
-            f"match_conditions[{name!r}] is false"
-            for name, one in conditions.items()
-            if scope and not one.evaluate(scope)
-        ),
-        "",
-    )

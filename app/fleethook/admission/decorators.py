@@ -24,6 +24,7 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
     on: str | Iterable[str] = ("CREATE", "UPDATE"),
     subresource: str = "",
     scope: str = "*",
+    namespaces: str | Sequence[str] | None = None,
     namespace_selector: Mapping[str, Any] | None = None,
     object_selector: Mapping[str, Any] | None = None,
     match_conditions: Mapping[str, str] | None = None,
@@ -35,6 +36,7 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
     resource: str = "",
     name: str | None = None,
     inline: bool = False,
+    existing: str = "admit",
     expression: str | None = None,
     message: str = "",
 ) -> Decorator:
@@ -46,6 +48,8 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
         on: The operations; ``*`` for all.
         subresource: The subresource, such as ``scale``.
         scope: ``Namespaced``, ``Cluster`` or ``*``.
+        namespaces: The namespaces of the objects, by name; ``*`` for all except that of the server. By default, the
+            rule does not see kube-system, kube-node-lease and kube-public either.
         namespace_selector: A label selector for the namespaces of the objects.
         object_selector: A label selector for the objects.
         match_conditions: CEL expressions by name. kube-apiserver sends only requests for which all are true.
@@ -59,6 +63,8 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
         name: The name of the rule; that of the function if missing.
         inline: Whether the event loop of the server calls the rule, which takes less time than a thread. Such a rule
             must neither wait nor compute long: the replica answers nothing else meanwhile.
+        existing: The answer to an UPDATE of a stored object that breaks the rule for the same reason: ``admit`` with a
+            warning, or ``refuse``. A rule with the parameter ``old`` decides itself.
         expression: The rule in CEL; the function is not called then.
         message: The reason of a refusal by ``expression``.
 
@@ -67,8 +73,8 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
     """
     _check_arguments(api_version)
     options = Options(
-        api_version, kind, on, subresource, scope, namespace_selector, object_selector, match_conditions,
-        failure_policy, side_effects, timeout, order, follows, resource, name, inline,
+        api_version, kind, on, subresource, scope, namespaces, namespace_selector, object_selector, match_conditions,
+        failure_policy, side_effects, timeout, order, follows, resource, name, inline, existing,
     )  # fmt: skip
     return lambda function: _make_rule(function, options, mutates=False, expression=expression, message=message)
 
@@ -77,9 +83,10 @@ def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
     api_version: str,
     kind: str = "",
     *,
-    on: str | Iterable[str] = ("CREATE", "UPDATE"),
+    on: str | Iterable[str] = "CREATE",
     subresource: str = "",
     scope: str = "*",
+    namespaces: str | Sequence[str] | None = None,
     namespace_selector: Mapping[str, Any] | None = None,
     object_selector: Mapping[str, Any] | None = None,
     match_conditions: Mapping[str, str] | None = None,
@@ -94,16 +101,17 @@ def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
 ) -> Decorator:
     """Make a function a rule that changes objects; its changes become a JSON Patch.
 
-    The arguments are those of `validate`. The default of ``failure_policy`` is ``Ignore``: a missing default must not
-    block a write, and a validating rule can refuse objects without it.
+    The arguments are those of `validate`. The default of ``on`` is CREATE, because many members of stored objects are
+    immutable. The default of ``failure_policy`` is ``Ignore``: a missing default must not block a write, and a
+    validating rule can refuse objects without it.
 
     Raises:
         RuleError: An argument cannot be used; raised when the decorator is applied.
     """
     _check_arguments(api_version)
     options = Options(
-        api_version, kind, on, subresource, scope, namespace_selector, object_selector, match_conditions,
-        failure_policy, side_effects, timeout, order, follows, resource, name, inline,
+        api_version, kind, on, subresource, scope, namespaces, namespace_selector, object_selector, match_conditions,
+        failure_policy, side_effects, timeout, order, follows, resource, name, inline, "refuse",
     )  # fmt: skip
     return lambda function: _make_rule(function, options, mutates=True, expression=None, message="")
 

@@ -13,13 +13,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
-from fleethook.admission.declaration import (
-    Declaration,
-    RuleError,
-    bind_variables,
-    choose_resource,
-    find_mismatch,
-)
+from fleethook.admission.declaration import Declaration, RuleError
 from fleethook.admission.invocation import (
     Denied,
     Invocation,
@@ -30,6 +24,7 @@ from fleethook.admission.invocation import (
     shorten_text,
     write_warning,
 )
+from fleethook.admission.matching import bind_variables, choose_resource, find_mismatch
 from fleethook.admission.result_check import list_added_faults
 from fleethook.cel import EvaluationError, PendingChecksError, Program
 from fleethook.cel.program import INLINE_LIMITS, LIMITS, EvaluationLimits

@@ -112,7 +112,7 @@ def lint_documents(documents: Sequence[Document], options: SourceOptions | None)
     Without options, nothing asks a cluster.
     """
     engines = list_linting()
-    store = fill_store(documents, [index for one in engines for index in load_reference(one.indexes)])
+    store = fill_store(documents, [index for one in engines if one.indexes for index in load_reference(one.indexes)])
     rows = [row for one in engines for row in load_reference(one.lint)(documents, store, options)]
     return _unite([*_check_schemas(documents)], rows)
 

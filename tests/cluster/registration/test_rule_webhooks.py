@@ -1,9 +1,15 @@
 """The webhooks of rules as data; tests/e2e/test_hooks.py registers them with a real apiserver."""
 
+from typing import Any
+
+import pytest
+
 from fleethook.admission import mutate, validate
+from fleethook.admission.declaration import SYSTEM_NAMESPACES
 from fleethook.admission.rule import Rule
 from fleethook.cluster.registration.configuration_objects import MUTATING, VALIDATING, ServiceReference
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations, make_webhook
+from fleethook.model.formats.labels import NAMESPACE_LABEL
 
 SERVICE = ServiceReference("fleet", "fleethook")
 
@@ -71,7 +77,11 @@ def test_a_configuration_has_all_arguments_of_the_decorator() -> None:
             "namespaceSelector": {
                 "matchExpressions": [
                     {"key": "team", "operator": "Exists"},
-                    {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["fleet"]},
+                    {
+                        "key": "kubernetes.io/metadata.name",
+                        "operator": "NotIn",
+                        "values": ["fleet", *SYSTEM_NAMESPACES],
+                    },
                 ]
             },
             "objectSelector": {"matchLabels": {"a": "b"}},
@@ -99,4 +109,30 @@ def test_webhooks_keep_the_order_of_the_rules() -> None:
     assert webhook["rules"][0]["apiGroups"] == ["*"]
     assert webhook["reinvocationPolicy"] == "IfNeeded"
     # A rule for new objects needs no condition about deletions.
-    assert make_webhook(changes).conditions == ()
+    assert [one["name"] for one in make_webhook(changes).conditions] == ["not-control-plane"]
+
+
+def checks_nothing() -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [("NotIn", ["fleet", *SYSTEM_NAMESPACES])]),
+        ({"namespaces": "*"}, [("NotIn", ["fleet"])]),
+        ({"namespaces": "kube-system"}, [("In", ["kube-system"])]),
+        ({"namespaces": ["fleet", "shop"]}, [("In", ["fleet", "shop"])]),
+    ],
+)
+def test_a_rule_gets_system_namespaces_and_that_of_the_server_only_by_name(options: Any, expected: Any) -> None:
+    rule = hook(validate("v1", "ConfigMap", **options)(checks_nothing))
+    selector = make_webhook(rule, exempt=["fleet"]).namespace_selector
+    found = [(one["operator"], one["values"]) for one in selector["matchExpressions"]]
+    assert (found, {one["key"] for one in selector["matchExpressions"]}) == (expected, {NAMESPACE_LABEL})
+
+
+def test_a_validating_rule_for_pods_gets_the_subresources_that_change_their_spec() -> None:
+    rule = hook(validate("v1", "Pod")(checks_nothing))
+    assert make_webhook(rule).resources == ("pods", "pods/ephemeralcontainers", "pods/resize")
+    assert make_webhook(hook(mutate("v1", "Pod", on="UPDATE")(checks_nothing))).resources == ("pods",)

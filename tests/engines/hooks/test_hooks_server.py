@@ -325,10 +325,11 @@ async def test_the_registration_follows_the_file(tmp_path: Path) -> None:
 
 
 async def test_objects_beside_the_server_are_never_sent(tmp_path: Path) -> None:
-    excluded = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["fleet"]}
-    async with serving(tmp_path, service="fleet/fleethook") as (_, server):
-        webhooks = [one for each in server.configurations() for one in each["webhooks"]]
-        assert [one["namespaceSelector"]["matchExpressions"] for one in webhooks] == [[excluded]] * 4
+    for address in ({"service": "fleet/fleethook"}, {"webhook_url": "https://x", "namespace": "fleet"}):
+        async with serving(tmp_path, **address) as (_, server):
+            webhooks = [one for each in server.configurations() for one in each["webhooks"]]
+            selectors = [one["namespaceSelector"]["matchExpressions"] for one in webhooks]
+            assert [one["values"][0] for (one,) in selectors] == ["fleet"] * 4
 
 
 def test_without_files_the_engine_has_no_route_and_no_check() -> None:

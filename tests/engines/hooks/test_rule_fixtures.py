@@ -44,7 +44,7 @@ def test_a_patch_and_the_changed_object(rules: tuple[Rule, ...]) -> None:
 TWO = """
 from fleethook.admission import mutate
 
-@mutate("v1", "Pod")
+@mutate("v1", "Pod", on=("CREATE", "UPDATE"))
 def changes(pod):
     pod.metadata.labels = {"a": "b"}
     pod.spec = {**pod.spec, "nodeName": "n"}

@@ -12,6 +12,7 @@ import msgspec
 
 from fleethook.cluster.registration.match_conditions import BOUND_CONDITION, OWNED, Selection, write_conditions
 from fleethook.engine import enabled_engines, installed_engines, load_reference
+from fleethook.model.formats.labels import NAMESPACE_LABEL
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.webhook_rules import write_rule
 from fleethook.settings import Settings
@@ -36,8 +37,6 @@ MUTATING: Final = "MutatingWebhookConfiguration"
 VALIDATING: Final = "ValidatingWebhookConfiguration"
 
 DEFAULT_TIMEOUT: Final = 5
-_NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
-
 NOT_DELETING: Final = {"name": "not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
 """No webhook may block a deletion: the removal of a finalizer is an UPDATE."""
 
@@ -238,13 +237,12 @@ def _rules(webhook: Webhook) -> list[JSONObject]:
     return [write_rule(webhook.group, webhook.version, webhook.resources, webhook.operations, webhook.scope)]
 
 
-def _select_namespaces(webhook: Webhook, exempt: Sequence[str]) -> JSONObject:
-    """Return ``namespaceSelector``: the webhook's own, without the exempt namespaces."""
+def exclude_namespaces(selector: JSONObject, exempt: Sequence[str]) -> JSONObject:
+    """Return a selector of namespaces without the exempt ones."""
     if not exempt:
-        return webhook.namespace_selector
-    excluded = {"key": _NAMESPACE_LABEL, "operator": "NotIn", "values": list(exempt)}
-    own = webhook.namespace_selector
-    return {**own, "matchExpressions": [*(own.get("matchExpressions") or ()), excluded]}
+        return selector
+    excluded = {"key": NAMESPACE_LABEL, "operator": "NotIn", "values": list(exempt)}
+    return {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), excluded]}
 
 
 def _webhook(
@@ -254,7 +252,7 @@ def _webhook(
         "name": webhook.name,
         "clientConfig": reference.client_config(webhook.path),
         "rules": _rules(webhook),
-        "namespaceSelector": _select_namespaces(webhook, exempt),
+        "namespaceSelector": exclude_namespaces(webhook.namespace_selector, exempt),
         "objectSelector": webhook.object_selector,
         "matchConditions": list(webhook.conditions),
         "matchPolicy": webhook.match_policy,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from types import CodeType
 from typing import Any, Final
 
-from fleethook.admission.declaration import Declaration
+from fleethook.admission.declaration import Declaration, list_named_namespaces
 from fleethook.admission.rule import Rule
 from fleethook.cluster.registration.configuration_objects import (
     MUTATING,
@@ -19,6 +19,7 @@ from fleethook.cluster.registration.configuration_objects import (
     ServiceReference,
     Webhook,
     build_configuration,
+    exclude_namespaces,
 )
 from fleethook.cluster.registration.paths import build_rule_path
 from fleethook.model.json import JSONObject, as_object
@@ -29,21 +30,22 @@ SERVER_ANNOTATION: Final = "fleethook.io/registered-by"
 """The namespace of the servers that maintain a configuration."""
 
 
-def name_resource(declared: Declaration) -> str:
-    """Return the resource, with the subresource, as registrations name it."""
-    return f"{declared.resource}/{declared.subresource}" if declared.subresource else declared.resource
+def name_resources(declared: Declaration) -> tuple[str, ...]:
+    """Return the resource with each subresource, as registrations name them."""
+    return tuple(f"{declared.resource}/{one}" if one else declared.resource for one in declared.subresources)
 
 
-def make_webhook(rule: Rule) -> Webhook:
-    """Return the webhook of a rule."""
+def make_webhook(rule: Rule, *, exempt: Sequence[str] = ()) -> Webhook:
+    """Return the webhook of a rule; ``exempt`` are namespaces that it sees only if it names them."""
     one = rule.declaration
+    unseen = [] if list_named_namespaces(one.namespace_selector) else [*dict.fromkeys((*exempt, *one.exempt))]
     return Webhook(
         name=rule.name + SUFFIX,
         configuration=MUTATING if one.mutates else VALIDATING,
         path=build_rule_path(rule.name, mutates=one.mutates),
         group=one.group,
         version=one.version,
-        resources=(name_resource(one),),
+        resources=name_resources(one),
         object_selector=one.object_selector,
         conditions=tuple({"name": name, "expression": each.expression} for name, each in one.conditions.items()),
         scope=one.scope,
@@ -51,7 +53,7 @@ def make_webhook(rule: Rule) -> Webhook:
         side_effects=one.side_effects,
         operations=one.operations,
         engine="hooks",
-        namespace_selector=one.namespace_selector,
+        namespace_selector=exclude_namespaces(one.namespace_selector, unseen),
         timeout=one.timeout,
     )
 
@@ -66,10 +68,10 @@ def build_rule_configurations(
         reference: The Service or URL of the server.
         name: The name of both configurations.
         server: The namespace of the servers.
-        exempt: Namespaces whose objects are never sent.
+        exempt: Namespaces whose objects are not sent to rules that do not name them.
     """
-    webhooks = [make_webhook(rule) for rule in rules]
-    found = [build_configuration(name, kind, webhooks, reference, exempt=exempt) for kind in (MUTATING, VALIDATING)]
+    webhooks = [make_webhook(rule, exempt=exempt) for rule in rules]
+    found = [build_configuration(name, kind, webhooks, reference, exempt=()) for kind in (MUTATING, VALIDATING)]
     return [{**one, "metadata": {**one["metadata"], "annotations": {SERVER_ANNOTATION: server}}} for one in found]
 
 
@@ -86,9 +88,8 @@ def describe_rule(rule: Rule) -> JSONObject:
 
     The Service is that of the chart.
     """
-    webhook = make_webhook(rule)
-    exempt = (_EXAMPLE.namespace,)
-    found = build_configuration(rule.name, webhook.configuration, [webhook], _EXAMPLE, exempt=exempt)
+    webhook = make_webhook(rule, exempt=[_EXAMPLE.namespace])
+    found = build_configuration(rule.name, webhook.configuration, [webhook], _EXAMPLE, exempt=())
     texts = {
         DESCRIPTION_ANNOTATION: inspect.cleandoc(rule.__doc__ or ""),
         DECISION_ANNOTATION: _hash_decision(rule),

@@ -18,6 +18,7 @@ ENGINE: Final = Engine(
     commands={
         "hooks": EngineCommand(f"{_FOLDER}.commands.hooks:hooks", "Test and check admission rules in Python."),
     },
+    lint=f"{_FOLDER}.commands.rule_findings:lint_rules",
     rights=f"{_FOLDER}.engine:list_rights",
     page=f"{_FOLDER}.pages.rules:PAGE",
 )

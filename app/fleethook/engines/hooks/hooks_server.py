@@ -11,8 +11,9 @@ from typing import Any, Final
 import msgspec
 from watchfiles import awatch
 
-from fleethook.admission.declaration import RuleError, find_wrong_kind
+from fleethook.admission.declaration import RuleError
 from fleethook.admission.invocation import Lookup
+from fleethook.admission.matching import find_wrong_kind
 from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import find_modules, load_rules
 from fleethook.cluster.leader_election import find_namespace
@@ -82,7 +83,8 @@ class HooksServer(EngineServer):
             find_reference(settings),
             name=f"{self._name}-hooks",
             server=namespace,
-            exempt=find_exempt_namespaces(settings, namespace),
+            # A server outside of the cluster has its Lease in this namespace.
+            exempt=[*find_exempt_namespaces(settings, namespace), namespace],
         )
 
     def routes(self) -> list[ReviewRoute]:

@@ -13,6 +13,8 @@ from fleethook.model.json import JSON, as_object
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _QUALIFIED: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
+NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
+"""The label with its name, which kube-apiserver gives to each Namespace."""
 MAX_LABEL: Final = 63
 MAX_SUBDOMAIN: Final = 253
 

@@ -124,7 +124,7 @@ def test_a_file_that_does_not_import_exits_2_with_its_line(tests: Path) -> None:
 BROKEN = """
 from fleethook.admission import validate
 
-@validate("v1", "Pod", match_conditions={"never": "1 == 2"})
+@validate("v1", "Pod", on="CREATE", match_conditions={"never": "1 == 2"})
 def silent(pod): pass
 
 @validate("apps.example.org/v1", "Widget")
@@ -156,15 +156,41 @@ def broken(tmp_path: Path) -> Path:
 
 def test_usable_rules_are_printed_with_their_requests(tests: Path) -> None:
     rules = tests.with_name("rules.py")
-    assert check(rules) == (0, f"ok   {rules}:4: named: validate pods (v1) on CREATE, UPDATE\n", "")
+    sight = "sees all namespaces except kube-system, kube-node-lease, kube-public, that of the server"
+    requests = "validate pods, pods/ephemeralcontainers, pods/resize (v1) on CREATE, UPDATE"
+    assert check(rules) == (0, f"ok   {rules}:4: named: {requests}\n     {sight}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ('"v1", "Node"', "sees objects without a namespace"),
+        (
+            '"apps/v1", "Deployment", namespaces="shop"',
+            "sees the namespaces shop; not deployments/scale, which changes ",
+        ),
+        (
+            '"v1", "Pod", on="CREATE", namespaces="*"',
+            "except that of the server; not pods/ephemeralcontainers, pods/resize",
+        ),
+        ('"*/*", "*", on="CREATE"', "; not Events, Leases, APIServices, definitions, reviews of access, webhook "),
+        (
+            '"v1", "ConfigMap", namespace_selector={"matchLabels": {"a": "b"}}',
+            "sees the namespaces of its selector except ",
+        ),
+    ],
+)
+def test_a_rule_is_printed_with_the_objects_that_it_sees(tmp_path: Path, arguments: str, expected: str) -> None:
+    file = tmp_path / "rules.py"
+    file.write_text(f"from fleethook.admission import validate\n@validate({arguments})\ndef a(): pass\n")
+    assert expected in check(file)[1]
 
 
 def test_findings_have_their_lines_in_each_format(broken: Path) -> None:
     code, out, _ = check(broken)
     assert code == 1
-    assert out.startswith(
-        f"FAIL {broken}:4: silent: validate pods (v1) on CREATE, UPDATE\n     error [condition-false]: "
-    )
+    assert out.startswith(f"FAIL {broken}:4: silent: validate pods (v1) on CREATE\n     sees all namespaces except ")
+    assert "\n     error [condition-false]: " in out
     assert f"ok   {broken}:7: widgets: " in out
     assert "     warning [unserved-resource]: " in out
     rows = json.loads(check(broken, "-o", "json")[1])

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fleethook.admission.declaration import NOT_DELETED
+from fleethook.admission.declaration import NO_CONTROL_PLANE, NO_MIRROR, NOT_DELETED
 from fleethook.cluster.store import StoreView, key_of
 from fleethook.engines.dispatch.dispatcher import NAMESPACE
 from fleethook.engines.dispatch.hooks.hooks import Hook
@@ -178,12 +178,20 @@ _SYSTEM: Final = (
 )
 
 
+# The conditions of admission rules in Python. The last one excludes all other groups of `_SYSTEM`.
+_DEFAULT_CONDITIONS: Final = (NOT_DELETED, NO_MIRROR, NO_CONTROL_PLANE)
+_SEEN_GROUPS: Final = ("", "certificates.k8s.io")
+
+
 def _control_plane_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
     """Find webhooks that stop a control plane; an objectSelector or condition counts as an exclusion."""
     if hook.cluster or _has_filters(hook):
         return  # A logical cluster has no nodes.
     is_excluded = not any(_selects(hook, one, store) for one in _SYSTEM_NAMESPACES)
-    known = [one for one in _SYSTEM if not (one.namespaced and is_excluded)]
+    names_all = all(one.expression != NO_CONTROL_PLANE for one in hook.conditions)
+    known = [
+        one for one in _SYSTEM if not (one.namespaced and is_excluded) and (names_all or one.group in _SEEN_GROUPS)
+    ]
     matched = [one for one in known if any(_matches_system(rule, one) for rule in hook.rules)]
     if matched and not hook.fails_open:
         yield Issue("stops-control-plane", _describe_stop(matched))
@@ -239,7 +247,7 @@ def _selects(hook: Hook, namespace: str, store: StoreView) -> bool:
 
 
 def _has_filters(hook: Hook) -> bool:
-    is_conditional = any(one.expression != NOT_DELETED for one in hook.conditions)
+    is_conditional = any(one.expression not in _DEFAULT_CONDITIONS for one in hook.conditions)
     return is_conditional or not hook.object_selector.selects_everything
 
 

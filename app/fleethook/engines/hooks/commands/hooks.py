@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
-from fleethook.admission.declaration import RuleError
+from fleethook.admission.declaration import POD_SUBRESOURCES, Declaration, RuleError, list_named_namespaces
 from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import load_rules, unite_rules
 from fleethook.cli.command_line import Group
@@ -24,6 +24,7 @@ from fleethook.cli.fixtures import (
 )
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.inputs.manifests import find_unused, read_manifests, write_input_errors
+from fleethook.cli.inputs.sources import fill_store
 from fleethook.cli.lint import lint_documents
 from fleethook.cli.options import FilenameOption, HooksOption, InputOptions
 from fleethook.cli.output.findings_output import (
@@ -39,10 +40,16 @@ from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_rule_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
-from fleethook.cluster.registration.rule_webhooks import name_resource
+from fleethook.cluster.registration.rule_webhooks import name_resources
+from fleethook.cluster.store import Store
+from fleethook.engines.dispatch.lint.rule_checks import find_scopes
+from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.engines.hooks.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
 from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.webhook_rules import EVERY
 from fleethook.patch.fixture_tests import is_fixture
+
+_SCALED: Final = frozenset({"deployments", "statefulsets", "replicasets", "replicationcontrollers"})
 
 
 def run_tests(
@@ -163,7 +170,7 @@ def check(
     places = {one.place for one in described}
     rows = [one for one in lint_documents([*documents, *described], None) if one.place in places]
     write_input_errors(errors)
-    _print_findings(rules, rows, errors, output, strict=reading.strict)
+    _print_findings(rules, rows, errors, fill_store(documents, INDEXES), output, strict=reading.strict)
     if errors:
         raise SystemExit(UNREADABLE)
     if has_failures(rows, strict=reading.strict):
@@ -196,7 +203,13 @@ def _find_place(rule: Rule) -> str:
 
 
 def _print_findings(
-    rules: Sequence[Rule], rows: Sequence[Row], errors: Sequence[ManifestError], output: CheckOutput, *, strict: bool
+    rules: Sequence[Rule],
+    rows: Sequence[Row],
+    errors: Sequence[ManifestError],
+    store: Store,
+    output: CheckOutput,
+    *,
+    strict: bool,
 ) -> None:
     if output is CheckOutput.JSON:
         write_json([*map(make_input_row, errors), *rows])
@@ -204,20 +217,48 @@ def _print_findings(
         write_annotations([*annotate_errors(errors), *map(annotate_row, rows)], AnnotationFormat.GITHUB)
     else:
         for rule in rules:
-            _print_rule(rule, _list_about(rule, rows), strict=strict)
+            _print_rule(rule, _list_about(rule, rows), store, strict=strict)
 
 
 def _list_about(rule: Rule, rows: Sequence[Row]) -> list[Row]:
     return [one for one in rows if (one.place, one.name) == (_find_place(rule), rule.name)]
 
 
-def _print_rule(rule: Rule, about: Sequence[Row], *, strict: bool) -> None:
+def _print_rule(rule: Rule, about: Sequence[Row], store: Store, *, strict: bool) -> None:
     declared = rule.declaration
     word = "FAIL" if has_failures(about, strict=strict) else "ok  "
-    requests = f"{name_resource(declared)} ({GroupVersionKind(declared.group, declared.version, '').api_version})"
+    requests = (
+        f"{', '.join(name_resources(declared))} ({GroupVersionKind(declared.group, declared.version, '').api_version})"
+    )
     verb = "change" if declared.mutates else "validate"
     write(f"{word} {_find_place(rule)}: {rule.name}: {verb} {requests} on {', '.join(declared.operations)}")
-    write(*(f"     {_describe(one)}" for one in about))
+    scopes = find_scopes(store, cluster="", group=declared.group, resource=declared.resource)
+    sight = _describe_sight(declared, namespaced=declared.scope != "Cluster" and scopes != {False})
+    write(f"     {sight}", *(f"     {_describe(one)}" for one in about))
+
+
+def _describe_sight(declared: Declaration, *, namespaced: bool) -> str:
+    """Return the namespaces and resources whose objects a rule gets, in one line."""
+    named = sorted(list_named_namespaces(declared.namespace_selector))
+    if not namespaced:
+        seen = "objects without a namespace"
+    elif named:
+        seen = f"the namespaces {', '.join(named)}"
+    else:
+        selected = "the namespaces of its selector" if declared.namespace_selector else "all namespaces"
+        seen = f"{selected} except {', '.join((*declared.exempt, 'that of the server'))}"
+    return f"sees {seen}{''.join(f'; not {one}' for one in _list_unseen(declared))}"
+
+
+def _list_unseen(declared: Declaration) -> Iterator[str]:
+    if "not-control-plane" in declared.conditions and declared.resource == EVERY:
+        yield "Events, Leases, APIServices, definitions, reviews of access, webhook configurations"
+    if declared.subresource:
+        return
+    if (declared.group, declared.resource) == ("", "pods") and len(declared.subresources) == 1:
+        yield ", ".join(f"pods/{one}" for one in POD_SUBRESOURCES)
+    if declared.resource in _SCALED:
+        yield f"{declared.resource}/scale, which changes spec.replicas: declare subresource='scale' for it"
 
 
 def _describe(row: Row) -> str:

@@ -1,0 +1,147 @@
+"""The requests that kube-apiserver sends to a rule, and the reason for each other one."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fleethook.admission.declaration import Declaration
+from fleethook.cel import Activation, Program
+from fleethook.model.admission import AdmissionRequest
+from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector
+from fleethook.model.gvk import GroupVersionResource
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.webhook_rules import (
+    Rule,
+    RuleAttributes,
+    matches_group,
+    matches_operation,
+    matches_resource,
+    matches_scope,
+    matches_version,
+)
+
+
+def choose_resource(one: Declaration, document: Mapping[str, Any], subresource: str) -> str:
+    """Return the resource of a rule if a request about an object has it, ``""`` if only the kind tells the resource."""
+    kind = str(document.get("kind", "")).lower()
+    # Without the last letter, a kind begins its plural, which has at most two letters more.
+    is_similar = one.resource.startswith(kind[:-1]) and len(one.resource) <= len(kind) + 2
+    is_own = kind == one.kind.lower() if one.kind else is_similar
+    return one.resource if one.resource != "*" and (subresource or is_own) else ""
+
+
+def bind_variables(request: AdmissionRequest, *, has_namespace: bool = True) -> Activation:
+    """Return the variables of CEL expressions for a request, without an authorizer.
+
+    Args:
+        request: The request.
+        has_namespace: Whether ``namespaceObject`` exists. It is null in match conditions.
+    """
+    described: JSONObject = {
+        "kind": _describe(request.kind, "kind"),
+        "resource": _describe(request.resource, "resource"),
+        "subResource": request.sub_resource,
+        "requestKind": _describe(request.request_kind or request.kind, "kind"),
+        "requestResource": _describe(request.request_resource or request.resource, "resource"),
+        "requestSubResource": request.request_sub_resource,
+        "name": request.name,
+        "namespace": request.namespace,
+        "operation": request.operation,
+        "userInfo": request.user,
+        "dryRun": bool(request.dry_run),
+        "options": request.decoded_options,
+    }
+    return Activation(
+        object_=request.object, old_object=request.old_object, request=described, has_namespace=has_namespace
+    )
+
+
+def _describe(named: Any, member: str) -> JSONObject:
+    return {"group": named.group, "version": named.version, member: getattr(named, member)}
+
+
+def find_mismatch(declaration: Declaration, request: AdmissionRequest, namespace_labels: Mapping[str, str]) -> str:
+    """Return why kube-apiserver does not send a request to a rule, ``""`` if it does.
+
+    Raises:
+        EvaluationError: A match condition has no result.
+        PendingChecksError: A match condition needs an authorizer.
+    """
+    return (
+        find_wrong_kind(declaration, request)
+        or next(_list_unselected(declaration, request, namespace_labels), "")
+        or _find_false_condition(declaration.conditions, request)
+    )
+
+
+def find_wrong_kind(declaration: Declaration, request: AdmissionRequest) -> str:
+    """Return why the rules of a webhook do not match a request, ``""`` if they do."""
+    return next(_list_mismatches(declaration, request), "")
+
+
+def _is_namespace(request: AdmissionRequest) -> bool:
+    """Return whether the object is a Namespace. Its reviews have its own name as the namespace."""
+    return (request.kind.group, request.kind.kind) == ("", "Namespace")
+
+
+def _list_mismatches(one: Declaration, request: AdmissionRequest) -> Iterator[str]:
+    # A declared subresource may have a kind of its own, such as Scale, so only the resource tells its object.
+    by_kind = one.kind if not one.subresource else ""
+    group, version = _find_version(request)
+    attributes = RuleAttributes(
+        request.operation,
+        GroupVersionResource(group, version, request.resource.resource),
+        request.sub_resource,
+        namespaced=bool(request.namespace) and not _is_namespace(request),
+    )
+    resources = tuple(("*" if by_kind else one.resource, each) for each in one.subresources)
+    rule = Rule(frozenset(one.operations), frozenset({one.group}), frozenset({one.version}), resources, one.scope)
+    if not matches_operation(rule, attributes):
+        yield f"the operation is {request.operation}, not {' or '.join(one.operations)}"
+    if not (matches_group(rule, attributes) and matches_version(rule, attributes)):
+        yield f"the object is of {group or 'core'}/{version}, not of {one.group or 'core'}/{one.version}"
+    # kube-apiserver knows only the resource, which is the same for a kind in another case.
+    if by_kind and by_kind.lower() != request.kind.kind.lower():
+        yield f"the kind is {request.kind.kind}, not {by_kind}"
+    if not matches_resource(rule, attributes):
+        if "*" not in one.subresources and request.sub_resource not in one.subresources:
+            wanted = " or ".join(each or "none" for each in one.subresources)
+            yield f"the subresource is {request.sub_resource or 'none'}, not {wanted}"
+        else:
+            yield f"the resource is {request.resource.resource}, not {one.resource}"
+    if not matches_scope(rule, attributes):
+        scope = "Namespaced" if attributes.namespaced else "Cluster"
+        yield f"the object is {scope}, and the scope of the rule is {one.scope}"
+
+
+def _find_version(request: AdmissionRequest) -> tuple[str, str]:
+    """Return group and version of the resource; those of the kind for a review without a resource."""
+    named = request.resource if request.resource.resource else request.kind
+    return named.group, named.version
+
+
+def _list_unselected(one: Declaration, request: AdmissionRequest, namespace_labels: Mapping[str, str]) -> Iterator[str]:
+    labels = _read_labels(request.object or request.old_object) if _is_namespace(request) else namespace_labels
+    labels = {NAMESPACE_LABEL: request.namespace, **labels}
+    if request.namespace in one.exempt:
+        yield f"rules see no objects of the namespace {request.namespace}: give namespaces='*', or name it"
+    if request.namespace and not compile_selector(one.namespace_selector)(labels):
+        yield "namespace_selector does not select the labels of the namespace"
+    selects = compile_selector(one.object_selector)
+    if not any(selects(_read_labels(document)) for document in (request.object, request.old_object) if document):
+        yield "object_selector does not select the labels of the object"
+
+
+def _read_labels(document: JSON) -> Mapping[str, str]:
+    return as_object(as_object(as_object(document).get("metadata")).get("labels"))
+
+
+def _find_false_condition(conditions: Mapping[str, Program], request: AdmissionRequest) -> str:
+    scope = bind_variables(request) if conditions else None
+    return next(
+        (
+            f"match_conditions[{name!r}] is false"
+            for name, one in conditions.items()
+            if scope and not one.evaluate(scope)
+        ),
+        "",
+    )

@@ -1,0 +1,78 @@
+"""The findings about admission rules as rows of commands."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from fleethook.cli.inputs.sources import SourceOptions
+from fleethook.cli.output.findings_output import Row
+from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.registration.paths import find_rule_path
+from fleethook.cluster.store import Store, key_of
+from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector
+from fleethook.model.json import JSONObject, as_object
+from fleethook.model.webhook_rules import EVERY, read_rules
+
+CODES: Final[Mapping[str, str]] = {
+    "immutable-members": "A mutating rule gets updates of a kind whose stored objects have immutable members.",
+    "system-pods": "A rule with `failurePolicy: Fail` gets the Pods of kube-system. Without an answer, none can start.",
+}
+"""The codes of warnings about rules, with their meanings."""
+_SYSTEM: Final = "kube-system"
+# k8s.io/kubernetes v1.36, ValidateUpdate of the strategies: an UPDATE may change little or nothing of these objects,
+# except their metadata.
+_IMMUTABLE: Final[Mapping[str, frozenset[str]]] = {
+    "": frozenset({"persistentvolumeclaims", "persistentvolumes", "pods"}),
+    "apps": frozenset({"controllerrevisions", "statefulsets"}),
+    "batch": frozenset({"jobs"}),
+    "certificates.k8s.io": frozenset({"certificatesigningrequests"}),
+    "networking.k8s.io": frozenset({"ingressclasses"}),
+    "rbac.authorization.k8s.io": frozenset({"clusterrolebindings", "rolebindings"}),
+    "resource.k8s.io": frozenset({"resourceclaims"}),
+    "scheduling.k8s.io": frozenset({"priorityclasses"}),
+    "storage.k8s.io": frozenset({"storageclasses", "volumeattachments"}),
+}
+
+
+def lint_rules(documents: Sequence[Document], _store: Store, _options: SourceOptions | None) -> list[Row]:
+    """Return the findings about the rules among documents, as `fleethook.engine.Engine` describes."""
+    return [
+        Row(
+            "warning",
+            code,
+            "",
+            document.object["kind"],
+            "",
+            key_of(document.object).name,
+            webhook=str(webhook.get("name")),
+            field="",
+            text=text,
+            place=document.place,
+        )
+        for document in documents
+        if document.source.endswith(".py")
+        for webhook in map(as_object, document.object.get("webhooks") or ())
+        if find_rule_path(dict(webhook))
+        for code, text in _find_risks(dict(webhook), mutates=document.object["kind"].startswith("Mutating"))
+    ]
+
+
+def _find_risks(webhook: JSONObject, *, mutates: bool) -> Iterator[tuple[str, str]]:
+    for rule in read_rules(webhook):
+        plurals = {resource for resource, subresource in rule.resources if not subresource}
+        fixed = sorted(plurals & frozenset[str]().union(*(_IMMUTABLE.get(group, ()) for group in rule.groups)))
+        if mutates and "UPDATE" in rule.operations and fixed:
+            text = (
+                f"it changes {', '.join(fixed)} on UPDATE, too, and many of their members are immutable: "
+                "kube-apiserver then refuses updates of objects that are older than the rule: remove UPDATE, or change "
+                "metadata only"
+            )
+            yield "immutable-members", text
+        starts = {"pods", EVERY} & plurals or ("pods", "binding") in rule.resources
+        selects = compile_selector(webhook.get("namespaceSelector") or {})({NAMESPACE_LABEL: _SYSTEM})
+        if webhook.get("failurePolicy") == "Fail" and rule.groups & {"", EVERY} and starts and selects:
+            text = (
+                f"it gets the Pods of {_SYSTEM}, and failurePolicy is Fail: while no replica answers, those of network "
+                "and DNS do not start, so the server may not come back: name other namespaces, set "
+                "failure_policy='Ignore', or run several replicas"
+            )
+            yield "system-pods", text

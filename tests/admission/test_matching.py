@@ -1,0 +1,151 @@
+"""The requests that kube-apiserver sends to a rule; tests/e2e/test_hooks.py asks a real one."""
+
+from typing import Any
+
+import pytest
+
+from fleethook.admission import Denied, validate
+from tests.admission.test_declaration import POD, rule
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "reason"),
+    [
+        (("v1", "Pod"), {"on": "DELETE"}, "the operation is CREATE, not DELETE"),
+        (("apps/v1", "Deployment"), {}, "the object is of core/v1, not of apps/v1"),
+        (("v1", "Service"), {}, "the kind is Pod, not Service"),
+        (("v1", "Pod"), {"subresource": "eviction"}, "the subresource is none, not eviction"),
+        (("v1", "Pod"), {"scope": "Cluster"}, "the object is Namespaced, and the scope of the rule is Cluster"),
+        (
+            ("v1", "Pod"),
+            {"namespace_selector": {"matchLabels": {"team": "web"}}},
+            "namespace_selector does not select the labels of the namespace",
+        ),
+        (
+            ("v1", "Pod"),
+            {"object_selector": {"matchLabels": {"app": "db"}}},
+            "object_selector does not select the labels of the object",
+        ),
+        (
+            ("v1", "Pod"),
+            {"match_conditions": {"named": "object.metadata.name == 'b'"}},
+            "match_conditions['named'] is false",
+        ),
+    ],
+)
+def test_a_rule_that_is_not_asked_says_why(arguments: Any, options: dict[str, Any], reason: str) -> None:
+    answer = rule(*arguments, **options).review(POD)
+    assert (answer.matched, answer.allowed, answer.reason) == (False, True, reason)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "resource", "reason"),
+    [
+        (("*/*", "pods"), "", ""),
+        (("v1", "services"), "", "the resource is pods, not services"),
+        (("*/*", "podtemplates"), "", "the resource is pods, not podtemplates"),
+        (("*/*", "services"), "services", ""),
+        (("*/*", "*"), "", ""),
+    ],
+)
+def test_a_test_without_a_resource_has_that_of_the_kind(arguments: Any, resource: str, reason: str) -> None:
+    assert rule(*arguments).review(POD, resource=resource).reason == reason
+
+
+def test_the_case_of_a_kind_is_no_difference() -> None:
+    def refuses() -> None:
+        raise Denied("no")
+
+    assert not validate("v1", "POD")(refuses).review(POD).allowed
+
+
+def test_a_subresource_has_a_kind_of_its_own() -> None:
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a", "namespace": "n"}}
+    one = rule("apps/v1", "Deployment", subresource="scale", on="UPDATE")
+    assert one.review(scale, operation="UPDATE", subresource="scale").matched
+    other = one.review(scale, operation="UPDATE", subresource="scale", resource="statefulsets")
+    assert other.reason == "the resource is statefulsets, not deployments"
+    assert one.review(scale, operation="UPDATE", subresource="status").reason == "the subresource is status, not scale"
+
+
+def test_all_filters_match() -> None:
+    one = rule(
+        "v1",
+        "pods",
+        namespace_selector={"matchLabels": {"team": "web"}},
+        object_selector={"matchExpressions": [{"key": "app", "operator": "Exists"}]},
+        match_conditions={"created": "request.operation == 'CREATE' && object.metadata.namespace == 'n'"},
+        scope="Namespaced",
+    )
+    assert one.review(POD, namespace_labels={"team": "web"}).matched
+
+
+def test_a_condition_without_a_result_is_a_failure_of_the_rule() -> None:
+    answer = rule(match_conditions={"owned": "object.metadata.annotations.owner == 'x'"}).review(POD)
+    assert (answer.allowed, answer.code) == (False, 500)
+    assert "match_conditions: expression" in answer.message
+
+
+def test_a_namespace_is_selected_by_its_own_labels() -> None:
+    one = rule("v1", "Namespace", scope="Cluster", namespace_selector={"matchLabels": {"team": "web"}})
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "n", "namespace": "n", "labels": {"team": "web"}},
+    }
+    assert one.review(namespace).matched
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", "kube-node-lease", "kube-public"])
+def test_a_rule_sees_a_system_namespace_only_by_name(namespace: str) -> None:
+    pod = POD | {"metadata": {"name": "a", "namespace": namespace}}
+    assert rule().review(pod).reason == (
+        f"rules see no objects of the namespace {namespace}: give namespaces='*', or name it"
+    )
+    assert rule(namespaces="*").review(pod).matched
+    assert rule(namespaces=namespace).review(pod).matched
+    assert rule(namespace_selector={"matchLabels": {"kubernetes.io/metadata.name": namespace}}).review(pod).matched
+    assert not rule(namespaces=["shop"]).review(pod).matched
+    assert rule(namespaces=["n"]).review(POD).matched
+
+
+@pytest.mark.parametrize(
+    ("group", "version", "kind"),
+    [
+        ("", "v1", "Event"),
+        ("events.k8s.io", "v1", "Event"),
+        ("coordination.k8s.io", "v1", "Lease"),
+        ("apiregistration.k8s.io", "v1", "APIService"),
+        ("authentication.k8s.io", "v1", "TokenReview"),
+        ("authorization.k8s.io", "v1", "SelfSubjectAccessReview"),
+        ("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration"),
+        ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
+    ],
+)
+def test_a_rule_sees_what_a_control_plane_needs_only_by_name(group: str, version: str, kind: str) -> None:
+    api_version = f"{group}/{version}" if group else version
+    document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}}
+    for every in (("*/*", "*"), (api_version, "*")):
+        assert rule(*every).review(document).reason == "match_conditions['not-control-plane'] is false"
+    assert rule("*/*", "*", match_conditions={"not-control-plane": "true"}).review(document).matched
+    assert rule(api_version, kind).review(document).matched
+    assert rule("*/*", "*").review(POD).matched
+
+
+@pytest.mark.parametrize(("operation", "matched"), [("CREATE", False), ("UPDATE", False), ("DELETE", False)])
+def test_a_rule_does_not_see_mirrors_of_static_pods(operation: Any, *, matched: bool) -> None:
+    metadata = {"name": "a", "namespace": "n", "annotations": {"kubernetes.io/config.mirror": "x"}}
+    mirror = POD | {"metadata": metadata}
+    assert rule(on="*").review(mirror, operation=operation).matched is matched
+    assert rule(on="*").review(POD, operation=operation).matched
+    assert rule(on="*", match_conditions={"not-a-mirror": "true"}).review(mirror, operation=operation).matched
+
+
+@pytest.mark.parametrize("subresource", ["ephemeralcontainers", "resize"])
+def test_a_rule_for_pods_sees_the_subresources_that_change_their_spec(subresource: str) -> None:
+    for declared in (rule("v1", "Pod"), rule("v1", "pods")):
+        assert declared.review(POD, operation="UPDATE", subresource=subresource).matched
+        assert declared.review(POD, operation="UPDATE", subresource="status").reason == (
+            "the subresource is status, not none or ephemeralcontainers or resize"
+        )
+    assert not rule("v1", "ConfigMap").review(POD, operation="UPDATE", subresource=subresource).matched
