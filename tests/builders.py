@@ -7,13 +7,11 @@ import msgspec
 
 from fleethook.cluster.store import Store, StoreView
 from fleethook.engines.overrider.admission.overrider_admission import (
-    Policy,
     validate_overrider_in_slices,
     validate_subject_in_slices,
 )
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload_in_slices
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.rollout.guard import OFF, GuardLimits
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.patch import apply
@@ -187,12 +185,12 @@ def request(
     return msgspec.json.decode(msgspec.json.encode(body), type=AdmissionRequest)
 
 
-def validate_subject(request: AdmissionRequest, *, store: StoreView, policy: Policy) -> Response:
-    return do_at_once(validate_subject_in_slices(request, store=store, policy=policy))
+def validate_subject(request: AdmissionRequest, *, store: StoreView) -> Response:
+    return do_at_once(validate_subject_in_slices(request, store=store))
 
 
-def validate_overrider(request: AdmissionRequest, *, store: StoreView, limits: GuardLimits = OFF) -> Response:
-    return do_at_once(validate_overrider_in_slices(request, store=store, limits=limits))
+def validate_overrider(request: AdmissionRequest, *, store: StoreView, warning_share: float = 1.0) -> Response:
+    return do_at_once(validate_overrider_in_slices(request, store=store, warning_share=warning_share))
 
 
 def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Response:

@@ -24,8 +24,7 @@ _PAGES: Final = {
     "interpreter_registration": "../interpreters.md#choose-the-kinds",
     "max_connections": "../clients.md",
     "record": "../records.md",
-    "rollout_refusal_share": "../what-if.md#a-guard-for-fleets",
-    "rollout_warning_share": "../what-if.md#a-guard-for-fleets",
+    "rollout_warning_share": "../what-if.md#warnings-about-large-edits",
 }
 """Pages with more about a setting."""
 

@@ -33,14 +33,12 @@ class Prediction(NamedTuple):
         summary: The totals on one line.
         workloads: The existing workloads of the affected subjects, by kind and name.
         created: The node pools that get a workload.
-        allowances: The annotation values that allow the edits of overriders.
         stderr: The findings.
     """
 
     summary: str
     workloads: dict[tuple[str, str], Predicted]
     created: set[str]
-    allowances: list[str]
     stderr: str
 
 
@@ -84,7 +82,6 @@ def predict(plane: ControlPlane, directory: Path, *documents: JSONObject, withou
             if one["name"]
         },
         created={one["pool"] for one in listed if one["effect"] == "created"},
-        allowances=[one["value"] for one in output["allowances"]],
         stderr=found.stderr,
     )
 

@@ -1,6 +1,5 @@
 """The predictions of ``fleethook diff`` are the outcomes: OpenYurt's controllers, real ReplicaSets and generations."""
 
-import copy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from tests.waiting import wait_for
 JSONObject = dict[str, Any]
 TO_2 = entry(BEIJING, HANGZHOU, items=[image("nginx", "nginx:2.0")])
 TO_3 = entry(BEIJING, HANGZHOU, items=[image("nginx", "nginx:3.0")])
-ALLOW = "fleethook.io/allow-rollout"
 
 
 @pytest.fixture(scope="module", params=["openyurt-1.4", "openyurt-1.7"])
@@ -35,9 +33,8 @@ def cluster(request: pytest.FixtureRequest, version: Version) -> ControlPlane:
 
 @pytest.fixture(scope="module")
 def instance(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestartableServer]:
-    limits = {"FLEETHOOK_ROLLOUT_WARNING_SHARE": "0.1", "FLEETHOOK_ROLLOUT_MINIMUM": "1"}
     directory = tmp_path_factory.mktemp("diff")
-    with run_restartable_server(cluster, directory, FLEETHOOK_LEASE_DURATION="3", **limits) as made:
+    with run_restartable_server(cluster, directory, FLEETHOOK_LEASE_DURATION="3") as made:
         yield made
 
 
@@ -183,43 +180,3 @@ def test_settings_of_one_node_pool(edits: Edits, demo: Scenario, version: Versio
         "rolls 3 of 3 workloads, 5 pods" if isinstance(version.form, V1Beta1) else "scales 1 of 3 workloads, 2 pods"
     )
     assert edits.edit(demo.subject_path(), edit).summary == expected
-
-
-def test_admission_warns_with_the_numbers_of_the_prediction(
-    edits: Edits, demo: Scenario, cluster: ControlPlane, tmp_path: Path
-) -> None:
-    path = demo.overrider_path()
-    document = {**read(demo, path), "entries": [TO_3]}
-    summary = predict(cluster, tmp_path, document).summary
-    version = demo.api[path]["metadata"]["resourceVersion"]
-    body = {**document, "metadata": {**document["metadata"], "resourceVersion": version}}
-    for query in ({"dryRun": "All"}, {}):
-        code, _, warnings = demo.api.put(path, copy.deepcopy(body), **query)
-        assert code == 200
-        assert [text for text in warnings if summary in text], warnings
-
-
-def test_the_guard_refuses_until_the_edit_is_allowed(
-    demo: Scenario, cluster: ControlPlane, instance: RestartableServer, tmp_path: Path
-) -> None:
-    instance.restart(FLEETHOOK_ROLLOUT_REFUSAL_SHARE="0.5")
-    try:
-        path = demo.overrider_path()
-        document = {**read(demo, path), "entries": [TO_3]}
-        (value,) = predict(cluster, tmp_path, document).allowances
-        stored = demo.api[path]
-        code, answer, _ = demo.api.put(path, {**stored, "entries": [TO_3]})
-        assert code == 403
-        assert f"{ALLOW}: {value}" in answer["message"]
-        allowed = {**stored["metadata"], "annotations": {ALLOW: value}}
-        assert demo.api.put(path, {**stored, "metadata": allowed, "entries": [TO_3]})[0] == 200
-        # The annotation is still there, and allows no other edit and no deletion.
-        merge = "application/merge-patch+json"
-        assert demo.api.call("PATCH", path, {"entries": [TO_2]}, content_type=merge)[0] == 403
-        code, answer, _ = demo.api.call("DELETE", path)
-        assert code == 403
-        value = answer["message"].partition(f"{ALLOW}: ")[2].partition(";")[0]
-        demo.api.merge(path, {"metadata": {"annotations": {ALLOW: value}}})
-        demo.stop_overriding()
-    finally:
-        instance.restart(FLEETHOOK_ROLLOUT_REFUSAL_SHARE="1")

@@ -24,7 +24,7 @@ OVERRIDER = {"group": "apps.openyurt.io", "version": "v1alpha1", "kind": "YurtAp
 
 
 def routes_of(store: Store, plans: PlanCache | None = None, **given: Any) -> dict[str, ReviewRoute]:
-    made = overrider_routes(store, plans or PlanCache(), None, unfit_subject_edits="warn", **given)
+    made = overrider_routes(store, plans or PlanCache(), None, **given)
     return {route.path: route for route in made}
 
 
@@ -38,7 +38,7 @@ def store() -> Store:
 
 def test_the_routes_of_overriders_have_unique_paths_and_name_their_kinds(store: Store) -> None:
     routes = routes_of(store)
-    assert len(routes) == len(overrider_routes(store, PlanCache(), None, unfit_subject_edits="warn")) == 7
+    assert len(routes) == len(overrider_routes(store, PlanCache(), None)) == 7
     needs = {path: {one.kind for one in route.needs} for path, route in routes.items() if route.needs}
     assert needs == {
         paths.VALIDATE_APP_SET: {"YurtAppOverrider"},

@@ -91,7 +91,7 @@ def send_to_all_routes(reviewed: Any, right: Any, *, store: Store, before: Any) 
     mine, subject, rule = reviewed
     for old in ((None, None, None), before):
         mutate_workload(make_request(mine, "apps/v1", "Deployment", old[0]), store=store, plans=PlanCache())
-        validate_subject(make_openyurt_request(subject, right[1], old[1]), store=store, policy="refuse")
+        validate_subject(make_openyurt_request(subject, right[1], old[1]), store=store)
         default_overrider(make_openyurt_request(rule, right[2], old[2]))
         validate_overrider(make_openyurt_request(rule, right[2], old[2]), store=store)
 
@@ -160,7 +160,7 @@ def test_a_workload_whose_affinity_has_a_wrong_type_is_denied_with_its_path(term
 def test_a_subject_whose_selector_has_a_wrong_type_is_admitted_with_a_warning(selector: Any, problem: str) -> None:
     old = EXAMPLE_SUBJECTS[1]
     new = {**old, "spec": {**old["spec"], "nodepoolSelector": selector}}
-    answer = validate_subject(make_openyurt_request(new, old, old), store=store_of(rule_of(old), POOL), policy="refuse")
+    answer = validate_subject(make_openyurt_request(new, old, old), store=store_of(rule_of(old), POOL))
     assert answer.allowed
     assert any(f"/spec/nodepoolSelector{problem}" in text for text in answer.warnings), answer.warnings
 
@@ -171,7 +171,7 @@ def test_an_invalid_name_is_refused(member: str, value: Any) -> None:
     old = EXAMPLE_SUBJECTS[0]
     new = {**old, "metadata": {**old["metadata"], member: value}}
     asked = make_openyurt_request(new, old, old)
-    answer = validate_subject(asked, store=store_of(rule_of(old), POOL), policy="warn")
+    answer = validate_subject(asked, store=store_of(rule_of(old), POOL))
     assert (answer.allowed, answer.message) == (
         False,
         f"request.object: /metadata/{member} must be text of at most 253 characters",

@@ -55,13 +55,12 @@ def list_webhooks() -> "tuple[Webhook, ...]":
     from fleethook.model.json import JSONObject
     from fleethook.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1
 
-    # The guard of rollouts has nothing to add to a deletion that was admitted before and waits for finalizers.
+    # A deletion that was admitted before and waits for finalizers got its warning then.
     deletes_now = {"name": "not-being-deleted", "expression": "!has(oldObject.metadata.deletionTimestamp)"}
     # Status and metadata of a subject do not affect the rendering.
     spec_changes = {"name": "spec-changes", "expression": "oldObject == null || object.spec != oldObject.spec"}
-    # A bad edit of a subject is refused again with each of its workloads, and a guard against rollouts must not prevent
-    # deletions while this server does not respond. So these reviews may be skipped. A failed conversion refuses the
-    # request with any failurePolicy, so kube-apiserver must not convert.
+    # These reviews refuse nothing, so they may be skipped while this server does not respond. A failed conversion
+    # refuses the request with any failurePolicy, so kube-apiserver must not convert.
     advising: _Advising = {"failure_policy": "Ignore", "match_policy": "Exact"}
     pooled: JSONObject = {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]}
     return (

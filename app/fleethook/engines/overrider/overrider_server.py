@@ -26,7 +26,6 @@ from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.engines.overrider.admission.dry_run import find_subject
 from fleethook.engines.overrider.admission.overrider_admission import (
     LiveAdmission,
-    Policy,
     default_overrider,
     validate_overrider_in_slices,
     validate_subject_in_slices,
@@ -46,7 +45,6 @@ from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.plan_warmup import PlanWarmup
 from fleethook.engines.overrider.plan.subject_plans import NotCompiledError
-from fleethook.engines.overrider.rollout.guard import OFF, GuardLimits
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestReport
 from fleethook.engines.overrider.subject.bound_subjects import (
     announce_overrider,
@@ -79,13 +77,12 @@ REHEARSALS: Final = 10
 _decode_request: Final = msgspec.json.Decoder(AdmissionRequest).decode
 
 
-def overrider_routes(  # noqa: PLR0913 - one parameter for each service of the server
+def overrider_routes(
     store: StoreView,
     plans: PlanCache,
     live: LiveSource | None,
     *,
-    unfit_subject_edits: Policy,
-    rollout_limits: GuardLimits = OFF,
+    warning_share: float = 1.0,
     conclude: Conclude | None = None,
     findings: Callable[[], Sequence[str]] = tuple,
     turns: Turns | None = None,
@@ -97,8 +94,7 @@ def overrider_routes(  # noqa: PLR0913 - one parameter for each service of the s
         store: The objects.
         plans: The plans that were compiled from them.
         live: The apiserver to read current objects from; None if there is none.
-        unfit_subject_edits: The answer to edits of subjects that no longer fit their overriders.
-        rollout_limits: The rollouts of overriders' edits that are reported or refused.
+        warning_share: The share of a subject's workloads above which a rollout is reported. 1 reports none.
         conclude: Prepares the cluster for an admitted overrider before kube-apiserver stores it.
         findings: Returns warnings about the cluster's treatment of overriders, for each overrider that is written.
         turns: The turns that long checks take; None for turns of their own.
@@ -113,21 +109,21 @@ def overrider_routes(  # noqa: PLR0913 - one parameter for each service of the s
         return validate_and_warn(request, tuple(findings()))
 
     def validate_and_warn(request: AdmissionRequest, further: Sequence[str]) -> Work[Response]:
-        response = yield from validate_overrider_in_slices(request, store=store, limits=rollout_limits)
+        response = yield from validate_overrider_in_slices(request, store=store, warning_share=warning_share)
         return msgspec.structs.replace(response, warnings=(*response.warnings, *further))
 
     def validate_edit(request: AdmissionRequest) -> Work[Response]:
-        return validate_subject_in_slices(request, store=store, policy=unfit_subject_edits)
+        return validate_subject_in_slices(request, store=store)
 
     shared = turns or Turns()
     workloads = overriders = None
     if live is not None:
         workloads = FreshReads(store, plans, live).ensure
-        overriders = partial(_prepare_overrider, guards=not rollout_limits.is_off, store=store, live=live)
+        overriders = partial(_prepare_overrider, store=store, live=live)
     fits = "Check that a {} still fits its overrider"
     checked = conclude_edit = None
     if dry_runs is not None:
-        checked = LiveAdmission(dry_runs, store, shared, unfit_subject_edits)
+        checked = LiveAdmission(dry_runs, store, shared)
         conclude_edit = checked.check_subject
     conclude_written = conclude if checked is None else _chain(checked.check_overrider, conclude)
     make_route = partial(make_admission_route, hint=SWITCH_OFF_HINT)
@@ -156,9 +152,9 @@ def _chain(first: Conclude, then: Conclude | None) -> Conclude:
     return conclude
 
 
-def _prepare_overrider(request: AdmissionRequest, *, guards: bool, store: StoreView, live: LiveSource) -> Work[None]:
-    """Do the work before the validation of an overrider. Without a guard, every deletion is admitted."""
-    if request.operation != "DELETE" or guards:
+def _prepare_overrider(request: AdmissionRequest, *, store: StoreView, live: LiveSource) -> Work[None]:
+    """Do the work before the validation of an overrider. Every deletion is admitted."""
+    if request.operation != "DELETE":
         yield ensure_fresh_overrider(request, store=store, live=live)
 
 
@@ -243,10 +239,7 @@ class OverriderServer(EngineServer):
             overrider_routes,
             context.store,
             self.plans,
-            unfit_subject_edits=settings.unfit_subject_edits,
-            rollout_limits=GuardLimits(
-                settings.rollout_warning_share, settings.rollout_refusal_share, settings.rollout_minimum
-            ),
+            warning_share=settings.rollout_warning_share,
             turns=context.turns,
         )
         if context.cluster is None or self.conflicts is None:

@@ -1,6 +1,6 @@
 """The settings of overriders."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -20,20 +20,12 @@ class OverriderSettings(ServerSettings):
     """Workloads that the controller updates concurrently."""
     resync_interval: Annotated[float, Field(gt=0)] = 600.0
     """Seconds between two passes of the controller over all workloads."""
-    unfit_subject_edits: Literal["warn", "refuse"] = "warn"
-    """Response to an edit of a YurtAppSet or YurtAppDaemon that no longer fits an entry of its overrider: warn or
-    refuse."""
     server_dry_runs: Annotated[int, Field(ge=0, le=20)] = 4
     """Rendered workloads that a review of an overrider or of its subject sends to kube-apiserver in a dry run, at most.
     Each distinct one is sent once. They need the right to create Deployments and StatefulSets. 0 sends none."""
     rollout_warning_share: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Warn about an edit of an overrider that replaces the pods of more than this share of its subject's workloads. 1
     never warns."""
-    rollout_refusal_share: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Refuse an edit of an overrider that replaces the pods of more than this share of its subject's workloads, unless
-    the annotation fleethook.io/allow-rollout allows it. 1 never refuses."""
-    rollout_minimum: Annotated[int, Field(ge=1)] = 10
-    """Neither warn about nor refuse an edit of an overrider that replaces the pods of fewer workloads."""
     plan_cache_bytes: Annotated[int, BeforeValidator(parse_bytes), Field(ge=1 << 20, le=_MAX_PLAN_CACHE_BYTES)] = (
         256 << 20
     )

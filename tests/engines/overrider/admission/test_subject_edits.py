@@ -2,9 +2,6 @@
 
 from typing import Any
 
-import pytest
-
-from fleethook.engines.overrider.admission.overrider_admission import Policy
 from fleethook.model.admission import Response
 from tests.builders import (
     container,
@@ -32,13 +29,11 @@ TEXT = (
 )
 
 
-def validate(
-    document: Any, *objects: dict[str, Any], policy: Policy = "warn", kind: dict[str, str] | None = None, **fields: Any
-) -> Response:
+def validate(document: Any, *objects: dict[str, Any], kind: dict[str, str] | None = None, **fields: Any) -> Response:
     group_kind = {"group": "apps.openyurt.io", "version": "v1alpha1", "kind": document["kind"], **(kind or {})}
     made = request(document, **fields)
     made.kind = type(made.kind)(**group_kind)
-    return validate_subject(made, store=store_of(*objects), policy=policy)
+    return validate_subject(made, store=store_of(*objects))
 
 
 def edit(old: Any, new: Any, *objects: dict[str, Any], **fields: Any) -> Response:
@@ -49,37 +44,29 @@ def test_an_edit_that_breaks_an_entry_is_a_warning_with_overrider_entry_and_pool
     assert edit(FITS, MISFIT, RULE) == Response(allowed=True, warnings=(TEXT,))
 
 
-def test_an_edit_that_breaks_an_entry_is_denied_with_the_policy_refuse() -> None:
-    answer = edit(FITS, MISFIT, RULE, policy="refuse")
-    assert (answer.allowed, answer.code, [cause.message for cause in answer.causes]) == (False, 422, [TEXT])
-    assert answer.message == f"YurtAppSet default/demo would no longer fit: {TEXT}"
-
-
 def test_a_subject_whose_overrider_was_broken_before_can_be_edited() -> None:
     other = yurt_app_set(paused=True)
-    assert edit(MISFIT, other, RULE, policy="refuse") == Response(allowed=True, warnings=(TEXT,))
+    assert edit(MISFIT, other, RULE) == Response(allowed=True, warnings=(TEXT,))
     one_more = yurt_app_set(pools=[pool("hangzhou"), pool("jinan")])
     both = overrider(entry("*", patches=PRIORITY))
-    assert edit(MISFIT, one_more, both, policy="refuse").allowed
+    assert edit(MISFIT, one_more, both).allowed
 
 
 def test_the_first_version_of_a_subject_may_not_fit_either() -> None:
     assert validate(MISFIT, RULE).warnings == (TEXT,)
-    assert not validate(MISFIT, RULE, policy="refuse").allowed
 
 
-@pytest.mark.parametrize("policy", ["warn", "refuse"])
-def test_an_edit_that_fits_and_a_subject_without_overrider_are_admitted_silently(policy: Policy) -> None:
+def test_an_edit_that_fits_and_a_subject_without_overrider_are_admitted_silently() -> None:
     other = overrider(entry("*", patches=PRIORITY), subject={"kind": "YurtAppSet", "name": "other"})
-    assert edit(MISFIT, FITS, RULE, policy=policy) == Response(allowed=True)
-    assert edit(FITS, MISFIT, other, policy=policy) == Response(allowed=True)
-    assert edit(FITS, MISFIT, policy=policy) == Response(allowed=True)
+    assert edit(MISFIT, FITS, RULE) == Response(allowed=True)
+    assert edit(FITS, MISFIT, other) == Response(allowed=True)
+    assert edit(FITS, MISFIT) == Response(allowed=True)
 
 
 def test_a_pool_that_goes_away_is_a_warning_once() -> None:
     rule = overrider(entry("hangzhou", "beijing", items=[image("nginx", "nginx:2")]))
     less = yurt_app_set(pools=[pool("hangzhou")])
-    answer = edit(yurt_app_set(), less, rule, policy="refuse")
+    answer = edit(yurt_app_set(), less, rule)
     assert answer.warnings == (
         "YurtAppOverrider default/demo1: entries[0].pools[1]: YurtAppSet demo has no node pool 'beijing'",
     )
@@ -112,16 +99,16 @@ def test_metadata_status_deletion_and_other_versions_are_not_checked() -> None:
     labelled = {**MISFIT, "metadata": {**MISFIT["metadata"], "labels": {"a": "b"}}}
     deleting = {**MISFIT, "metadata": {**MISFIT["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     for answer in (
-        edit(MISFIT, labelled, RULE, policy="refuse"),
-        edit(FITS, deleting, RULE, policy="refuse"),
-        edit(FITS, MISFIT, RULE, policy="refuse", subResource="status"),
-        edit(FITS, MISFIT, RULE, policy="refuse", kind={"version": "v1beta2"}),
+        edit(MISFIT, labelled, RULE),
+        edit(FITS, deleting, RULE),
+        edit(FITS, MISFIT, RULE, subResource="status"),
+        edit(FITS, MISFIT, RULE, kind={"version": "v1beta2"}),
     ):
         assert answer == Response(allowed=True)
 
 
 def test_a_broken_overrider_causes_no_warning_about_an_edit() -> None:
-    assert edit(FITS, MISFIT, overrider({"pools": 1}), policy="refuse") == Response(allowed=True)
+    assert edit(FITS, MISFIT, overrider({"pools": 1})) == Response(allowed=True)
 
 
 def test_another_kind_is_a_bad_request() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.commands.diff import Allowed, Output, print_outcomes
+from fleethook.engines.overrider.commands.diff import Output, print_outcomes
 from fleethook.engines.overrider.rollout.effect import Effect
 from fleethook.engines.overrider.rollout.prediction import Outcome
-from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke
 from tests.cli.conftest import WriteYAML
@@ -31,10 +31,8 @@ def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
 
-def show(
-    capsys: pytest.CaptureFixture[str], output: Output, *outcomes: Outcome, allowed: tuple[Allowed, ...] = ()
-) -> list[str]:
-    print_outcomes(outcomes, allowed, output)
+def show(capsys: pytest.CaptureFixture[str], output: Output, *outcomes: Outcome) -> list[str]:
+    print_outcomes(outcomes, output)
     return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
 
 
@@ -62,15 +60,6 @@ def test_no_outcome_changes_nothing(capsys: pytest.CaptureFixture[str], output: 
     assert "changes none of 0 workloads" in "".join(show(capsys, output))
 
 
-@pytest.mark.parametrize("output", list(Output))
-def test_allowances_are_shown_in_each_format(capsys: pytest.CaptureFixture[str], output: Output) -> None:
-    allowed = Allowed(ObjectKey("", YURT_APP_OVERRIDER, "default", "o"), "5-abc")
-    text = "\n".join(show(capsys, output, ROLLS, allowed=(allowed,)))
-    assert "YurtAppOverrider default/o" in text
-    assert "fleethook.io/allow-rollout" in text
-    assert "5-abc" in text
-
-
 @pytest.mark.parametrize(
     ("effect", "details"),
     [
@@ -94,8 +83,8 @@ def test_details_name_the_numbers_and_fields_that_matter(
 
 def test_json_has_every_workload_and_the_totals(capsys: pytest.CaptureFixture[str]) -> None:
     found: Any = json.loads("\n".join(show(capsys, Output.JSON, ROLLS, SAME, FAILED)))
-    assert (found["count"], found["effects"], found["pods"], found["allowances"]) == (
-        3, {"rolls": 1, "unchanged": 1, "error": 1}, {"rolls": 5}, [],
+    assert (found["count"], found["effects"], found["pods"]) == (
+        3, {"rolls": 1, "unchanged": 1, "error": 1}, {"rolls": 5},
     )  # fmt: skip
     demo, other = found["subjects"]
     assert [one["pool"] for one in demo["workloads"]] == ["hangzhou", "beijing"]
@@ -137,13 +126,12 @@ def now(write_yaml: WriteYAML) -> str:
 def test_workloads_are_listed_by_subject_and_node_pool(now: str, write_yaml: WriteYAML) -> None:
     code, output, _ = run("-f", write_yaml("new.yaml", NEW), "--against", now)
     assert code == 1
-    title, *lines, allowed = output.splitlines()
+    title, *lines = output.splitlines()
     assert title == "YurtAppSet default/demo: rolls 2 of 2 workloads, 7 pods"
     assert lines == [
         "  beijing: Deployment demo-beijing-x rolls 2 pods (/spec/template/spec/containers/0/image)",
         "  hangzhou: Deployment demo-hangzhou-x rolls 5 pods replicas 2 → 5 (/spec/template/spec/containers/0/image)",
     ]
-    assert allowed.startswith("A guard against rollouts allows YurtAppOverrider default/demo1 with fleethook.io/allow")
 
 
 def test_a_misspelled_subject_is_an_error(now: str, write_yaml: WriteYAML) -> None:
@@ -179,12 +167,11 @@ def test_json_has_all_workloads(now: str, write_yaml: WriteYAML) -> None:
     code, output, _ = run("-f", write_yaml("new.yaml", one), "--against", now, "--output", "json")
     found = json.loads(output)
     assert code == 1
-    assert {name: found[name] for name in ("summary", "count", "effects", "pods", "allowances")} == {
+    assert {name: found[name] for name in ("summary", "count", "effects", "pods")} == {
         "summary": "scales 1 of 2 workloads, 1 pod",
         "count": 2,
         "effects": {"scales": 1, "unchanged": 1},
         "pods": {"scales": 1},
-        "allowances": [],
     }
     (subject,) = found["subjects"]
     beijing, hangzhou = subject["workloads"]

@@ -5,14 +5,14 @@ Source: OpenYurt, pkg/yurtmanager/webhook/yurtappoverrider/v1alpha1 (v1.4.4).
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.admission.dry_run import Subject, find_subject
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun, select_trials
-from fleethook.engines.overrider.rollout.guard import OFF, GuardLimits, guard_edit
+from fleethook.engines.overrider.rollout.guard import warn_of_rollout
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
 from fleethook.engines.overrider.rules.validation import (
@@ -32,24 +32,19 @@ from fleethook.model.openyurt import API_VERSION, SUBJECT_KINDS, SUBJECT_VERSION
 from fleethook.work.pausing import Slice, Work
 from fleethook.work.turns import Turns
 
-Policy = Literal["warn", "refuse"]
-
 # kubectl prints every warning; more than these hide each other.
 _MAX_FINDINGS: Final = 50
 _POOLS: Final = re.compile(r"^node pools? [^:]*: | \(node pools? [^()]*\)$")
 
 
-def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView, policy: Policy) -> Work[Response]:
+def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView) -> Work[Response]:
     """Answer the review of a YurtAppSet or YurtAppDaemon with the entries of its overrider that no longer fit.
 
-    Updates that do not change spec are admitted without a check, and so are subjects without an overrider. The policy
-    ``refuse`` denies an edit that breaks an entry. An entry that did not fit before the edit is only a warning, so that
-    the subject can still be edited.
+    Each is a warning. Updates that do not change spec are not checked, and neither are subjects without an overrider.
 
     Args:
         request: The review.
         store: The overriders and node pools.
-        policy: Whether an edit that breaks an overrider is denied.
     """
     answer = admission.not_for_review(request, sorted(SUBJECT_KINDS))
     if answer is not None:
@@ -77,7 +72,7 @@ def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView, p
         return admission.allowed(warnings=[text])
     node_pools = NodePools(store, key.cluster)
     yield Slice.PURE
-    return (yield from _compare_edit(bound[0], key, document, old, node_pools=node_pools, policy=policy))
+    return (yield from _compare_edit(bound[0], key, document, old, node_pools=node_pools))
 
 
 def key_of_subject(request: AdmissionRequest) -> ObjectKey:
@@ -87,26 +82,16 @@ def key_of_subject(request: AdmissionRequest) -> ObjectKey:
 
 
 def _compare_edit(
-    overrider: JSONObject, key: ObjectKey, document: JSONObject, old: JSON, *, node_pools: NodePools, policy: Policy
+    overrider: JSONObject, key: ObjectKey, document: JSONObject, old: JSON, *, node_pools: NodePools
 ) -> Work[Response]:
     edited, stored = (read_subject(key, one, node_pools, overrider) for one in (document, old))
     found = yield from _find_misfits(overrider, edited)
     misfits_before = (yield from _find_misfits(overrider, stored)) if found else []
     before = {_name_without_pools(one) for one in misfits_before}
     caused = [one for one in found if _name_without_pools(one) not in before]
-    if policy == "refuse" and any(one.level == "error" for one in caused):
-        return refuse_edit(overrider, key, [one for one in caused if one.level == "error"])
     # Errors are reported at every edit, warnings only at the edit that causes them.
     reported = [one for one in found if one.level == "error" or one in caused]
     return admission.allowed(warnings=[describe_finding(overrider, one) for one in reported[:_MAX_FINDINGS]])
-
-
-def refuse_edit(overrider: JSONObject, key: ObjectKey, errors: Sequence[Finding]) -> Response:
-    """Return the refusal of an edit that breaks an overrider."""
-    texts = [describe_finding(overrider, one) for one in errors][:_MAX_FINDINGS]
-    causes = [StatusCause("spec", text, "FieldValueInvalid") for text in texts]
-    message = f"{key.group_kind.kind} {key.namespace}/{key.name} would no longer fit: {'; '.join(texts)}"
-    return admission.invalid(message, causes)
 
 
 def read_subject(
@@ -174,17 +159,17 @@ def _refuse_other_kinds(request: AdmissionRequest, overrider: JSON) -> Response 
 
 
 def validate_overrider_in_slices(
-    request: AdmissionRequest, *, store: StoreView, limits: GuardLimits = OFF
+    request: AdmissionRequest, *, store: StoreView, warning_share: float = 1.0
 ) -> Work[Response]:
     """Answer the review of a YurtAppOverrider with all findings, not only the first one.
 
     Updates that change neither subject nor entries are admitted, and so are all updates of an overrider that is being
-    deleted. Only the guard refuses a deletion, after which the controller reverts the workloads to their template.
+    deleted. A deletion, after which the controller reverts the workloads to their template, gets a warning at most.
 
     Args:
         request: The review.
         store: The other overriders, the subject and the NodePools.
-        limits: The rollouts that the guard reports or refuses.
+        warning_share: The share of the subject's workloads above which a rollout is reported. 1 reports none.
     """
     overrider = request.object
     if (refusal := _refuse_other_kinds(request, overrider)) is not None:
@@ -192,7 +177,7 @@ def validate_overrider_in_slices(
     # Decoding an overrider with an entry for each of 5,000 node pools takes a slice of its own.
     yield
     if request.operation == "DELETE" and not request.sub_resource:
-        return (yield from _guard_deletion(request, store=store, limits=limits))
+        return (yield from _warn_of_deletion(request, store=store, warning_share=warning_share))
     if not changes_overrider(request):
         return admission.allowed()
     namespace = request.namespace or overrider["metadata"].get("namespace") or ""
@@ -207,14 +192,15 @@ def validate_overrider_in_slices(
     warnings = _shorten([finding.text for finding in found if finding.level == "warning"])
     if causes:
         return refuse_overrider(overrider, namespace, causes, warnings)
-    verdict = yield from guard_edit(request, store=store, limits=limits, stale="; ".join(request.unread))
-    return msgspec.structs.replace(verdict, warnings=(*verdict.warnings, *warnings))
+    text = yield from warn_of_rollout(request, store=store, share=warning_share)
+    return admission.allowed(warnings=[*([text] if text else []), *warnings])
 
 
-def _guard_deletion(request: AdmissionRequest, *, store: StoreView, limits: GuardLimits) -> Work[Response]:
+def _warn_of_deletion(request: AdmissionRequest, *, store: StoreView, warning_share: float) -> Work[Response]:
     if not isinstance(as_object(request.old_object).get("metadata"), dict):
         return admission.allowed()
-    return (yield from guard_edit(request, store=store, limits=limits, stale="; ".join(request.unread)))
+    text = yield from warn_of_rollout(request, store=store, share=warning_share)
+    return admission.allowed(warnings=[text] if text else [])
 
 
 def _shorten(warnings: list[str]) -> list[str]:
@@ -278,8 +264,6 @@ class LiveAdmission(NamedTuple):
     dry_runs: ServerDryRun
     store: StoreView
     turns: Turns
-    policy: Policy
-    """Whether an edit of a subject that breaks an overrider is denied."""
 
     async def check_overrider(self, request: AdmissionRequest, response: Response) -> Response | None:
         """Return the answer to the review of an overrider that the rules admit, None if it stays the same."""
@@ -314,12 +298,6 @@ class LiveAdmission(NamedTuple):
         if edited is None:
             return None
         found = await self._check(bound[0], edited[0])
-        errors = [one for one in found if one.level == "error"]
-        stored = read_subject(key, old, node_pools, bound[0])
-        known = await self._check(bound[0], stored[0]) if errors and stored is not None else []
-        caused = [one for one in errors if one not in known]
-        if caused and self.policy == "refuse":
-            return refuse_edit(bound[0], key, caused)
         texts = [describe_finding(bound[0], one) for one in found]
         return msgspec.structs.replace(response, warnings=(*response.warnings, *texts)) if texts else None
 

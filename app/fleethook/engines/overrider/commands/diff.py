@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -27,18 +27,15 @@ from fleethook.cli.output.findings_output import has_failures, print_lines, repo
 from fleethook.cli.output.text_output import concatenate, styled, write, write_error, write_json, write_styled
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
-from fleethook.cluster.store import ObjectKey, Store, key_of
+from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
-from fleethook.engines.overrider.rollout.edit import predict_edit
 from fleethook.engines.overrider.rollout.effect import EFFECTS
-from fleethook.engines.overrider.rollout.guard import ALLOW_ANNOTATION, make_allowance, read_edit
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rollout.prediction import Outcome, Totals, count, predict, sum_outcomes
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.formats.text import suggestion
 from fleethook.model.json import JSONObject
-from fleethook.model.openyurt import SUBJECT_KINDS, YURT_APP_OVERRIDER
-from fleethook.work.pausing import do_at_once
+from fleethook.model.openyurt import SUBJECT_KINDS
 
 _STYLES: Final = {
     "rolls": "bold red", "deleted": "bold red", "error": "bold red", "scales": "yellow", "created": "green",
@@ -57,16 +54,9 @@ class Output(StrEnum):
     MARKDOWN = "markdown"
 
 
-class Allowed(NamedTuple):
-    """An overrider, and the annotation value that allows its edit."""
-
-    overrider: ObjectKey
-    value: str
-
-
-def print_outcomes(outcomes: Sequence[Outcome], allowed: Sequence[Allowed], output: Output) -> None:
+def print_outcomes(outcomes: Sequence[Outcome], output: Output) -> None:
     """Write the effects to standard output. Text and Markdown leave out unchanged workloads."""
-    {Output.TEXT: _print_text, Output.JSON: _print_json, Output.MARKDOWN: _print_markdown}[output](outcomes, allowed)
+    {Output.TEXT: _print_text, Output.JSON: _print_json, Output.MARKDOWN: _print_markdown}[output](outcomes)
 
 
 def _group(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[Outcome]]]:
@@ -79,7 +69,7 @@ def _describe_key(key: ObjectKey) -> str:
     return f"{key.group_kind.kind} {key.namespace or 'default'}/{key.name}{inside}"
 
 
-def _print_text(outcomes: Sequence[Outcome], allowed: Sequence[Allowed]) -> None:
+def _print_text(outcomes: Sequence[Outcome]) -> None:
     groups = list(_group(outcomes))
     for title, group in groups:
         write_styled(concatenate(styled(title, "bold"), styled(f": {sum_outcomes(group).headline}")))
@@ -96,8 +86,6 @@ def _print_text(outcomes: Sequence[Outcome], allowed: Sequence[Allowed]) -> None
                 write_styled(styled(f"    {note}", "dim"))
     if len(groups) != 1:
         write_styled(styled(f"Total: {sum_outcomes(outcomes).headline}", "bold"))
-    for line in _describe_allowed(allowed):
-        write_styled(styled(line))
 
 
 def _describe_workload(one: Outcome) -> str:
@@ -126,21 +114,12 @@ def _select_paths(one: Outcome) -> list[str]:
     return foreign if foreign or one.effect.name != "metadata" else paths
 
 
-def _describe_allowed(allowed: Sequence[Allowed]) -> Iterator[str]:
-    for one in allowed:
-        yield f"A guard against rollouts allows {_describe_key(one.overrider)} with {ALLOW_ANNOTATION}: {one.value}"
-
-
-def _print_json(outcomes: Sequence[Outcome], allowed: Sequence[Allowed]) -> None:
+def _print_json(outcomes: Sequence[Outcome]) -> None:
     subjects = [
         {"subject": title, **_describe_totals(sum_outcomes(group)), "workloads": list(map(_describe_outcome, group))}
         for title, group in _group(outcomes)
     ]
-    allowances = [
-        {"overrider": _describe_key(one.overrider), "annotation": ALLOW_ANNOTATION, "value": one.value}
-        for one in allowed
-    ]
-    write_json({**_describe_totals(sum_outcomes(outcomes)), "subjects": subjects, "allowances": allowances})
+    write_json({**_describe_totals(sum_outcomes(outcomes)), "subjects": subjects})
 
 
 def _describe_totals(totals: Totals) -> dict[str, Any]:
@@ -164,7 +143,7 @@ def _describe_outcome(one: Outcome) -> dict[str, Any]:
     }
 
 
-def _print_markdown(outcomes: Sequence[Outcome], allowed: Sequence[Allowed]) -> None:
+def _print_markdown(outcomes: Sequence[Outcome]) -> None:
     write(f"**{_escape(sum_outcomes(outcomes).headline)}**")
     for title, group in _group(outcomes):
         write("", f"### {_escape(title)}", "", f"{_escape(sum_outcomes(group).headline)}")
@@ -175,8 +154,6 @@ def _print_markdown(outcomes: Sequence[Outcome], allowed: Sequence[Allowed]) -> 
             details = "; ".join(filter(None, (_describe_details(one), *one.effect.notes)))
             cells = (one.pool, _describe_workload(one), _LABELS.get(one.effect.name, one.effect.name), details)
             write(f"| {' | '.join(map(_escape, cells))} |")
-    if allowed:
-        write("", *(_escape(line) for line in _describe_allowed(allowed)))
 
 
 def _escape(text: str) -> str:
@@ -261,7 +238,7 @@ def diff(
             hint = suggestion(subject, {f"{kind}/{one.name}" for one in subjects if name.matches_kind(one.group_kind)})
             fail(f"--subject {subject}: there is no such YurtAppSet or YurtAppDaemon{hint}")
         outcomes = [one for one in outcomes if name.matches(one.subject)]
-    print_outcomes(outcomes, _find_allowances(source, before, after), output)
+    print_outcomes(outcomes, output)
     print_lines(rows)
     if has_failures(rows, strict=reading.strict) or sum_outcomes(outcomes).changes:
         raise SystemExit(CHECK_FAILED)
@@ -273,16 +250,3 @@ def _select_changed(source: Source) -> list[Any]:
     ignored = [one for one in changed if key_of(one.object).group_kind in _WORKLOAD_KINDS]
     write_error(*(f"note: {one.place}: the effect of applying a {one.object['kind']} is not shown" for one in ignored))
     return [one for one in changed if one not in ignored]
-
-
-def _find_allowances(source: Source, before: Store, after: Store) -> list[Allowed]:
-    """Return the annotation values that allow the edits of overriders that roll workloads."""
-    found = []
-    for key in sorted(source.changed):
-        if key.group_kind != YURT_APP_OVERRIDER:
-            continue
-        old, new = before.get(*key), after.get(*key)
-        edit = read_edit(old, new, namespace=key.namespace, store=after)
-        if edit is not None and (effects := do_at_once(predict_edit(edit))).rolls:
-            found.append(Allowed(key, str(make_allowance(old, new, effects.rolls))))
-    return found
