@@ -1,6 +1,7 @@
 """The requests of admission_requests.yaml."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ def describe_review(request: dict[str, Any]) -> list[Any]:
         request["operation"],
         "/".join(filter(None, (*_values(resource, "group", "version", "resource"), request.get("subResource")))),
         "/".join(filter(None, _values(kind, "group", "version", "kind"))),
-        request.get("name") or "",
+        re.sub("^generated-[a-z0-9]{5}$", "generated-(random)", request.get("name") or ""),
         request.get("namespace") or "",
         *((_decode(request.get(member)) or {}).get("kind") for member in ("object", "oldObject")),
     ]

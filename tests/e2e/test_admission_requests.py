@@ -35,16 +35,20 @@ def test_an_apiserver_sends_the_expected_reviews(
 ) -> None:
     user = plane.api(plane.authority.issue(f"recorded-{namespace}", "system:masters"))
     different = []
-    with recording_webhook(plane.api(), tmp_path, f"recorded-{namespace}") as seen:
+    with (
+        recording_webhook(plane.api(), tmp_path, f"recorded-{namespace}", phase="Mutating") as mutating,
+        recording_webhook(plane.api(), tmp_path, f"recorded-{namespace}") as seen,
+    ):
         probe = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "probe"}}
 
         def is_recorded() -> bool:
             user.call("POST", f"/api/v1/namespaces/{namespace}/configmaps", probe, dryRun="All")
-            return bool(seen)
+            return bool(seen and mutating)
 
         wait_for(is_recorded, what="the webhook is called")
         for case in cases["requests"]:
             seen.clear()
+            mutating.clear()
             method, _, target = case["request"].partition(" ")
             path, _, query = target.partition("?")
             parameters = dict(one.split("=") for one in query.split("&") if one)
@@ -53,7 +57,8 @@ def test_an_apiserver_sends_the_expected_reviews(
             if method != "GET" and "CONNECT" not in (case["reviewed"] or ()):
                 parameters["dryRun"] = "All"
             answer = user.call(method, path, case.get("body"), content_type=content_type, **parameters)
-            reviewed = [describe_review(request) for request in seen]
-            if reviewed != [one for one in (case["reviewed"],) if one is not None]:
+            reviewed = [describe_review(request) for request in (*mutating, *seen)]
+            expected = (case.get("mutating", case["reviewed"]), case["reviewed"])
+            if reviewed != [one for one in expected if one is not None]:
                 different.append((case["request"], answer, reviewed))
     assert different == []

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.workload_schema.admission_objects import show_objects
+from fleethook.workload_schema.admission_objects import may_be_set, show_objects
 from fleethook.workload_schema.schema_defaults import CustomVersion
 
 
@@ -21,3 +21,21 @@ def test_a_custom_resource_without_a_known_schema_keeps_its_members() -> None:
         new, _ = show_objects(boat, None, operation="CREATE", version=version, validating=True)
         assert new is not None
         assert (new["spec"], "status" in new, new["metadata"]["generation"]) == ({"a": 1}, not has_status, 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "has_defaults", "expected"),
+    [
+        ("spec.clusterIP", True, True),
+        ("spec.ports.*.nodePort", True, True),
+        ("spec.ports.*.port", True, False),
+        ("spec.externalName", True, False),
+        ("spec.externalName", False, True),
+        ("metadata.labels.a", False, False),
+        ("metadata.managedFields.*.manager", True, True),
+        ("spec.ports", False, False),
+    ],
+)
+def test_a_member_of_the_cluster_may_be_set(path: str, *, has_defaults: bool, expected: bool) -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 1}]}}
+    assert may_be_set(service, path.split("."), has_defaults=has_defaults) is expected

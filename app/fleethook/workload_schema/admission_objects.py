@@ -4,9 +4,10 @@ tests/conformance/admission_objects.yaml has objects that a kube-apiserver showe
 """
 
 import copy
+from collections.abc import Sequence
 from typing import Final
 
-from fleethook.model.json import JSONObject, as_object, list_objects
+from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.workload_schema.defaults import METADATA, set_created, set_defaults
 from fleethook.workload_schema.normalize import normalize_struct
 from fleethook.workload_schema.schema_defaults import OWN_MEMBERS, CustomVersion, set_schema_defaults
@@ -63,6 +64,42 @@ def show_objects(
         elif operation == "UPDATE" and old is not None and validating:
             new = _update(new, old, subresource, version)
     return new, old
+
+
+# Members of built-in kinds that kube-apiserver, or an admission plugin, sets to values that depend on the cluster.
+_SET_BY_CLUSTER: Final = {
+    "v1 PersistentVolumeClaim": ("spec.storageClassName",),
+    "v1 Pod": ("spec.priority", "status.qosClass"),
+    "v1 Service": (
+        "spec.clusterIP", "spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy", "spec.ports.*.nodePort",
+    ),
+    "batch/v1 Job": ("spec.selector", "spec.template.metadata.labels"),
+    "networking.k8s.io/v1 Ingress": ("spec.ingressClassName",),
+}  # fmt: skip
+
+
+def may_be_set(document: JSONObject, path: Sequence[str], *, has_defaults: bool) -> bool:
+    """Return whether kube-apiserver may set a member that an object of `show_objects` lacks.
+
+    Args:
+        document: The object.
+        path: The members on the way, ``*`` for an element of a list.
+        has_defaults: Whether the defaults of its kind are known.
+    """
+    if not _lacks(document, path):
+        return False
+    name = ".".join(path)
+    known = ("metadata.managedFields", *_SET_BY_CLUSTER.get(f"{document.get('apiVersion')} {document.get('kind')}", ()))
+    return f"{name}.".startswith(tuple(f"{one}." for one in known)) or not (has_defaults or path[0] in OWN_MEMBERS)
+
+
+def _lacks(value: JSON, path: Sequence[str]) -> bool:
+    """Return whether a value lacks a member, or one of its elements does."""
+    if not path:
+        return False
+    if path[0] == "*":
+        return isinstance(value, list) and any(_lacks(one, path[1:]) for one in value)
+    return not isinstance(value, dict) or path[0] not in value or _lacks(value[path[0]], path[1:])
 
 
 def _decode(document: JSONObject, version: CustomVersion | None) -> JSONObject:

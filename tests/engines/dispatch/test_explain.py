@@ -229,6 +229,45 @@ async def test_mutating_timeouts_above_the_budget_are_noted() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("expression", "has_defaults", "decision", "reason"),
+    [
+        ("object.spec.size == 3", False, "unknown", "kube-apiserver may set spec.size before it asks, and the input has no definition of Widget: add it to the object, give the definition of Widget, or name a cluster"),
+        ("has(object.spec.size)", False, "unknown", "kube-apiserver may set spec.size before it asks, and "),
+        ("object.spec.parts.all(p, p.a == 1) && oldObject.spec.b == 1", False, "unknown", "kube-apiserver may set spec.parts and spec.parts.*.a before it asks, and "),
+        ("object.spec.size == 3", True, "error", "a: error: "),
+        ("object.spec.size == 3", None, "error", "a: error: "),
+        ("object.metadata.labels.a == 'b'", False, "error", "a: error: "),
+        ("object.metadata.name == 'other' && object.spec.size == 3", False, "skip", "a: false"),
+        ("object.metadata.managedFields.size() > 0", True, "unknown", "kube-apiserver sets metadata.managedFields before it asks: add it to the object"),
+    ],
+)  # fmt: skip
+async def test_a_condition_about_a_member_that_an_apiserver_sets_is_unknown(
+    expression: str, has_defaults: Any, decision: str, reason: str
+) -> None:
+    hook = webhook(matchConditions=[{"name": "a", "expression": expression}])
+    made = world(definition("ws3", "widgets.example.org", "v1"), configuration("ws3", "validating", hook))
+    deadline = Deadline(time.monotonic() + NET)
+    request = request_of(review(widget(colour="red")))
+    found = await explain(made.dispatcher, request, has_defaults=has_defaults, cluster="ws3", deadline=deadline)
+    (one,) = found.validating
+    assert (one.decision, one.reason[: len(reason)]) == (decision, reason)
+
+
+@pytest.mark.parametrize(
+    ("versions", "notes"),
+    [
+        (["v1", "v1beta1"], ()),
+        (["v2", "v1beta1", "v1"], ("it gets an AdmissionReview of v1beta1",)),
+        (["v2"], ("the call fails: webhook does not accept known AdmissionReview versions (v1, v1beta1)",)),
+    ],
+)
+async def test_the_version_of_the_review_is_noted(versions: list[str], notes: tuple[str, ...]) -> None:
+    made = world(configuration("ws3", "validating", webhook(admissionReviewVersions=versions)))
+    (one,) = (await run_explain(made, review())).validating
+    assert (one.decision, one.notes) == ("call", notes)
+
+
 async def test_unsupported_dry_runs_are_noted() -> None:
     made = world(configuration("ws3", "validating", webhook(sideEffects="Some")))
     (one,) = (await run_explain(made, review(dryRun=True))).validating

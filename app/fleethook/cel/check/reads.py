@@ -33,7 +33,7 @@ _Outcomes = frozenset[Any]
 
 
 def read_null(
-    expression: str, operation: str, *, nulls: tuple[str, ...] = ()
+    expression: str, operation: str, *, nulls: tuple[str, ...] = (), has_name: bool = True
 ) -> Literal["always", "possible", "false", ""]:
     """Return whether an expression has an error for an operation because it reads a member of a null.
 
@@ -41,6 +41,8 @@ def read_null(
         expression: The expression.
         operation: The operation of the request.
         nulls: Further variables that are null.
+        has_name: Whether the request has a name. That of a deleted collection has none, and a mutating webhook gets
+            no generated name.
 
     Returns:
         ``possible`` if it depends on other values, ``false`` if the expression is false for the operation; ``""``
@@ -49,7 +51,7 @@ def read_null(
     tree = _parse(expression)
     known = {name: frozenset({None}) for name in (*NULLS[operation], *nulls)}
     try:
-        found = _Reader(operation).fold(tree, known) if tree is not None else frozenset()
+        found = _Reader(operation, has_name=has_name).fold(tree, known) if tree is not None else frozenset()
     except RecursionError:
         return ""
     if found == {False}:
@@ -71,8 +73,9 @@ def _parse(expression: str) -> Node | None:
 class _Reader:
     """Finds the possible results of the nodes of an expression for one operation."""
 
-    def __init__(self, operation: str) -> None:
+    def __init__(self, operation: str, *, has_name: bool) -> None:
         self._operation: Final = operation
+        self._has_name: Final = has_name
 
     def fold(self, node: Node, known: Mapping[str, _Outcomes]) -> _Outcomes:
         """Return the possible results; ``known`` has those of variables."""
@@ -84,6 +87,8 @@ class _Reader:
                 found = known.get(node.name, found)
             case Select(operand=Ident(name="request"), field="operation"):
                 found = frozenset({True if node.tested else self._operation})
+            case Select(operand=Ident(name="request"), field="name") if not self._has_name:
+                found = frozenset({False if node.tested else _ERROR})
             case Select():
                 found = self._read(self.fold(node.operand, known), _BOOLEANS if node.tested else found)
             case ListLiteral():

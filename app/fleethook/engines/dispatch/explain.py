@@ -6,6 +6,8 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from fleethook.cel.check.reads import list_reads
+from fleethook.engines.dispatch.call.admission_review import ReviewError, choose_review_version
 from fleethook.engines.dispatch.call.call import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher, Target
@@ -28,6 +30,7 @@ from fleethook.engines.dispatch.match.should_call import (
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.work.pausing import Pauses
+from fleethook.workload_schema.admission_objects import may_be_set
 
 # kube-apiserver's default budget for admission plus storage (k8s.io/apiserver pkg/endpoints/handlers: requestTimeout).
 BUDGET_SECONDS: Final = 34.0
@@ -45,7 +48,8 @@ _SILENT_IGNORE: Final = (
 _SLICE: Final = 1_000
 _PER_HOOK: Final = 40
 
-Decision = Literal["call", "skip", "error"]
+Decision = Literal["call", "skip", "error", "unknown"]
+"""``unknown`` if a condition depends on a member that kube-apiserver sets and the object of a manifest lacks."""
 
 
 class Predicate(msgspec.Struct, frozen=True, rename="camel"):
@@ -105,6 +109,7 @@ async def explain(
     request: AdmissionRequest,
     *,
     validating: AdmissionRequest | None = None,
+    has_defaults: bool | None = None,
     cluster: str,
     deadline: Deadline,
 ) -> Explanation:
@@ -114,6 +119,7 @@ async def explain(
         dispatcher: Finds the webhooks.
         request: The request.
         validating: The request as validating webhooks get it, None for the same request.
+        has_defaults: As in `fleethook.engines.dispatch.review.request_plan.PlannedRequest`.
         cluster: The logical cluster of the request.
         deadline: The end of all checks.
 
@@ -126,7 +132,7 @@ async def explain(
         shown = validating if validating is not None and phase == "validating" else request
         target = await dispatcher.find_target(shown, cluster=cluster, phase=phase)
         context = await dispatcher.build_context(target, deadline, Audit(), [])
-        found[phase] = await _explain_phase(dispatcher, target, context, phase)
+        found[phase] = await _explain_phase(dispatcher, target, context, phase, has_defaults=has_defaults)
     attributes, ownership = target.attributes, target.ownership
     return Explanation(
         cluster=cluster,
@@ -148,7 +154,7 @@ async def explain(
 
 
 async def _explain_phase(
-    dispatcher: Dispatcher, target: Target, context: RequestContext, phase: Phase
+    dispatcher: Dispatcher, target: Target, context: RequestContext, phase: Phase, *, has_defaults: bool | None
 ) -> tuple[ExplainedHook, ...]:
     """Explain the webhooks of one phase; yields to requests of other clusters."""
     attributes = target.attributes
@@ -159,7 +165,7 @@ async def _explain_phase(
     silent = partial(dispatcher.is_silent, consumer=attributes.cluster)
     relevant = {one.hook.uid: one for one in target.relevant}
     equivalents = EquivalentIndex(target.equivalents)
-    deciders = _Deciders(CallDecider(context), CallDecider(context), context.own, equivalents)
+    deciders = _Deciders(CallDecider(context), CallDecider(context), context.own, equivalents, has_defaults)
     pauses = Pauses(_SLICE)
     found: list[ExplainedHook] = []
     for hook in hooks:
@@ -177,6 +183,7 @@ class _Deciders(NamedTuple):
     own: OwnEndpoints
     """Recognizes webhooks that are this server itself."""
     equivalents: EquivalentIndex
+    has_defaults: bool | None
 
 
 async def _explain_hook(
@@ -198,19 +205,46 @@ async def _explain_hook(
         conditions = await _evaluate(relevant, attributes, decider)
         barrier = find_barrier(rest) or find_barrier(conditions) or find_barrier(own)
         answers += (*conditions, *own)
+    unset = _describe_unset(hook, attributes, barrier, has_defaults=deciders.has_defaults)
     return ExplainedHook(
         configuration=hook.configuration,
         webhook=hook.name,
         uid=hook.uid,
-        decision="call" if barrier is None else "skip" if barrier.error is None else "error",
+        decision="call" if barrier is None else "unknown" if unset else "skip" if barrier.error is None else "error",
         stage="" if barrier is None else barrier.stage,
-        reason="all filters match" if barrier is None else barrier.reason,
+        reason="all filters match" if barrier is None else unset or barrier.reason,
         failure_policy="Ignore" if hook.fails_open else "Fail",
         timeout_seconds=hook.seconds,
         predicates=tuple(Predicate(one.stage, one.ok, one.reason) for one in answers),
         nearest_miss=nearest,
         sent_as=_format_kind(relevant.invocation.kind) if relevant is not None else "",
         notes=tuple(_list_hook_notes(hook, attributes, relevant, silent=is_silent(hook))) if barrier is None else (),
+    )
+
+
+def _describe_unset(hook: Hook, attributes: Attributes, barrier: Verdict | None, *, has_defaults: bool | None) -> str:
+    """Return which members kube-apiserver may set before it evaluates conditions without a result, ``""`` for none."""
+    if has_defaults is None or barrier is None or barrier.stage != Stage.CONDITIONS:
+        return ""
+    objects = {"object": attributes.object, "oldObject": attributes.old_object}
+    reads = {one for condition in hook.conditions for one in list_reads(condition.expression)}
+    members = {
+        ".".join(one.path[1:])
+        for one in reads
+        # Only a member that the expression handles can be absent without an error.
+        if (one.tested or barrier.error is not None)
+        and isinstance(objects.get(one.path[0]), dict)
+        and may_be_set(objects[one.path[0]], one.path[1:], has_defaults=has_defaults)
+    }
+    if not members:
+        return ""
+    names = " and ".join(sorted(members))
+    if has_defaults:
+        return f"kube-apiserver sets {names} before it asks: add it to the object"
+    kind = attributes.kind.kind
+    return (
+        f"kube-apiserver may set {names} before it asks, and the input has no definition of {kind}: add it to the "
+        f"object, give the definition of {kind}, or name a cluster"
     )
 
 
@@ -296,6 +330,12 @@ def _list_hook_notes(hook: Hook, attributes: Attributes, relevant: RelevantHook 
         notes.append("it does not support dry runs (sideEffects), so the dry run is refused")
     if hook.endpoint is None:
         notes.append(hook.problem)
+    try:
+        version = choose_review_version(hook.review_versions)
+    except ReviewError as error:
+        notes.append(f"the call fails: {error}")
+    else:
+        notes += [f"it gets an AdmissionReview of {version}"] if version != "v1" else []
     if relevant is not None and relevant.invocation.resource != attributes.resource and hook.conditions:
         notes.append(
             "its matchConditions see request.kind in the matched version, but request.resource in the requested version"

@@ -239,3 +239,42 @@ def all_pods(pod): pass
     decisions = {one["configuration"]: (one["decision"], one["stage"]) for one in found["validating"]}
     assert decisions["keeps"] == ("skip", "rules")
     assert decisions["all-pods"][0] == "call"
+
+
+def test_a_manifest_is_explained_with_the_defaults_of_its_kind(write_yaml: WriteYAML) -> None:
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["services", "namespaces"], "operations": ["*"]}]
+    asked = {
+        "default": "object.kind != 'Service' || object.spec.type == 'ClusterIP'",
+        "named": "has(request.name) && request.name.startsWith('s-')",
+        "collected": "request.operation == 'DELETE' && !has(request.name)",
+    }
+    hooks = [
+        webhook(f"{name}.example.org", rules=rules, matchConditions=[{"name": "a", "expression": text}])
+        for name, text in asked.items()
+    ]
+    both = [configuration("", phase, *hooks, name=phase) for phase in ("mutating", "validating")]
+    options = ("-f", write_yaml("m/m.yaml", *both), "--cluster", "", "-o", "json")
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"generateName": "s-"}, "spec": {}}
+
+    def find_called(*arguments: str) -> list[str]:
+        _, out, _ = explain("--request", write_yaml("o.yaml", service), *arguments, *options)
+        found = json.loads(out)
+        return [one["uid"] for one in (*found["mutating"], *found["validating"]) if one["decision"] == "call"]
+
+    assert find_called() == [
+        "mutating/default.example.org/0",
+        "validating/default.example.org/0",
+        "validating/named.example.org/0",
+    ]
+    assert find_called("--operation", "DELETECOLLECTION") == [
+        "mutating/collected.example.org/0",
+        "validating/collected.example.org/0",
+    ]
+
+
+def test_a_condition_about_an_unknown_default_exits_with_1(write_yaml: WriteYAML) -> None:
+    hook = webhook(matchConditions=[{"name": "a", "expression": "object.spec.size == 3"}])
+    manifests = write_yaml("m/m.yaml", configuration("", "validating", hook))
+    code, out, _ = explain("--request", write_yaml("w.yaml", widget()), "-f", manifests, "--cluster", "")
+    assert code == 1
+    assert "  unknown hooks/w.example.org/0  matchConditions: kube-apiserver may set spec.size before it asks" in out

@@ -85,3 +85,26 @@ def test_the_expression_of_a_rule_is_checked_beside_its_conditions() -> None:
         "expression: it reads oldObject, which is null for CREATE, so these requests are admitted without the rule "
         "(failurePolicy Ignore): compare with null first, or remove the operation"
     )
+
+
+@pytest.mark.parametrize(
+    ("phase", "operations", "expression", "lacking"),
+    [
+        ("validating", ["DELETE"], "request.name != 'a'", "a deleted collection, so also of a deleted namespace,"),
+        ("mutating", ["CREATE"], "request.name.startsWith('a')", "an object with generateName, as Pods have,"),
+        ("validating", ["CREATE"], "request.name != 'a'", ""),
+        ("mutating", ["UPDATE"], "request.name != 'a'", ""),
+        ("validating", ["*"], "has(request.name) && request.name != 'a'", ""),
+        ("validating", ["*"], "request.operation != 'DELETE' && request.name != 'a'", ""),
+        ("validating", ["*"], "request.?name.orValue('') != 'a'", ""),
+    ],
+)
+def test_a_request_without_a_name_is_considered(
+    phase: Any, operations: list[str], expression: str, lacking: str
+) -> None:
+    conditions = [{"name": "a", "expression": expression}]
+    made = configuration("c", phase, webhook(rules=[{**WIDGETS, "operations": operations}], matchConditions=conditions))
+    (hook,) = compile_hooks(phase, "c", made)
+    text = "matchConditions a: it reads request.name, which the request of {} lacks, so these requests are refused "
+    expected = [f"{text.format(lacking)}(failurePolicy Fail): test has(request.name) first"] if lacking else []
+    assert [issue.text for issue in condition_errors(hook)] == expected

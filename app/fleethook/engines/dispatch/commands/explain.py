@@ -247,7 +247,12 @@ async def _explain_all(
         deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
         try:
             found = await explain_request(
-                dispatcher, planned.request, validating=planned.validating, cluster=planned.cluster, deadline=deadline
+                dispatcher,
+                planned.request,
+                validating=planned.validating,
+                has_defaults=planned.has_defaults,
+                cluster=planned.cluster,
+                deadline=deadline,
             )
         except StatusError as error:
             fail(f"{planned.source.place}: {error}")

@@ -10,7 +10,7 @@ from fleethook.cli.options import TextOutput
 from fleethook.cli.output.text_output import Styled, concatenate, styled, write_error, write_json, write_styled
 from fleethook.engines.dispatch.explain import ExplainedHook, Explanation
 
-_STYLES: Final = {"call": "green", "skip": "dim", "error": "bold red"}
+_STYLES: Final = {"call": "green", "skip": "dim", "error": "bold red", "unknown": "yellow"}
 
 
 class ExplainedRequest(NamedTuple):
@@ -59,7 +59,7 @@ def describe_refusal(explanation: Explanation) -> str:
     if explanation.owner.cluster is None:
         return explanation.owner.problem
     hooks = (*explanation.mutating, *explanation.validating)
-    return next((f"{one.uid}: {one.stage}: {one.reason}" for one in hooks if one.decision == "error"), "")
+    return next((f"{one.uid}: {one.stage}: {one.reason}" for one in hooks if one.decision in ("error", "unknown")), "")
 
 
 def make_row(explained: ExplainedRequest) -> Row:

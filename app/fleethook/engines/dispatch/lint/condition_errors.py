@@ -39,6 +39,8 @@ def condition_errors(hook: Hook, rule_expression: str = "") -> Iterator[Issue]:
         yield _describe(
             name, expressions[name], operations, f"{'' if outcome == 'always' else 'some of '}these requests {effect}"
         )
+    for name, operation in _find_unnamed(hook, expressions):
+        yield _describe_unnamed(name, operation, effect)
     for name, text in expressions.items():
         if _is_constant_error(text):
             yield Issue("condition-error", f"{name}: its constants have an error, so all requests {effect}: correct it")
@@ -63,6 +65,29 @@ def _find_null_reads(
             if outcome in ("always", "possible"):
                 found.setdefault((name, outcome), []).append(operation)
     return found
+
+
+def _find_unnamed(hook: Hook, expressions: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield expressions that need the name of a request, with an operation whose request may lack it."""
+    listed = frozenset[str]().union(*(rule.operations for rule in hook.rules))
+    for operation in ("CREATE", "DELETE") if hook.phase == "mutating" else ("DELETE",):
+        if not listed & {EVERY, operation}:
+            continue
+        nulls = (_CONDITION_NULL,)
+        unnamed = {one: read_null(text, operation, nulls=nulls, has_name=False) for one, text in expressions.items()}
+        if "false" in unnamed.values():
+            continue
+        for name, text in expressions.items():
+            if unnamed[name] and not read_null(text, operation, nulls=nulls):
+                yield name, operation
+
+
+def _describe_unnamed(name: str, operation: str, effect: str) -> Issue:
+    lacking = "a deleted collection, so also of a deleted namespace,"
+    if operation == "CREATE":
+        lacking = "an object with generateName, as Pods have,"
+    text = f"{name}: it reads request.name, which the request of {lacking} lacks, so these requests {effect}"
+    return Issue("suspicious", f"{text}: test has(request.name) first")
 
 
 def _describe(name: str, expression: str, operations: Sequence[str], effect: str) -> Issue:

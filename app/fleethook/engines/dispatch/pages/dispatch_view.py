@@ -97,7 +97,12 @@ async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) 
     deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
     try:
         found = await explain(
-            dispatcher, planned.request, validating=planned.validating, cluster=planned.cluster, deadline=deadline
+            dispatcher,
+            planned.request,
+            validating=planned.validating,
+            has_defaults=planned.has_defaults,
+            cluster=planned.cluster,
+            deadline=deadline,
         )
     except (StatusError, msgspec.DecodeError) as error:
         raise FormFieldError("document", str(error)) from None

@@ -18,6 +18,7 @@ from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.server.reviews.codec import BadReviewError, decode_review
 from fleethook.workload_schema.admission_objects import show_objects
+from fleethook.workload_schema.defaults import knows_defaults
 from fleethook.workload_schema.schema_defaults import CustomVersion, find_version
 
 _UID: Final = "00000000-0000-0000-0000-000000000000"
@@ -86,6 +87,8 @@ class PlannedRequest(NamedTuple):
         cluster: Logical cluster that it is made in.
         source: The document that it comes from.
         notes: Guessed parts of the request, and reasons why no apiserver sends it to admission.
+        has_defaults: Whether its objects have all defaults of their kind; None for a review, whose objects are those
+            of an apiserver.
     """
 
     request: AdmissionRequest
@@ -93,6 +96,7 @@ class PlannedRequest(NamedTuple):
     cluster: str
     source: InputDocument
     notes: tuple[str, ...] = ()
+    has_defaults: bool | None = None
 
     @property
     def subject(self) -> str:
@@ -253,7 +257,9 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
     stored = _set_namespace(options.old) if in_namespace and options.old else options.old
     objects = _make_objects(operation, document, stored)
     shown = [_show(request, objects, version, validating=validating) for validating in (False, True)]
-    return PlannedRequest(shown[0], shown[1], cluster, source, (*chosen.notes, *_list_notes(request, own)))
+    notes = (*chosen.notes, *_list_notes(request, own))
+    has_defaults = version is not None or knows_defaults({"apiVersion": kind.api_version, "kind": kind.kind})
+    return PlannedRequest(shown[0], shown[1], cluster, source, notes, has_defaults)
 
 
 def _show(
