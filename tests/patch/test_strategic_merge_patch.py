@@ -82,6 +82,21 @@ def test_null_for_a_missing_member_changes_nothing() -> None:
     assert strategic_merge(BASE, pod(nodeSelector=None), WORKLOAD) is BASE
 
 
+@pytest.mark.parametrize(
+    ("patch", "expected"),
+    [
+        (pod(nodeSelector={"a": None}), {"a": None}),
+        (pod(nodeSelector={"a": None, "b": "1"}), {"a": None, "b": "1"}),
+        (pod(nodeSelector=None), None),
+    ],
+)
+def test_older_releases_keep_the_nulls_of_new_objects(patch: Any, expected: Any) -> None:
+    merged = strategic_merge(BASE, patch, WORKLOAD, keeps_nulls=True)
+    assert merged["spec"]["template"]["spec"].get("nodeSelector") == expected
+    known = strategic_merge(BASE, {"metadata": {"labels": {"a": None, "b": None}}}, WORKLOAD, keeps_nulls=True)
+    assert known["metadata"]["labels"] == {}
+
+
 def test_new_values_contain_no_nulls() -> None:
     patch = pod(securityContext={"fsGroup": None, "runAsUser": 1}, containers=[{"name": "c2", "tty": None}])
     result = merged_pod(patch)

@@ -3,7 +3,8 @@
 Accepted patches have upstream's result, with two exceptions:
 
 - ``$patch: merge`` is accepted and has no effect. Upstream's design document names it, its code rejects it.
-- New values never contain nulls or directives. Upstream keeps some of them and drops them in its typed decoding.
+- New values never contain nulls, unless the caller keeps them, or directives. Upstream keeps some of them and drops
+  them in its typed decoding.
 
 More patches are rejected than upstream rejects:
 
@@ -216,7 +217,7 @@ _ATOMIC: Final = MergeSchema()
 _DROPPED: Final = object()
 
 
-def strategic_merge(original: JSON, patch: JSON, schema: MergeSchema) -> JSON:
+def strategic_merge(original: JSON, patch: JSON, schema: MergeSchema, *, keeps_nulls: bool = False) -> JSON:
     """Return ``original`` with ``patch`` merged into it.
 
     Null deletes a member, and objects merge member by member. Lists with a merge key merge element by element, sets of
@@ -229,6 +230,8 @@ def strategic_merge(original: JSON, patch: JSON, schema: MergeSchema) -> JSON:
         patch: The patch, with upstream's directives ``$patch``, ``$retainKeys``, ``$deleteFromPrimitiveList/<member>``
             and ``$setElementOrder/<member>``.
         schema: The merge keys of the object.
+        keeps_nulls: Whether new objects keep the nulls of the patch, as those of k8s.io/apimachinery v0.22 do. In a
+            map, a typed decoder reads such a null as an empty value.
 
     Raises:
         StrategicMergeError: The patch does not apply; see the module's docstring for all reasons.
@@ -236,17 +239,19 @@ def strategic_merge(original: JSON, patch: JSON, schema: MergeSchema) -> JSON:
     if not isinstance(original, dict) or not isinstance(patch, dict):
         raise StrategicMergeError("", "both the object and the patch must be JSON objects")
     try:
-        return _merge_object(original, patch, schema=schema, path="")
+        return _merge_object(original, patch, schema=schema, path="", nulls=keeps_nulls)
     except RecursionError:
         raise StrategicMergeError("", "the object or the patch is nested too deeply") from None
 
 
-def _merge_object(original: JSONObject, patch: JSONObject, *, schema: MergeSchema, path: str) -> JSONObject:
+def _merge_object(
+    original: JSONObject, patch: JSONObject, *, schema: MergeSchema, path: str, nulls: bool
+) -> JSONObject:
     action = _read_action(patch, path)
     if action == "delete":
         return {} if original else original
     if action == "replace":
-        replaced = _clean_new_object(patch, schema, path)
+        replaced = _clean_new_object(patch, schema, path, nulls=nulls)
         return original if identical(original, replaced) else replaced
     result = dict(original)
     if _RETAIN in patch:
@@ -255,7 +260,8 @@ def _merge_object(original: JSONObject, patch: JSONObject, *, schema: MergeSchem
         if not _is_directive(name, path):
             order = patch.get(_ORDER_PREFIX + name)
             child = schema.fields.get(name, _ATOMIC)
-            _merge_member(result, name, value, order=order, schema=child, path=f"{path}/{escape(name)}")
+            place = f"{path}/{escape(name)}"
+            _merge_member(result, name, value, order=order, schema=child, path=place, nulls=nulls)
     _order_unpatched_lists(result, patch, schema, path)
     # Upstream deletes from lists of scalars after it has merged them.
     for name, value in patch.items():
@@ -301,12 +307,14 @@ def _order_unpatched_lists(result: JSONObject, patch: JSONObject, schema: MergeS
             result[name] = order_list(result[name], order, named=(), schema=child, path=place)
 
 
-def _merge_member(result: JSONObject, name: str, value: JSON, *, order: JSON, schema: MergeSchema, path: str) -> None:
+def _merge_member(
+    result: JSONObject, name: str, value: JSON, *, order: JSON, schema: MergeSchema, path: str, nulls: bool
+) -> None:
     present = result.get(name)
     if value is None:
         merged: JSON = _DROPPED
     elif present is None:
-        merged = _clean_new_value(value, schema, path)
+        merged = _clean_new_value(value, schema, path, nulls=nulls)
         if order is not None and isinstance(merged, list):
             merged = order_list(merged, order, named=merged, schema=schema, path=path)
     elif type(present) is not type(value) and isinstance(value, dict | list) | isinstance(present, dict | list):
@@ -314,9 +322,9 @@ def _merge_member(result: JSONObject, name: str, value: JSON, *, order: JSON, sc
             path, f"the patch has {_describe_type(value)} where the object has {_describe_type(present)}"
         )
     elif isinstance(value, dict):
-        merged = _merge_object(present, value, schema=schema, path=path)
+        merged = _merge_object(present, value, schema=schema, path=path, nulls=nulls)
     elif isinstance(value, list):
-        merged = _merge_list(present, value, order=order, schema=schema, path=path)
+        merged = _merge_list(present, value, order=order, schema=schema, path=path, nulls=nulls)
     else:
         merged = present if identical(present, value) else value
     if merged is _DROPPED:
@@ -329,19 +337,21 @@ def _describe_type(value: JSON) -> str:
     return "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else "a scalar"
 
 
-def _merge_list(original: list[JSON], patch: list[JSON], *, order: JSON, schema: MergeSchema, path: str) -> list[JSON]:
+def _merge_list(
+    original: list[JSON], patch: list[JSON], *, order: JSON, schema: MergeSchema, path: str, nulls: bool
+) -> list[JSON]:
     merged: list[JSON]
     if schema.primitive:
         merged = merge_scalars(original, patch, order=order, path=path)
     elif schema.merge_key is None:
-        merged = _clean_new_value(patch, schema, path)
+        merged = _clean_new_value(patch, schema, path, nulls=nulls)
     else:
-        merged = _merge_elements(original, patch, order=order, schema=schema, path=path)
+        merged = _merge_elements(original, patch, order=order, schema=schema, path=path, nulls=nulls)
     return original if identical(original, merged) else merged
 
 
 def _merge_elements(
-    original: list[JSON], patch: list[JSON], *, order: JSON, schema: MergeSchema, path: str
+    original: list[JSON], patch: list[JSON], *, order: JSON, schema: MergeSchema, path: str, nulls: bool
 ) -> list[JSON]:
     key = schema.merge_key or ""
     edits = parse_edits(patch, key, path)
@@ -351,9 +361,9 @@ def _merge_elements(
         position = positions.get(identity)
         if edits.replace or position is None:
             positions.setdefault(identity, len(merged))
-            merged.append(_clean_new_object(element, schema, place))
+            merged.append(_clean_new_object(element, schema, place, nulls=nulls))
         else:
-            merged[position] = _merge_object(merged[position], element, schema=schema, path=place)
+            merged[position] = _merge_object(merged[position], element, schema=schema, path=place, nulls=nulls)
     named = [element for _, _, element in edits.upserts]
     if order is None or edits.replace:
         wanted = named if order is None else order
@@ -364,18 +374,18 @@ def _merge_elements(
     return order_list(merged, order, named=named, schema=schema, path=path, server=server)
 
 
-def _clean_new_value(value: JSON, schema: MergeSchema, path: str) -> JSON:
+def _clean_new_value(value: JSON, schema: MergeSchema, path: str, *, nulls: bool) -> JSON:
     """Return a new value without nulls and directives, or _DROPPED for an object with ``$patch``."""
     if isinstance(value, dict):
         if _DIRECTIVE in value:
             _read_action(value, path)
             return _DROPPED
-        return _clean_new_object(value, schema, path)
+        return _clean_new_object(value, schema, path, nulls=nulls)
     if not isinstance(value, list):
         return value
     fresh: list[JSON] = []
     for number, element in enumerate(value):
-        kept = _clean_new_value(element, schema, f"{path}/{number}")
+        kept = _clean_new_value(element, schema, f"{path}/{number}", nulls=nulls)
         if kept is not _DROPPED:
             if schema.merge_key is not None:
                 identify_element(kept, schema.merge_key, f"{path}/{number}")
@@ -383,12 +393,12 @@ def _clean_new_value(value: JSON, schema: MergeSchema, path: str) -> JSON:
     return fresh
 
 
-def _clean_new_object(value: JSONObject, schema: MergeSchema, path: str) -> JSONObject:
+def _clean_new_object(value: JSONObject, schema: MergeSchema, path: str, *, nulls: bool) -> JSONObject:
     fresh: JSONObject = {}
     for name, inner in value.items():
-        if inner is None or _is_directive(name, path):
+        if (inner is None and not nulls) or _is_directive(name, path):
             continue
-        kept = _clean_new_value(inner, schema.fields.get(name, _ATOMIC), f"{path}/{escape(name)}")
+        kept = _clean_new_value(inner, schema.fields.get(name, _ATOMIC), f"{path}/{escape(name)}", nulls=nulls)
         if kept is not _DROPPED:
             fresh[name] = kept
     return fresh

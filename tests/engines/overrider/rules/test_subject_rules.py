@@ -149,6 +149,11 @@ def test_images_and_tokens_of_a_template_are_checked(make: Any) -> None:
         ({"op": "add", "path": "/spec/paused"}, "dropped", "Deployment has no field"),
         ({"template": {"spec": {}}}, "dropped", "Deployment has no field"),
         ({"spec": {"template": {}}}, "no-effect", "changes nothing"),
+        (
+            {"spec": {"template": {"spec": {"nodeSelector": {"a": None}}}}},
+            "empty-value",
+            "a null sets /spec/template/spec/nodeSelector to {'a': ''}",
+        ),
         ({"spec": {"replicas": -1}}, "refused", "must be 0 or more, not -1"),
         (
             {"spec": {"template": {"spec": {"containers": [{"name": "nginx", "image": "A:1"}]}}}},

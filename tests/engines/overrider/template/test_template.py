@@ -304,6 +304,26 @@ def test_an_empty_node_selector_term_is_never_left_behind() -> None:
     assert "affinity" not in pod_spec(rendered(living, yurt_app_set(), NEW_IMAGE))
 
 
+@pytest.mark.parametrize(
+    ("template", "selector", "resources"),
+    [
+        ({}, {"site": ""}, {"limits": {"cpu": "0"}}),
+        ({"nodeSelector": {"disk": "ssd"}}, {"disk": "ssd"}, {"limits": {"cpu": "0"}}),
+        ({"nodeSelector": {"site": "a", "disk": "ssd"}}, {"disk": "ssd"}, {"limits": {"cpu": "0"}}),
+    ],
+)
+def test_a_null_of_a_pools_patch_is_an_empty_value_where_the_template_lacks_the_map(
+    template: dict[str, Any], selector: dict[str, str], resources: dict[str, Any]
+) -> None:
+    # k8s.io/apimachinery v0.22, which OpenYurt 1.4.4 has: StrategicMergeMapPatch and FromUnstructured.
+    app = {"name": "nginx", "resources": {"limits": {"cpu": None}}, "workingDir": None}
+    own = {"spec": {"template": {"spec": {"nodeSelector": {"site": None}, "containers": [app]}}}}
+    subject = yurt_app_set(pools=[pool("hangzhou", patch=own)], template=pod_template(**template))
+    spec = rendered(workload(), subject, NEW_IMAGE)["spec"]["template"]["spec"]
+    assert (spec["nodeSelector"], spec["containers"][0]["resources"]) == (selector, resources)
+    assert "workingDir" not in spec["containers"][0]
+
+
 def test_the_pools_patch_is_merged_strategically_and_wins_over_its_replicas() -> None:
     own = {"spec": {"replicas": 6, "template": {"spec": {"containers": [{"name": "nginx", "tty": True}]}}}}
     result = rendered(workload(), yurt_app_set(pools=[pool("hangzhou", patch=own)]), NEW_IMAGE)

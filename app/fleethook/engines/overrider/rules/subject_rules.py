@@ -7,9 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import msgspec
+
 from fleethook.engines.overrider.entries.items import CONTAINER_LISTS
 from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, kind_of
+from fleethook.engines.overrider.render.member_differences import find_differences
 from fleethook.engines.overrider.rules.app_set_rules import TWEAKS, check_selection, check_tweak, check_tweaks
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.item_rules import (
@@ -37,9 +40,11 @@ from fleethook.engines.overrider.subject.subject_members import (
 from fleethook.engines.overrider.template.node_affinity import PoolSettings, SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values, enumerate_objects
+from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.patch import strategic_merge
 from fleethook.workload_schema import Finding as WorkloadFinding
-from fleethook.workload_schema import check_decoded, check_workload
+from fleethook.workload_schema import check_decoded, check_workload, decode_workload
 
 _APP_DAEMON: Final = ("selector", "workloadTemplate", "nodepoolSelector", "revisionHistoryLimit")
 _TEMPLATES: Final = ("deploymentTemplate", "statefulSetTemplate")
@@ -249,11 +254,26 @@ def _check_pool_patches(subject: JSONObject, kind: str, *, known: frozenset[Work
         for found in check_decoded(bare.parts.document, kind_of(bare.given)):
             if found not in known:
                 yield _as_finding(found, field, where=f", at {found.pointer}{where}")
+        yield from _check_nulls(unpatched, patch, field, where)
         for place, image in {*_list_images(bare.parts.document)} - {*_list_images(unpatched.parts.document)}:
             for wrong in check_image(image, field, pools=(), token=OUTSIDE_OVERRIDERS):
                 yield wrong._replace(message=f"{wrong.message}, at {place.removeprefix('.')}{where}")
         if bare.parts.document["spec"] == unpatched.parts.document["spec"] and _keeps_metadata(patch):
             yield Finding("no-effect", field, f"changes nothing{where}")
+
+
+def _check_nulls(unpatched: BarePlan, patch: JSONObject, field: str, where: str) -> Iterator[Finding]:
+    """Yield the nulls that set a key of a map in place of removing it (`apply_pool_patch`)."""
+    if b":null" not in msgspec.json.encode(patch):
+        return
+    kind = kind_of(unpatched.given)
+    dropped, kept = (
+        decode_workload(strategic_merge(unpatched.given, patch, WORKLOAD, keeps_nulls=keeps), kind)
+        for keeps in (False, True)
+    )
+    for one in find_differences(dropped, kept):
+        text = f"a null sets {one.pointer} to {one.requested!r}, because the template has nothing to remove there"
+        yield Finding("empty-value", field, f"{text}: remove the null{where}")
 
 
 def _keeps_metadata(patch: JSONObject) -> bool:

@@ -13,6 +13,7 @@ from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import POOL_NAME_LABEL
 from fleethook.patch import strategic_merge
+from fleethook.workload_schema.normalize import decode_workload
 from fleethook.workload_schema.value_marks import POOL_MARK, REPLICAS_MARK, mark_name
 
 # kube-apiserver refuses updates of these fields (ValidateDeploymentUpdate, ValidateStatefulSetUpdate in
@@ -236,11 +237,17 @@ REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def apply_pool_patch(workload: JSONObject, template: PoolTemplate) -> JSONObject:
-    """Return ``workload`` with the pool's own patch merged into it; raises StrategicMergeError."""
+    """Return ``workload`` with the pool's own patch merged into it; raises StrategicMergeError.
+
+    OpenYurt 1.4 merges with k8s.io/apimachinery v0.22 and decodes the result. So a null in a map that the template
+    lacks, such as ``nodeSelector: {site: null}``, becomes an empty value (adapter_util.go: StrategicMergeByPatches).
+    """
     if template.pool_patch is None:
         return workload
-    merged: JSONObject = strategic_merge(workload, template.pool_patch, WORKLOAD)
-    return merged
+    merged: JSONObject = strategic_merge(workload, template.pool_patch, WORKLOAD, keeps_nulls=True)
+    if b":null" not in msgspec.json.encode(template.pool_patch):
+        return merged
+    return decode_workload(merged, "StatefulSet" if merged["kind"] == "StatefulSet" else "Deployment")
 
 
 def place(workload: JSONObject, template: PoolTemplate) -> JSONObject:
