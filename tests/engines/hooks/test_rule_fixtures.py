@@ -131,6 +131,10 @@ def test_the_other_objects_and_settings_of_a_test(rules: tuple[Rule, ...]) -> No
         ({"object": "pod", "output": {"verdict": 1}}, "output has no verdict: use allowed, "),
         ({"object": "pod", "outptu": {}, "output": {"allowed": True}}, "'outptu' is unknown: did you mean output?"),
         ({"object": "pod", "verdict": {}, "output": {"allowed": True}}, "'verdict' is unknown: use name, "),
+        (
+            {"object": "pod", "user": {"grups": []}, "output": {"allowed": True}},
+            "'grups' is unknown: did you mean groups?",
+        ),
         ({"object": "nobody", "output": {"allowed": True}}, "unknown object 'nobody': objects has pod, shop"),
         ({"object": {"kind": "Pod"}, "output": {"allowed": True}}, "object is no object with apiVersion and kind"),
         ({"output": {"allowed": True}}, "object is missing: give an object, or the name of one"),

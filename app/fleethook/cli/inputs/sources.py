@@ -1,6 +1,6 @@
 """The objects that a command answers from: files or a cluster, with the changes of ``--change`` and ``--without``."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -156,6 +156,17 @@ def fill_store(documents: Iterable[Document], indexes: Iterable[Index]) -> Store
     return store
 
 
+def warn_about(documents: Sequence[Document], kinds: Collection[GroupKind]) -> None:
+    """Report fields and versions of these kinds that their APIs lack: the answer of the command is without them."""
+    from fleethook.api_schema import read_definitions  # noqa: PLC0415 - most commands need no schemas
+    from fleethook.cluster.manifests.object_findings import check_objects  # noqa: PLC0415 - as above
+
+    definitions = read_definitions(one.object for one in documents)
+    read = [one for one in documents if key_of(one.object).group_kind in kinds]
+    found = [one for one in check_objects(read, definitions) if one.finding.level == "error"]
+    write_error(*(f"warning: {one.place}: {one.text}" for one in found))
+
+
 def replace_objects(documents: Sequence[Document], others: Sequence[Document]) -> list[Document]:
     """Return objects with others added, each in place of the object with the same key."""
     keys = {key_of(one.object) for one in others}
@@ -185,7 +196,7 @@ def read_source(
     if errors and not partial:
         fail_input(errors)
     if not every_kind:
-        _note_unused(options.files, read[0].documents, resources)
+        note_unused(options.files, read[0].documents, resources)
     change = select_namespace(read[1].documents, options.namespace)
     before, unread = _read_cluster(options, resources) if options.reads_cluster else (read[0].documents, {})
     every, before = before, select_namespace(before, options.namespace)
@@ -241,7 +252,7 @@ def _note_unread(change: Sequence[Document], resources: Sequence[WatchedResource
     write_error(*(f"note: {one.place}: this command does not read any {one.object['kind']}" for one in unread))
 
 
-def _note_unused(files: Sequence[Path], documents: Sequence[Document], resources: Sequence[WatchedResource]) -> None:
+def note_unused(files: Sequence[Path], documents: Sequence[Document], resources: Sequence[WatchedResource]) -> None:
     """Report files that the user names and that have only kinds on which the output does not depend."""
     read, kinds = {one.group_kind for one in resources}, dict[str, set[GroupKind]]()
     for document in documents:

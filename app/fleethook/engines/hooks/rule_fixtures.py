@@ -30,6 +30,7 @@ _REQUEST: Final[Mapping[str, tuple[str, type, str]]] = {
     "settings": ("settings", dict, "an object"),
 }
 """Members of a test that are arguments of `Rule.review`, with their types."""
+_USER: Final = ("username", "uid", "groups", "extra")
 _MEMBERS: Final = ("name", "operation", "object", "oldObject", "store", "rule", *_REQUEST, "output")
 _OUTPUT: Final = ("allowed", "matched", "message", "code", "warnings", "patch", "object")
 
@@ -90,6 +91,7 @@ def _read_members(name: str, test: JSONObject, objects: JSONObject) -> RuleFixtu
             if not isinstance(test[member], type_):
                 raise FixtureError(f"{member} is not {noun}")
             arguments[argument] = test[member]
+    check_members(test.get("user", {}), _USER)
     store = test.get("store", [])
     if not isinstance(store, list):
         raise FixtureError("store is not a list of objects")

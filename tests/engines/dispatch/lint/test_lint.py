@@ -158,7 +158,7 @@ BAD: list[tuple[str, Documents, str, str]] = [
             ({**NODES, "resources": ["*/status"], "operations": ["UPDATE"]}, {}, "nodes", "nodes cannot join or report their state"),
             ({**ALL, "apiGroups": ["authentication.k8s.io"]}, {}, "tokenreviews", "kubelets, webhooks and aggregated apiservers cannot authenticate callers"),
             ({**ALL, "apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests/approval"]}, {}, "certificatesigningrequests", "kubelets get no new certificates"),
-            ({**ALL, "apiGroups": ["authorization.k8s.io"], "scope": "Namespaced"}, {}, "localsubjectaccessreviews", "kubelets and aggregated apiservers cannot authorize callers"),
+            ({**ALL, "apiGroups": ["authorization.k8s.io"], "scope": "Namespaced"}, {"namespaceSelector": NOT_OF_KUBERNETES}, "localsubjectaccessreviews", "kubelets and aggregated apiservers cannot authorize callers"),
             ({**LEASES, "operations": ["CREATE"]}, {"timeoutSeconds": 1}, "leases", "components lose their leader election, and nodes become NotReady"),
             (ALL, {"matchConditions": [{"name": "a", "expression": NOT_DELETED}]}, "nodes, tokenreviews, subjectaccessreviews, localsubjectaccessreviews, selfsubjectaccessreviews, selfsubjectrulesreviews, certificatesigningrequests, leases", "nodes cannot join or report their state; kubelets, webhooks and aggregated apiservers cannot authenticate callers; kubelets and aggregated apiservers cannot authorize callers; clients cannot ask for their own rights; kubelets get no new certificates; components lose their leader election, and nodes become NotReady"),
         )

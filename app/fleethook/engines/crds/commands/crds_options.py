@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from fleethook.cli.exit_codes import raise_at_interrupt
 from fleethook.cli.inputs.manifests import find_unused, read_objects
+from fleethook.cli.inputs.sources import warn_about
 from fleethook.cli.options import TextOutput
 from fleethook.cli.output.text_output import Style, show_download, write, write_error, write_json
 from fleethook.cli.parameters import Argument, Option, read_parameter
@@ -121,6 +122,7 @@ def select_sources(
             raise CRDsError(Exit.USAGE, f"there is no {KARMADA.kind} in {', '.join(map(str, karmada))}")
         for unused in find_unused(karmada, {one.source for one in found}, KARMADA.kind):
             raise CRDsError(Exit.USAGE, str(unused))
+        warn_about(found, {KARMADA})
         for one in found:
             yield select_source(one.object, version=version or "", follow_instance=follow_instance, strict=strict)
     elif url is not None:

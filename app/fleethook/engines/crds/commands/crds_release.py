@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
 
 from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.cli.inputs.manifests import read_objects
+from fleethook.cli.inputs.sources import warn_about
 from fleethook.cli.output.text_output import Style
 from fleethook.cli.parameters import Option
 from fleethook.engines.crds.apply.crd_apply import CRDChange
@@ -135,10 +136,11 @@ def _read_tree(wanted: ReleaseOptions, instance: JSONObject | None) -> Tree:
 
 
 def _read_manifest(manifest: Path) -> JSONObject:
-    found = [one.object for one in read_objects([manifest]) if one.object["kind"] == KARMADA.kind]
+    found = [one for one in read_objects([manifest]) if one.object["kind"] == KARMADA.kind]
     if len(found) != 1:
         raise CRDsError(Exit.USAGE, f"{manifest} must have one {KARMADA.kind}, and has {len(found)}")
-    return found[0]
+    warn_about(found, {KARMADA})
+    return found[0].object
 
 
 def _select_source(wanted: ReleaseOptions, instance: JSONObject | None) -> SelectedSource:

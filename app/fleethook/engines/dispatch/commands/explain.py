@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, read_source, select_dispatching
+from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, read_source, select_dispatching, warn_about
 from fleethook.cli.options import FilesArgument, InputOptions, TextOutput, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import write_error
@@ -43,6 +43,7 @@ from fleethook.engines.dispatch.review.request_plan import (
     PlanError,
     PlannedRequest,
     RequestOptions,
+    is_review,
     plan_request,
 )
 from fleethook.engines.dispatch.schema_owner import INDEXES
@@ -135,13 +136,10 @@ def explain(
     source_options = live.beside(given, manifests, reading=reading)
     _check_selection(source_options, resource or (), every=every)
     with report_input_errors(output):
-        source = read_source(
-            source_options,
-            select_dispatching(kcp=live.kcp or live.kcp_export is not None),
-            every_kind=every,
-            expects_namespace=False,
-        )
+        resources = select_dispatching(kcp=live.kcp or live.kcp_export is not None)
+        source = read_source(source_options, resources, every_kind=every, expects_namespace=False)
         stored = None if old is None else read_old(old)
+    warn_about(source.documents, {one.group_kind for one in resources})
     store = source.store(INDEXES)
     named = None if cluster is None else resolve_cluster(store, cluster, source.unread)
     if request:
@@ -151,6 +149,8 @@ def explain(
         inputs = read_objects(source, store, source_options, resource or (), subresource=subresource, cluster=named)
     else:
         inputs = list(select_all(source.documents, named))
+    if old is not None:
+        _check_old(operation, subresource, inputs)
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
     clusters = {key_of(one.object).cluster for one in source.documents}
     plain = "" if clusters == {""} or (source_options.reads_cluster and "" in clusters) else None
@@ -168,6 +168,13 @@ def explain(
         print_differences([(one.explained, other.explained) for one, other in pairs], view)
     if any(describe_refusal(one.explained.explanation) for one in explained):
         raise SystemExit(CHECK_FAILED)
+
+
+def _check_old(operation: Operation | None, subresource: str, inputs: Sequence[InputDocument]) -> None:
+    """Exit with a message if no request has a stored object. Reviews and subresources have their own operations."""
+    is_default = operation is None and not subresource and not any(is_review(one.document) for one in inputs)
+    if is_default or operation in (Operation.CREATE, Operation.CONNECT):
+        fail(f"{operation or Operation.CREATE} does not use --old: give --operation UPDATE or DELETE, or leave it out")
 
 
 def _check_selection(options: SourceOptions, resources: Sequence[str], *, every: bool) -> None:

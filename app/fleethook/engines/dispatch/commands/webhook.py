@@ -21,6 +21,7 @@ from fleethook.cli.inputs.sources import (
     find_default_cluster,
     read_source,
     select_dispatching,
+    warn_about,
 )
 from fleethook.cli.options import (
     ContextOption,
@@ -207,6 +208,7 @@ def _read_configurations(files: Sequence[Path], location: LocationOptions, readi
         write_error(
             f"note: {others:,} objects of -f are no webhook configurations, and not sent: give them by --objects"
         )
+    warn_about(wanted, set(PHASES.values()))
     configurations = [_move(one, urls, bundle) for one in wanted]
     for one in configurations:
         if location.kcp and not location.cluster and not cluster_of(one.object):

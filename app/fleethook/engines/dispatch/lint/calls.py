@@ -136,6 +136,7 @@ class _SystemResource(NamedTuple):
         operations: The operations that matter.
         subresources: The subresources that matter, ``""`` for the resource itself.
         namespaced: Whether its objects have a namespace.
+        namespaces: The namespaces whose objects matter, none for all.
     """
 
     group: str
@@ -144,6 +145,7 @@ class _SystemResource(NamedTuple):
     operations: tuple[str, ...] = ("CREATE",)
     subresources: tuple[str, ...] = ("",)
     namespaced: bool = False
+    namespaces: tuple[str, ...] = ()
 
 
 _AUTHORIZATION: Final = "authorization.k8s.io"
@@ -155,6 +157,7 @@ _LEASES: Final = _SystemResource(
     "components lose their leader election, and nodes become NotReady",
     ("CREATE", "UPDATE"),
     namespaced=True,
+    namespaces=_SYSTEM_NAMESPACES,
 )
 _SYSTEM: Final = (
     _SystemResource("", "nodes", "nodes cannot join or report their state", ("CREATE", "UPDATE"), ("", "status")),
@@ -187,10 +190,12 @@ def _control_plane_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
     """Find webhooks that stop a control plane; an objectSelector or condition counts as an exclusion."""
     if hook.cluster or _has_filters(hook):
         return  # A logical cluster has no nodes.
-    is_excluded = not any(_selects(hook, one, store) for one in _SYSTEM_NAMESPACES)
+    selected = {one for one in _SYSTEM_NAMESPACES if _selects(hook, one, store)}
     names_all = all(one.expression != NO_CONTROL_PLANE for one in hook.conditions)
     known = [
-        one for one in _SYSTEM if not (one.namespaced and is_excluded) and (names_all or one.group in _SEEN_GROUPS)
+        one
+        for one in _SYSTEM
+        if (not one.namespaces or not selected.isdisjoint(one.namespaces)) and (names_all or one.group in _SEEN_GROUPS)
     ]
     matched = [one for one in known if any(_matches_system(rule, one) for rule in hook.rules)]
     if matched and not hook.fails_open:

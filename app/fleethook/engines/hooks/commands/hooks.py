@@ -24,7 +24,7 @@ from fleethook.cli.fixtures import (
 )
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.inputs.manifests import find_unused, read_manifests, write_input_errors
-from fleethook.cli.inputs.sources import fill_store
+from fleethook.cli.inputs.sources import fill_store, note_unused
 from fleethook.cli.lint import lint_documents
 from fleethook.cli.options import FilenameOption, HooksOption, InputOptions
 from fleethook.cli.output.findings_output import (
@@ -38,6 +38,7 @@ from fleethook.cli.output.findings_output import (
 )
 from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.cli.parameters import Argument, Option
+from fleethook.cluster.kubernetes.resources import DISPATCHING
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_rule_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.registration.rule_webhooks import name_resources
@@ -164,6 +165,7 @@ def check(
     """
     rules, errors = _load_each(files)
     read = read_manifests(filename or (), reading)
+    note_unused(filename or (), read.documents, DISPATCHING)
     errors += read.errors
     documents = [*read.documents, *(_read_definitions(cluster.find()) if cluster.is_given else ())]
     described = describe_rules(rules)

@@ -40,6 +40,7 @@ from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import write, write_document, write_error, write_json
 from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.manifests.kubectl_values import yaml_text
+from fleethook.cluster.manifests.manifest_reader import RULES
 from fleethook.engines.interpret.chain import ChainError, Explained, Step
 from fleethook.engines.interpret.commands.interpret_chain import (
     INTERPRETERS,
@@ -130,11 +131,14 @@ def run(
     """
     with report_input_errors(output):
         items = _read_status_items(status_file)
-        given = read_objects([*(files or ()), *(filenames or ())], reading)
+        paths = [*(files or ()), *(filenames or ())]
+        python = [str(one) for one in paths if one.suffix == RULES]
+        given = read_objects([one for one in paths if str(one) not in python], reading)
         desired, observed = _read_object(desired_file), _read_object(observed_file)
         rules = read_rules(karmada, manifests or (), reading)
-    paths = [*(files or ()), *(filenames or ())]
-    if unused := find_unused(paths, {one.source for one in given}, f"object to ask about, {INTERPRETERS}", reading):
+    if unused := find_unused(
+        paths, {*python, *(one.source for one in given)}, f"object to ask about, {INTERPRETERS}", reading
+    ):
         fail_input(unused)
     objects = [one.object for one in given if not is_interpreter(one)]
     if len(objects) + (desired_file is not None) > 1:
@@ -162,7 +166,7 @@ def run(
 
     async def answer() -> Explained:
         async with HookClient(allow_private=True, fixed=addresses) as client:
-            chain = build_chain(client, runner, interpreters or [], under_test, conventions=conventions)
+            chain = build_chain(client, runner, [*python, *(interpreters or ())], under_test, conventions=conventions)
             return await chain.answer(asked)
 
     try:

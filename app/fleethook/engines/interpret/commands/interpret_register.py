@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.cluster_reader import UnservedError, read_resource
 from fleethook.cli.inputs.kubeconfig import TargetOptions
-from fleethook.cli.inputs.manifests import read_objects
+from fleethook.cli.inputs.manifests import fail_input, find_unused, read_objects
 from fleethook.cli.options import ConventionsOption, FilesArgument, InputOptions, InterpretersOption, YamlOutput
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import write, write_document, write_error, write_json
@@ -27,7 +27,7 @@ from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.registration.configuration_objects import URLReference, service_of
 from fleethook.cluster.registration.paths import INTERPRET
 from fleethook.cluster.store import Store
-from fleethook.engines.interpret.commands.interpret_chain import build_chain
+from fleethook.engines.interpret.commands.interpret_chain import INTERPRETERS, build_chain, is_interpreter
 from fleethook.engines.interpret.hooks.interpreter_registration import (
     PLURAL,
     Answers,
@@ -108,7 +108,11 @@ def register(
     target = karmada.find() if karmada.is_given else None
     client_config = _make_client_config(service, webhook_url, ca_file)
     with report_input_errors(output or ""):
-        given = read_objects([*(files or ()), *(manifests or ())], reading)
+        paths = [*(files or ()), *(manifests or ())]
+        given = read_objects(paths, reading)
+        used = {one.source for one in given if is_interpreter(one)}
+        if unused := find_unused(paths, used, INTERPRETERS, reading):
+            fail_input(unused)
 
     def configure(objects: Sequence[Document]) -> JSONObject:
         store, layers = _load(objects, interpreters or [], bundle=bundle, conventions=conventions)

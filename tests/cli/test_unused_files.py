@@ -1,0 +1,62 @@
+"""A file that a command does not use is an error or a note, and mistakes in files are named by each command."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import invoke
+from tests.cli.interpreting import CUSTOMIZATION, DATABASE, GAME
+
+HOOK = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: hooks}
+webhooks:
+- name: w.example.org
+  clientConfig: {url: "https://127.0.0.1:1/"}
+  rules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]
+  namespaceSelector: {team: web}
+  sideEffects: None
+  admissionReviewVersions: [v1]
+"""
+FILES = {
+    "map.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\n",
+    "hook.yaml": HOOK,
+    "game.yaml": CUSTOMIZATION,
+    "object.yaml": GAME,
+    "rules.py": "from fleethook.admission import validate\n@validate('v1', 'Pod')\ndef a(pod): pass\n",
+    "karmada.yaml": "apiVersion: operator.karmada.io/v1alpha1\nkind: Karmada\nmetadata: {name: k}\nspec: {crdTarbal: {}}\n",
+}
+UNUSED = "map.yaml: is not used: it has no customization, webhook configuration or "
+SELECTOR = "hook.yaml:9: ValidatingWebhookConfiguration hooks: webhooks[0].namespaceSelector.team: is not a field of "
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("directory")
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        ("interpret check game.yaml map.yaml", 2, f"fleethook: {UNUSED}interpreter"),
+        ("interpret register game.yaml map.yaml --webhook-url https://a", 2, f"fleethook: {UNUSED}Custom"),
+        ("interpret run --operation InterpretHealth object.yaml game.yaml", 0, ""),
+        (f"interpret run --operation InterpretHealth object.yaml {DATABASE} game.yaml", 0, ""),
+        ("hooks test rules.py", 2, "fleethook: rules.py: is not used: it has no tests"),
+        ("hooks check rules.py -f map.yaml", 0, "note: map.yaml: this command does not read any ConfigMap"),
+        ("render hook.yaml", 2, "note: hook.yaml: this command does not read any ValidatingWebhookConfiguration"),
+        ("explain --request map.yaml -f hook.yaml", 0, f"warning: {SELECTOR}"),
+        ("explain --request map.yaml -f hook.yaml --old map.yaml", 2, "fleethook: CREATE does not use --old: "),
+        ("webhook test -f hook.yaml --objects map.yaml", 1, f"warning: {SELECTOR}"),
+        ("crds fetch -f karmada.yaml -f map.yaml", 2, "fleethook: map.yaml: is not used: it has no Karmada"),
+        ("crds fetch -f karmada.yaml", 2, "warning: karmada.yaml:4: Karmada k: spec.crdTarbal: is not a field of spec"),
+    ],
+)
+def test_no_file_and_no_mistake_is_ignored_silently(words: str, code: int, text: str) -> None:
+    result = invoke(words.split())
+    assert (result.exit_code, text in result.stderr) == (code, True), result.stderr
