@@ -117,7 +117,7 @@ def test_a_script_runs_for_users_who_may_get_the_interpreters(console: Console, 
     status, text = send(console, token, address, {**fields, "code": "function InterpretHealth(o) error('x') end"})
     assert status == 422
     assert "Line 1: " in text
-    status, text = console.get("/interpreters", token)
+    status, text = console.get("/interpreters?kinds=all", token)
     assert status == 200
     assert "Deployment" in text
 
