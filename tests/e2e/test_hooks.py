@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.test_policy_removal import kubeconfig_of
 
 from fleethook.cluster.certificates.secret_store import to_data
 from tests.cli.commands import invoke
@@ -17,6 +16,7 @@ from tests.e2e.balancer import balancer
 from tests.e2e.cluster import Api, ControlPlane, control_plane, free_port
 from tests.e2e.fleet import NAMESPACE, WEBHOOKS, Fleet, is_ready, service_account
 from tests.e2e.test_certificates import build_rotating_credentials, read_credentials
+from tests.e2e.test_uninstall import kubeconfig_of
 from tests.serving import Server, serving
 from tests.waiting import NET, wait_for
 
@@ -73,9 +73,11 @@ def deployment(**labels: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def serving_rules(plane: ControlPlane, directory: Path, *arguments: str, port: int = 0) -> Iterator[Server]:
-    port = port or free_port()
-    given = ["--hooks", str(directory / "rules.py"), "--kubeconfig", str(service_account(plane)), "--port", str(port)]
+def serving_rules(
+    plane: ControlPlane, directory: Path, *arguments: str, port: int = 0, account: Path | None = None
+) -> Iterator[Server]:
+    port, account = port or free_port(), account or service_account(plane)
+    given = ["--hooks", str(directory / "rules.py"), "--kubeconfig", str(account), "--port", str(port)]
     given += ["--namespace", NAMESPACE, "--register", "--webhook-url", f"https://127.0.0.1:{port}", *arguments]
     with serving(directory, *given, manifests=None) as server:
         wait_for(lambda: is_ready(server), what="the server is ready")

@@ -336,6 +336,11 @@ class Invocation:
         return value
 
     @property
+    def reads_more(self) -> bool:
+        """Whether the rule has read the stored object, the user or the options of the request."""
+        return self._request is not None and not vars(self._request).keys().isdisjoint(("old", "user", "options"))
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings for the user."""
         return tuple(map(write_warning, self._warnings)) if self._warnings else ()

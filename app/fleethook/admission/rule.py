@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import re
 import threading
 import traceback
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any, Final, NamedTuple, get_args
 import msgspec
 
 from fleethook.admission.declaration import Declaration, RuleError
+from fleethook.admission.existing import REFUSALS, judge_update
 from fleethook.admission.invocation import (
     Denied,
     Invocation,
@@ -36,6 +38,8 @@ from fleethook.patch import apply
 Function = Callable[..., Any]
 
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
+_NAMES_MORE: Final = re.compile(r"\b(oldObject|userInfo|options)\b")
+"""The variables and members of an expression that depends on more than the object."""
 
 
 class Review(NamedTuple):
@@ -97,6 +101,14 @@ class ServedRule:
         self._signature: Final = read_signature(function, mutates=declaration.mutates)
         if expression is not None and (self._signature.names or self._signature.object_name):
             raise RuleError("a rule with an expression does not run its function: remove the parameters")
+        # A rule about changes or callers, or one that changes something else, is not asked about the stored object.
+        named = expression is not None and _NAMES_MORE.search(expression.expression) is not None
+        self._decides_itself: Final = (
+            declaration.existing == "refuse"
+            or declaration.side_effects != "None"
+            or "old" in self._signature.names
+            or named
+        )
         if "store" in self._signature.names and not declaration.follows:
             raise RuleError("the parameter 'store' needs the kinds to follow: give follows=('v1', 'ConfigMap')")
 
@@ -131,19 +143,34 @@ class ServedRule:
         self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = _NO_SETTINGS
     ) -> Response:
         """Answer a review; a failure is answered under the failure policy."""
+        answer, decides_itself = await self._ask(request, lookup, settings)
+        if request.operation != "UPDATE" or answer.reason not in REFUSALS or decides_itself:
+            return answer
+
+        async def ask(other: AdmissionRequest) -> Response:
+            return (await self._ask(other, lookup, settings))[0]
+
+        return await judge_update(self.declaration, request, answer, ask)
+
+    async def _ask(
+        self, request: AdmissionRequest, lookup: Lookup | None, settings: Mapping[str, Any]
+    ) -> tuple[Response, bool]:
+        """Return the answer to a request, and whether it depends on more than the object of the request."""
         invocation = None
+        decides_itself = self._decides_itself
         try:
             if self.expression is not None:
-                return self._evaluate(request, self.expression)
+                return self._evaluate(request, self.expression), decides_itself
             invocation = Invocation(self._signature, request, lookup=lookup, followed=self.followed, settings=settings)
             result = self.function(**invocation.arguments)
             if self.is_async and inspect.isawaitable(result):
                 result = await result
             if self.declaration.mutates:
-                return invocation.respond_to_mutation(result)
-            return invocation.respond_to_validation(result)
+                return invocation.respond_to_mutation(result), decides_itself
+            return invocation.respond_to_validation(result), decides_itself
         except BaseException as error:  # noqa: BLE001 - a rule may fail in any way
-            return self._respond_to_error(error, invocation)
+            reads_more = invocation is not None and invocation.reads_more
+            return self._respond_to_error(error, invocation), decides_itself or reads_more
 
     def _respond_to_error(self, error: BaseException, invocation: Invocation | None) -> Response:
         """Return the answer of a rule that raised an error or a refusal; raises KeyboardInterrupt for Ctrl+C."""
@@ -163,9 +190,11 @@ class ServedRule:
         if self.expression is None:
             return None
         try:
-            return self._evaluate(request, self.expression, INLINE_LIMITS)
+            answer = self._evaluate(request, self.expression, INLINE_LIMITS)
         except Exception:  # noqa: BLE001 - `answer` describes the failure
             return None
+        # `answer` compares the refusal of an update with the stored object.
+        return answer if answer.allowed or request.operation != "UPDATE" else None
 
     def _evaluate(self, request: AdmissionRequest, expression: Program, limits: EvaluationLimits = LIMITS) -> Response:
         # A policy has the Namespace, which is unknown here: null would give another verdict.

@@ -1,0 +1,199 @@
+"""Updates of objects that broke a rule before; tests/e2e/test_existing_violations.py has a real apiserver."""
+
+from typing import Any
+
+import pytest
+
+from fleethook.admission import Denied, Rule, validate
+from fleethook.admission.existing import list_changes
+
+OWNER = "metadata.labels: label `owner` is missing"
+LATEST = "use a fixed tag"
+
+
+def pod(*images: str, debug: str = "", owner: str = "", **metadata: Any) -> dict[str, Any]:
+    containers = [{"name": f"c{number}", "image": image} for number, image in enumerate(images or ("a:1",))]
+    spec: dict[str, Any] = {"containers": containers}
+    if debug:
+        spec["ephemeralContainers"] = [{"name": "debug", "image": debug}]
+    labels = {"labels": {"owner": owner}} if owner else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a", "namespace": "n", **labels, **metadata},
+        "spec": spec,
+    }
+
+
+def needs_owner(request: Any) -> None:
+    if "owner" not in request.labels:
+        raise Denied("label `owner` is missing", field="metadata.labels")
+
+
+async def needs_owner_later(request: Any) -> None:
+    needs_owner(request)
+
+
+def no_latest(pod: Any) -> None:
+    for kind in ("containers", "ephemeralContainers"):
+        for index, one in enumerate(pod.spec.get(kind, [])):
+            if one.image.endswith(":latest"):
+                raise Denied(LATEST, field=f"spec.{kind}[{index}].image")
+
+
+def no_latest_at_all(pod: Any) -> None:
+    listed = [*pod.spec.containers, *pod.spec.get("ephemeralContainers", [])]
+    if any(one.image.endswith(":latest") for one in listed):
+        raise Denied(LATEST)
+
+
+def first_is_fixed(pod: Any) -> None:
+    if pod.spec.containers[0].image.endswith(":latest"):
+        raise Denied(LATEST)
+
+
+def make(function: Any, **options: Any) -> Rule:
+    return validate("v1", "Pod", **options)(function)
+
+
+def by_expression(expression: str) -> Rule:
+    def decides() -> None:
+        pass
+
+    return make(decides, expression=expression, message=LATEST)
+
+
+ALL_FIXED = "object.spec.containers.all(one, !one.image.endsWith(':latest'))"
+
+
+@pytest.mark.parametrize(
+    ("rule", "stored", "updated"),
+    [
+        (make(needs_owner), pod(finalizers=["a/b"]), pod()),
+        (make(needs_owner), pod(), pod(annotations={"a": "b"})),
+        (make(needs_owner), pod(), pod("a:2")),
+        (make(needs_owner), pod(), pod(debug="debug:1")),
+        (make(needs_owner_later), pod(finalizers=["a/b"]), pod()),
+        (make(needs_owner, inline=True), pod(finalizers=["a/b"]), pod()),
+        (make(no_latest), pod("a:latest"), pod("a:latest", annotations={"a": "b"})),
+        (make(no_latest), pod("a:latest"), pod("b:latest")),
+        (make(no_latest), pod("a:latest"), pod("a:latest", debug="debug:1")),
+        (make(no_latest), pod("a:1", "a:latest"), pod("a:2", "a:latest")),
+        (make(no_latest, object_selector={"matchLabels": {"owner": "x"}}), pod("a:latest", owner="x"), pod("b:latest", owner="x")),
+        (make(no_latest_at_all), pod("a:latest"), pod("a:latest", debug="debug:1")),
+        # The function fails without the first container, so only the whole verdicts are compared.
+        (make(first_is_fixed), pod("a:latest"), pod("a:latest", debug="debug:1")),
+        (by_expression(ALL_FIXED), pod("a:latest"), pod("a:latest", annotations={"a": "b"})),
+    ],
+)  # fmt: skip
+def test_an_update_does_not_answer_for_a_violation_that_the_object_had(rule: Rule, stored: Any, updated: Any) -> None:
+    answer = rule.review(updated, operation="UPDATE", old=stored)
+    message = LATEST if rule.name != "needs-owner" and "owner" not in rule.name else OWNER
+    assert answer.allowed, answer
+    (warning,) = answer.warnings
+    assert warning.startswith(f"the stored object breaks the rule {rule.name}, too, so the update is admitted: ")
+    assert warning.endswith(message)
+    assert not rule.review(stored).allowed, "the rule refuses a new object"
+
+
+@pytest.mark.parametrize(
+    ("rule", "stored", "updated", "message"),
+    [
+        (make(needs_owner), pod(owner="x"), pod(), OWNER),
+        (make(needs_owner, existing="refuse"), pod(), pod("a:2"), OWNER),
+        (make(needs_owner, on="UPDATE"), pod(), pod("a:2"), OWNER),
+        (make(needs_owner, side_effects="NoneOnDryRun"), pod(), pod("a:2"), OWNER),
+        (make(needs_owner, object_selector={"matchLabels": {"team": "web"}}), pod(), pod(labels={"team": "web"}), OWNER),
+        (make(needs_owner, match_conditions={"a": "object.spec.containers[0].image != 'a:1'"}), pod(), pod("a:2"), OWNER),
+        (make(no_latest), pod("a:latest", "b:1"), pod("a:latest", "b:latest"), f"spec.containers[1].image: {LATEST}"),
+        (make(no_latest), pod("a:latest"), pod("a:latest", "b:latest"), f"spec.containers[1].image: {LATEST}"),
+        (make(no_latest), pod("a:latest"), pod("a:latest", debug="d:latest"), f"spec.ephemeralContainers[0].image: {LATEST}"),
+        (make(no_latest), pod("a:latest", "b:latest"), pod("a:1", "b:latest"), f"spec.containers[1].image: {LATEST}"),
+        (make(no_latest_at_all), pod("a:latest"), pod("a:latest", debug="debug:latest"), LATEST),
+        (by_expression(ALL_FIXED), pod("a:latest"), pod("a:latest", "b:latest"), LATEST),
+        (by_expression(f"oldObject == null || {ALL_FIXED}"), pod("a:latest"), pod("a:latest", annotations={"a": "b"}), LATEST),
+        (by_expression(f"request.userInfo.?username.orValue('') == 'x' || {ALL_FIXED}"), pod("a:latest"), pod("b:latest"), LATEST),
+    ],
+)  # fmt: skip
+def test_an_update_answers_for_what_it_adds(rule: Rule, stored: Any, updated: Any, message: str) -> None:
+    answer = rule.review(updated, operation="UPDATE", old=stored)
+    assert (answer.allowed, answer.code, answer.message, answer.warnings) == (False, 403, message, ())
+    if message.startswith("spec"):
+        assert answer.causes[0].field == message.partition(": ")[0]
+
+
+def reads_old(pod: Any, old: Any) -> None:
+    raise Denied("no")
+
+
+def reads_old_of_the_request(request: Any) -> None:
+    if request.old is not None:
+        raise Denied("no")
+
+
+def reads_user(request: Any) -> None:
+    raise Denied(f"{request.user.get('username', '')} may not")
+
+
+def forbids_updates(request: Any) -> None:
+    if request.operation == "UPDATE":
+        raise Denied("no")
+
+
+def names_the_value(pod: Any) -> None:
+    raise Denied(f"{pod.spec.containers[0].image} is not allowed")
+
+
+def fails(pod: Any) -> None:
+    raise KeyError("a")
+
+
+@pytest.mark.parametrize(
+    "function", [reads_old, reads_old_of_the_request, reads_user, forbids_updates, names_the_value, fails]
+)
+def test_a_rule_about_more_than_the_object_decides_itself(function: Any) -> None:
+    assert not make(function).review(pod("a:2"), operation="UPDATE", old=pod("a:1")).allowed
+
+
+def test_the_subresource_of_a_debug_container_is_compared() -> None:
+    answer = make(no_latest).review(
+        pod("a:latest", debug="d:latest"), operation="UPDATE", old=pod("a:latest"), subresource="ephemeralcontainers"
+    )
+    assert answer.message == f"spec.ephemeralContainers[0].image: {LATEST}"
+
+
+def test_a_failing_stored_object_is_no_former_violation() -> None:
+    def decides(pod: Any) -> None:
+        if pod.metadata.get("annotations") is None:
+            raise KeyError("a")
+        raise Denied("no")
+
+    assert not make(decides).review(pod(annotations={"a": "b"}), operation="UPDATE", old=pod()).allowed
+
+
+def test_elements_of_lists_are_compared_alone() -> None:
+    rules = [{"host": "a"}, {"host": "b"}]
+    stored = {
+        "spec": {"rules": rules, "template": {"containers": [{"name": "a", "x": 1}, {"name": "b"}], "args": ["a"]}}
+    }
+    updated = {
+        "spec": {
+            "rules": [{"host": "a"}, {"host": "c"}],
+            "template": {"containers": [{"name": "b"}, {"name": "a", "x": 2}, {"name": "c"}], "args": ["b"]},
+        }
+    }
+    found = [(one.path, one.position, one.after, one.before) for one in list_changes(stored, updated)]
+    empty = {"containers": [], "args": ["b"]}, {"containers": [], "args": ["a"]}
+    assert found == [
+        ("spec.rules", 1, {"spec": {"rules": [{"host": "c"}], "template": empty[0]}}, {"spec": {"rules": [{"host": "b"}], "template": empty[1]}}),
+        (
+            "spec.template.containers", 1,
+            {"spec": {"rules": [], "template": {**empty[0], "containers": [{"name": "a", "x": 2}]}}},
+            {"spec": {"rules": [], "template": {**empty[1], "containers": [{"name": "a", "x": 1}]}}},
+        ),
+        (
+            "spec.template.containers", 2,
+            {"spec": {"rules": [], "template": {**empty[0], "containers": [{"name": "c"}]}}},
+            {"spec": {"rules": [], "template": empty[1]}},
+        ),
+    ]  # fmt: skip

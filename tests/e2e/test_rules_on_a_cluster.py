@@ -1,0 +1,185 @@
+"""Admission rules in Python that could harm a cluster, on a real apiserver: system objects, and objects older than a rule."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.cluster import Api, ControlPlane, control_plane
+from tests.e2e.fleet import service_account
+from tests.e2e.test_hooks import MUTATING, NAME, VALIDATING, serving_rules, webhooks
+from tests.waiting import wait_for
+
+EVERYTHING = """
+from fleethook.admission import Denied, validate
+
+@validate("*/*", "*", on="*")
+def nothing_passes(request):
+    raise Denied("nothing passes")
+"""
+PODS = """
+from fleethook.admission import Denied, validate
+from fleethook.model import Quantity
+
+@validate("v1", "Pod")
+def needs_owner(request):
+    if "owner" not in request.labels:
+        raise Denied("label `owner` is missing", field="metadata.labels")
+
+@validate("v1", "Pod")
+def no_latest(pod):
+    for kind in ("containers", "ephemeralContainers"):
+        for index, one in enumerate(pod.spec.get(kind, [])):
+            if one.image.endswith(":latest"):
+                raise Denied("use a fixed tag", field=f"spec.{kind}[{index}].image")
+
+@validate("v1", "Pod")
+def max_memory(pod):
+    for one in pod.spec.containers:
+        limits = one.get("resources", {}).get("limits", {})
+        if Quantity.parse(limits.get("memory", "0")) > Quantity.parse("1Gi"):
+            raise Denied(f"{limits.memory} of memory are too much")
+"""
+OWNER = (
+    'admission webhook "needs-owner.hooks.fleethook.io" denied the request: metadata.labels: label `owner` is missing'
+)
+
+
+@pytest.fixture(scope="module")
+def plane(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane of this module, because a rule refuses everything."""
+    with control_plane(binaries, tmp_path_factory.mktemp("rules")) as running:
+        yield running
+
+
+@pytest.fixture
+def admin(plane: ControlPlane) -> Iterator[Api]:
+    admin = plane.api()
+    yield admin
+    for collection in (MUTATING, VALIDATING):
+        admin.call("DELETE", f"{collection}/{NAME}")
+
+
+def pod(name: str, image: str = "a:1", **metadata: Any) -> dict[str, Any]:
+    container = {"name": "a", "image": image, "resources": {"limits": {"memory": "64Mi"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, **metadata},
+        "spec": {"containers": [container]},
+    }
+
+
+def config_map(admin: Api, namespace: str) -> tuple[int, str]:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}}
+    status, answer, _ = admin.call("POST", f"/api/v1/namespaces/{namespace}/configmaps", body)
+    return status, answer.get("message", "")
+
+
+def list_system_writes(namespace: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return writes that a control plane needs, each with its path."""
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"generateName": "a-"}}
+    event = {
+        "apiVersion": "v1", "kind": "Event", "metadata": {"generateName": "a-"}, "type": "Normal", "reason": "A",
+        "involvedObject": {"kind": "Pod", "namespace": namespace, "name": "a"},
+    }  # fmt: skip
+    token = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "a"}}
+    access = {
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+        "spec": {"user": "a", "nonResourceAttributes": {"path": "/", "verb": "get"}},
+    }  # fmt: skip
+    service = {
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.example.com"},
+        "spec": {"group": "example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1},
+    }  # fmt: skip
+    system = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}}
+    return [
+        ("/api/v1/namespaces/kube-system/configmaps", system),
+        ("/api/v1/namespaces/kube-public/configmaps", system),
+        ("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", lease),
+        (f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", lease),
+        (f"/api/v1/namespaces/{namespace}/events", event),
+        ("/apis/authentication.k8s.io/v1/tokenreviews", token),
+        ("/apis/authorization.k8s.io/v1/subjectaccessreviews", access),
+        ("/apis/apiregistration.k8s.io/v1/apiservices", service),
+    ]
+
+
+def test_a_rule_for_everything_locks_out_neither_a_control_plane_nor_its_server(
+    plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path
+) -> None:
+    (tmp_path / "rules.py").write_text(EVERYTHING)
+    account = service_account(plane)
+
+    def write_all() -> None:
+        for path, body in list_system_writes(namespace):
+            status, answer, _ = admin.call("POST", path, body, dryRun="All")
+            assert status == 201, (path, answer)
+
+    with serving_rules(plane, tmp_path, account=account):
+        wait_for(lambda: config_map(admin, namespace)[0] == 403, what="a ConfigMap is refused")
+        write_all()
+    # The webhook stays, and its server has stopped.
+    assert config_map(admin, namespace)[0] == 500
+    write_all()
+    with serving_rules(plane, tmp_path, account=account):
+        wait_for(lambda: config_map(admin, namespace)[0] == 403, what="the server is registered again")
+        assert config_map(admin, namespace)[1].endswith("denied the request: nothing passes")
+
+
+def update(admin: Api, path: str, body: dict[str, Any], subresource: str = "") -> tuple[int, str, list[str]]:
+    target = f"{path}/{subresource}" if subresource else path
+    status, answer, warnings = admin.call("PATCH", target, body, content_type="application/strategic-merge-patch+json")
+    return status, answer.get("message", ""), warnings
+
+
+def test_objects_that_are_older_than_a_rule_can_be_changed_and_get_no_further_violation(
+    plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path
+) -> None:
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    for name, image in (("finished", "a:1"), ("latest", "a:latest")):
+        admin.create(pods, pod(name, image, finalizers=["batch.kubernetes.io/job-tracking"]))
+    (tmp_path / "rules.py").write_text(PODS)
+    with serving_rules(plane, tmp_path):
+        wait_for(lambda: len(webhooks(admin, VALIDATING) or ()) == 3, what="the rules are registered")
+        refused = wait_for(
+            lambda: answer[1] if (answer := admin.call("POST", pods, pod("new"), dryRun="All"))[0] == 403 else None,
+            what="a new Pod is refused",
+        )
+        assert refused["message"] == OWNER
+
+        status, message, warnings = update(admin, f"{pods}/finished", {"metadata": {"finalizers": None}})
+        assert (status, message) == (200, "")
+        text = "the stored object breaks the rule needs-owner, too, so the update is admitted: "
+        assert [one for one in warnings if text in one], warnings
+        assert update(admin, f"{pods}/finished", {"spec": {"containers": [{"name": "a", "image": "a:2"}]}})[0] == 200
+        # The stored Pod has this tag in a container already.
+        debug = {"spec": {"ephemeralContainers": [{"name": "debug", "image": "debug:latest"}]}}
+        status, message, _ = update(admin, f"{pods}/latest", debug, "ephemeralcontainers")
+        assert (status, message.partition("denied the request: ")[2]) == (
+            403,
+            "spec.ephemeralContainers[0].image: use a fixed tag",
+        )
+        debug["spec"]["ephemeralContainers"][0]["image"] = "debug:1"
+        assert update(admin, f"{pods}/latest", debug, "ephemeralcontainers")[0] == 200
+        larger = {
+            "spec": {
+                "containers": [{"name": "a", "resources": {"limits": {"memory": "2Gi"}, "requests": {"memory": "2Gi"}}}]
+            }
+        }
+        status, message, _ = update(admin, f"{pods}/finished", larger, "resize")
+        assert (status, message.partition("denied the request: ")[2]) == (403, "2Gi of memory are too much")
+
+
+def test_a_mirror_of_a_static_pod_is_not_refused(
+    plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path
+) -> None:
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    (tmp_path / "rules.py").write_text(PODS)
+    mirror = pod("mirror", annotations={"kubernetes.io/config.mirror": "a"})
+    mirror["spec"]["nodeName"] = "node"
+    with serving_rules(plane, tmp_path):
+        wait_for(lambda: admin.call("POST", pods, pod("new"), dryRun="All")[0] == 403, what="a new Pod is refused")
+        status, answer, _ = admin.call("POST", pods, mirror, dryRun="All")
+        assert status == 201, answer
