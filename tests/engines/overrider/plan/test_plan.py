@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.plan import MAX_FINDINGS, Plan, compile_bare, compile_plan
+from fleethook.engines.overrider.plan.plan import Plan, compile_bare, compile_plan
+from fleethook.engines.overrider.plan.rendered_check import MAX_FINDINGS
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import container, entry, image, overrider, patch, pod_template, pool, yurt_app_set

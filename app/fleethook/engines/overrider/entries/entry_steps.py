@@ -255,13 +255,15 @@ class Traced(NamedTuple):
     """The differences with the steps that made them, in order."""
     remarks: list[Remark]
     """Remarks about steps that change nothing, or more than they name."""
+    states: list[JSONObject]
+    """The workload before the first step, and after each step."""
 
 
 def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> Traced:
     """Return the result of the steps, and the differences that each made; raises RenderError."""
     sources: list[Source] = []
     remarks: list[Remark] = []
-    before = bare
+    states = [before := bare]
     for step in steps:
         after: JSONObject = merge_repeated(before, step.run(before), WORKLOAD)
         made = [] if after is before else list(leaves(delta_of(before, after, WORKLOAD)))
@@ -274,8 +276,8 @@ def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> Traced:
             remarks.append(Remark("removed-keys", text))
         if not made and step.idle and not (step.container and step.container not in container_names(before)):
             remarks.append(step.idle_remark)
-        before = after
-    return Traced(_keep_bookkeeping(bare, before), sources, remarks)
+        states.append(before := after)
+    return Traced(_keep_bookkeeping(bare, before), sources, remarks, states)
 
 
 def _find_lost_keys(before: JSONObject, after: JSONObject, step: Step) -> list[str]:

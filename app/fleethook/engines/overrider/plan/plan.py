@@ -4,7 +4,6 @@ Only a plan runs the steps of an overrider, on the workload that the bare templa
 validation, digest and undo all use the result, so they all see the same order of elements.
 """
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -12,14 +11,13 @@ import msgspec
 from fleethook.engines.overrider.entries.entry_steps import (
     REPLICAS,
     Remark,
-    RenderError,
     Source,
     Step,
     compile_steps,
     run_traced,
     warn_about_unknown_containers,
 )
-from fleethook.engines.overrider.entries.patch_paths import find_reserved_keys, protected_change
+from fleethook.engines.overrider.plan.rendered_check import check_rendered
 from fleethook.engines.overrider.render.delta import (
     MISSING,
     Assign,
@@ -28,7 +26,6 @@ from fleethook.engines.overrider.render.delta import (
     Token,
     delta_of,
     leaves,
-    name_tokens,
     without_removed,
 )
 from fleethook.engines.overrider.render.fast_path import CreatedMembers, PrecompiledPatch, compile_fast_path
@@ -54,12 +51,11 @@ from fleethook.model.json import JSONObject
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.patch import StrategicMergeError, identical
 from fleethook.work.pausing import Work, do_at_once
-from fleethook.workload_schema import DecodedParts, Finding, check_decoded, check_workload, decode_workload
+from fleethook.workload_schema import DecodedParts, decode_workload
 from fleethook.workload_schema.go_structs import Kind
 
 # Part of every hash, so that a change of the rendering rules changes the hashes, too.
 _RULES_VERSION: Final = 2
-MAX_FINDINGS: Final = 10
 
 
 class Variant(NamedTuple):
@@ -170,10 +166,11 @@ def compile_steps_in_slices(
 
     A slice takes half a millisecond for a template of 6 KB.
     """
-    rendered, sources, remarks = run_traced(bare.given, steps)
+    traced = run_traced(bare.given, steps)
+    rendered, sources = traced.rendered, traced.sources
     yield
     wanted = bare.parts.decode(rendered, kind_of(rendered))
-    unknown = check_rendered(bare.given, rendered, sources, stored=wanted) if steps else ()
+    unknown = check_rendered(traced, steps, stored=wanted) if steps else ()
     yield
     counting = next((step for step in reversed(steps) if step.path == REPLICAS), None)
     claims = counting is not None and not counting.leaves
@@ -205,7 +202,7 @@ def compile_steps_in_slices(
         fast=compile_fast_path(bare.template, base, target, update.delta, created=created) if steps else None,
         sources=tuple(sources),
         warnings=(*warn_about_unknown_containers(bare.given, steps), *unknown),
-        remarks=tuple(remarks),
+        remarks=tuple(traced.remarks),
         leaves_replicas=counting is not None and counting.leaves,
     )
 
@@ -339,54 +336,6 @@ def on_update(workload: JSONObject) -> JSONObject:
     """Return ``workload`` without the fields of `CREATE_ONLY`."""
     spec = {name: value for name, value in workload["spec"].items() if name not in CREATE_ONLY}
     return {**workload, "spec": spec}
-
-
-def check_rendered(
-    before: JSONObject, rendered: JSONObject, sources: Sequence[Source], *, stored: JSONObject
-) -> tuple[str, ...]:
-    """Return warnings about a rendered workload, without the mistakes that the template has on its own.
-
-    An unknown field is a warning: kube-apiserver drops it, unless it knows more fields than our schema.
-
-    Args:
-        before: The workload of the bare template.
-        rendered: The workload with the overrider's entries.
-        sources: The differences with the steps that made them.
-        stored: ``rendered`` in the form that kube-apiserver stores.
-
-    Raises:
-        RenderError: A member has a value that the API refuses, or a protected member was changed.
-    """
-    if (path := protected_change(before, rendered)) is not None:
-        raise RenderError("entries", f"{path} identifies the workload or selects its pods and cannot be overridden")
-    for path in find_reserved_keys(rendered):
-        raise RenderError("entries", f"{path} belongs to fleethook and cannot be overridden")
-    findings = [
-        (find_source(rendered, finding.pointer, sources), finding) for finding in _find_new_findings(before, stored)
-    ]
-    if wrong := [(field, finding) for field, finding in findings if finding.problem != "unknown"]:
-        further = "".join(f"; {field}: {finding}" for field, finding in wrong[1:MAX_FINDINGS])
-        raise RenderError(wrong[0][0], f"the rendered workload is not valid: {wrong[0][1]}{further}")
-    return tuple(f"{field}: {finding}" for field, finding in findings)
-
-
-def _find_new_findings(before: JSONObject, stored: JSONObject) -> list[Finding]:
-    """Return the findings that rendering causes, without those about the template alone."""
-    kind = kind_of(before)
-    findings = check_decoded(stored, kind)
-    known = set(check_workload(before, kind)) if findings else ()
-    return [finding for finding in findings if finding not in known]
-
-
-def find_source(rendered: JSONObject, pointer: str, sources: Sequence[Source]) -> str:
-    """Return the path of the step that set a value or a part around it last, ``entries`` if none did."""
-    tokens = name_tokens(rendered, pointer)
-    while tokens:
-        for source in reversed(sources):
-            if source.made(tokens):
-                return source.field
-        tokens = tokens[:-1]
-    return "entries"
 
 
 def digest_text(kind: str, pool: str, rendered: JSONObject, undo_text: str, *, tweaks: str) -> bytes:
