@@ -39,7 +39,7 @@ def test_the_rules_of_the_documentation() -> None:
     assert needs_owner.__doc__ == "Every Deployment names its owner."
     answer = default_seccomp.review(POD)
     assert answer.patch == [
-        {"op": "add", "path": "/spec/securityContext", "value": {"seccompProfile": {"type": "RuntimeDefault"}}}
+        {"op": "add", "path": "/spec/securityContext/seccompProfile", "value": {"type": "RuntimeDefault"}}
     ]
     assert answer.object["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert POD["spec"] == {}
@@ -265,7 +265,9 @@ def test_an_expression_decides_with_its_message() -> None:
         raise AssertionError
 
     assert has_labels.review(POD).message == "a Pod needs labels"
-    assert has_labels.review({**POD, "metadata": {"name": "a", "labels": {}}}).allowed
+    assert has_labels.review({**POD, "metadata": {"name": "a", "labels": {"a": "b"}}}).allowed
+    # kube-apiserver drops an empty map.
+    assert not has_labels.review({**POD, "metadata": {"name": "a", "labels": {}}}).allowed
 
 
 @pytest.mark.parametrize(

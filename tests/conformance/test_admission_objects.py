@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from fleethook.admission import mutate, validate
 from fleethook.engines.dispatch.review.request_plan import InputDocument, Operation, RequestOptions, plan_request
 from fleethook.model.admission import AdmissionRequest
 from fleethook.workload_schema.admission_objects import GENERATED
@@ -61,3 +62,32 @@ def drop(found: dict[str, Any], unknown: set[str]) -> dict[str, Any]:
 def test_a_generated_name_is_known_to_validating_webhooks_only() -> None:
     (case,) = [one for one in FILE["cases"] if one["given"]["kind"] == "ConfigMap" and "stored" not in one]
     assert [plan(case, phase).name for phase in ("mutating", "validating")] == ["", f"generated-{GENERATED}"]
+
+
+@pytest.mark.parametrize("case", FILE["cases"], ids=describe)
+def test_a_rule_gets_the_objects_that_an_apiserver_shows(case: dict[str, Any]) -> None:
+    planned = [plan(case, phase) for phase in ("mutating", "validating")]
+    document, stored = (
+        None if one is None else place(one, planned[0].object) for one in (case["given"], case.get("stored"))
+    )
+    seen: list[tuple[Any, Any, str]] = []
+
+    def record(request: Any) -> None:
+        seen.append((*json.loads(json.dumps([request.object, request.old])), request.name))
+
+    options: dict[str, Any] = {
+        "on": ("CREATE", "UPDATE"),
+        "subresource": case.get("subresource", ""),
+        "namespaces": "*",
+    }
+    for make in (mutate, validate):
+        rule = make(case["given"]["apiVersion"], case["given"]["kind"], name="record", **options)(record)
+        answer = rule.review(
+            document,
+            old=stored,
+            operation="CREATE" if stored is None else "UPDATE",
+            subresource=case.get("subresource", ""),
+            store=FILE["definitions"],
+        )
+        assert (answer.reason, answer.message) == ("", "")
+    assert seen == [(one.object, one.old_object, one.name) for one in planned]

@@ -12,7 +12,7 @@ from fleethook.admission.declaration import RuleError
 from fleethook.admission.members import PLAIN, Codec, describe_misfit, find_codec, follow_changes, to_plain, view
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched
 from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, gvk_of, parse_api_version
-from fleethook.model.json import JSON, as_object
+from fleethook.model.json import JSON, as_object, as_text
 from fleethook.patch.diff import diff
 
 NAMES: Final = ("object", "old", "request", "warnings", "store", "settings")
@@ -146,7 +146,6 @@ class Request:
     Attributes:
         uid: Identifies the review.
         operation: ``CREATE``, ``UPDATE``, ``DELETE`` or ``CONNECT``.
-        name: The name of the object; ``""`` if the apiserver generates it later.
         namespace: The namespace; ``""`` for an object without one.
         subresource: The subresource; ``""`` for the object itself.
         kind: Group, version and kind of the object.
@@ -159,11 +158,17 @@ class Request:
         self._read_object: Final = read_object
         self.uid: Final = review.uid
         self.operation: Final[str] = review.operation
-        self.name: Final = review.name
         self.namespace: Final = review.namespace
         self.subresource: Final = review.sub_resource
         self.kind: Final = GroupVersionKind(review.kind.group, review.kind.version, review.kind.kind)
         self.dry_run: Final = bool(review.dry_run)
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the object, also of one that is deleted with its collection; ``""`` before it is generated."""
+        if self._review.name or self.operation != "DELETE":
+            return self._review.name
+        return as_text(as_object(as_object(self._review.old_object).get("metadata")).get("name"))
 
     @cached_property
     def object(self) -> Any:

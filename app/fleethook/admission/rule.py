@@ -34,6 +34,8 @@ from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resourc
 from fleethook.model.gvk import guess_resource, gvk_of
 from fleethook.model.json import JSONObject, as_object
 from fleethook.patch import apply
+from fleethook.workload_schema.admission_objects import show_objects
+from fleethook.workload_schema.schema_defaults import CustomVersion, find_kind_version
 
 Function = Callable[..., Any]
 
@@ -238,11 +240,15 @@ class Rule(ServedRule):
         subresource: str = "",
         user: Mapping[str, Any] | None = None,
         dry_run: bool = False,
+        name: str | None = None,
         namespace_labels: Mapping[str, str] | None = None,
         store: Iterable[JSONObject] = (),
         settings: Mapping[str, Any] = _NO_SETTINGS,
     ) -> Review:
         """Return the answer of the rule without a server, for tests.
+
+        The rule gets the object as kube-apiserver shows it to webhooks: with the defaults of built-in kinds and of
+        CustomResourceDefinitions in ``store``, and as a validating rule with a name in place of ``generateName``.
 
         Args:
             document: The object; for a DELETE, the object that is deleted.
@@ -252,11 +258,13 @@ class Rule(ServedRule):
             subresource: The subresource.
             user: The user: ``username`` and ``groups``.
             dry_run: Whether the request has no effect.
+            name: The name of the request, if it is not that of the object: ``""`` for a deleted collection.
             namespace_labels: The labels of the namespace, for ``namespace_selector``.
             store: The other objects that exist.
             settings: The settings of rules.
         """
         stored = document if operation == "DELETE" or (operation == "UPDATE" and old is None) else old
+        objects = list(store)
         request = build_request(
             None if operation == "DELETE" else document,
             stored,
@@ -265,7 +273,9 @@ class Rule(ServedRule):
             subresource=subresource,
             user=user,
             dry_run=dry_run,
+            name=name,
         )
+        request = _show(request, find_kind_version(objects, document or old or {}), self.declaration)
         if subresource and "*" not in (self.declaration.group, self.declaration.version):
             # The kind of a subresource may have another group, as Scale and Eviction have.
             named = request.resource.resource
@@ -276,7 +286,7 @@ class Rule(ServedRule):
             return _make_review(request, self.fail(f"{self.place}: match_conditions: {error}"))
         if mismatch:
             return _make_review(request, allowed(), reason=mismatch)
-        lookup = find_among(store)
+        lookup = find_among(objects)
         answer = _run_to_end(self.answer_async(request, lookup=lookup, settings=settings))
         faults = list_added_faults(request, answer.patch) if answer.patch and not subresource else ()
         if faults:
@@ -303,6 +313,7 @@ def build_request(
     subresource: str = "",
     user: Mapping[str, Any] | None = None,
     dry_run: bool = False,
+    name: str | None = None,
 ) -> AdmissionRequest:
     """Return the request of a review, as kube-apiserver sends it; raises ValueError for one that it never sends."""
     if operation not in get_args(Operation):
@@ -315,18 +326,40 @@ def build_request(
     shown = dict(given)
     group, version, kind = gvk_of(shown)
     metadata = _check_metadata(shown.get("metadata"))
+    # A request about a Namespace has the Namespace's own name as namespace.
+    is_namespace = (group, kind) == ("", "Namespace")
     return AdmissionRequest(
         uid="test",
         operation=operation,
         kind=Kind(group, version, kind),
         resource=Resource(group, version, resource or guess_resource(kind)),
         sub_resource=subresource,
-        name=metadata.get("name", ""),
-        namespace=metadata.get("namespace", ""),
+        name=metadata.get("name", "") if name is None else name,
+        namespace=metadata.get("name" if is_namespace else "namespace", ""),
         user_info=msgspec.Raw(msgspec.json.encode(user or {})),
         object_raw=msgspec.Raw(msgspec.json.encode(document)),
         old_object_raw=msgspec.Raw(msgspec.json.encode(old)),
         dry_run=dry_run,
+    )
+
+
+def _show(request: AdmissionRequest, version: CustomVersion | None, declared: Declaration) -> AdmissionRequest:
+    """Return a request with the objects and the name that kube-apiserver shows to a rule."""
+    new, old = show_objects(
+        request.object,
+        request.old_object,
+        operation=request.operation,
+        subresource=request.sub_resource,
+        version=version,
+        validating=not declared.mutates,
+    )
+    is_new = request.operation == "CREATE" and not request.sub_resource
+    generated = as_object(as_object(new).get("metadata")).get("name", "") if is_new else ""
+    return msgspec.structs.replace(
+        request,
+        name=request.name or generated,
+        object_raw=msgspec.Raw(msgspec.json.encode(new)),
+        old_object_raw=msgspec.Raw(msgspec.json.encode(old)),
     )
 
 

@@ -1,11 +1,12 @@
 """Sets the defaults of structural schemas, as kube-apiserver does in custom resources."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fleethook.model.json import JSON, JSONObject, as_object, list_objects
+from fleethook.model.gvk import DEFINITION
+from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects
 
 OWN_MEMBERS: Final = ("apiVersion", "kind", "metadata")
 """The members of every object, which schemas need not have."""
@@ -28,6 +29,18 @@ def find_version(definition: Mapping[str, JSON], name: str) -> CustomVersion | N
             schema = as_object(version.get("schema"))
             has_status = as_object(version.get("subresources")).get("status") is not None
             return CustomVersion(as_object(schema.get("openAPIV3Schema", schema)), has_status)
+    return None
+
+
+def find_kind_version(documents: Iterable[JSON], document: Mapping[str, JSON]) -> CustomVersion | None:
+    """Return the version of an object's kind that a CustomResourceDefinition among documents defines, None without."""
+    group, _, version = as_text(document.get("apiVersion")).rpartition("/")
+    for one in documents:
+        spec = as_object(as_object(one).get("spec"))
+        names = as_object(spec.get("names"))
+        is_definition = as_object(one).get("kind") == DEFINITION.kind
+        if is_definition and (spec.get("group"), names.get("kind")) == (group, document.get("kind")):
+            return find_version(one, version)
     return None
 
 

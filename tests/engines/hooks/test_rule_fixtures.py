@@ -36,7 +36,8 @@ def test_the_answer_of_one_rule(rules: tuple[Rule, ...]) -> None:
 
 
 def test_a_patch_and_the_changed_object(rules: tuple[Rule, ...]) -> None:
-    patch = [{"op": "add", "path": "/spec/securityContext", "value": SECCOMP["securityContext"]}]
+    value = SECCOMP["securityContext"]["seccompProfile"]
+    patch = [{"op": "add", "path": "/spec/securityContext/seccompProfile", "value": value}]
     output = {"patch": patch, "object": {"from": "pod", "with": {"spec": SECCOMP}}}
     assert run(rules, rule="default-seccomp", object="pod", output=output).differences == []
 
@@ -169,3 +170,76 @@ def test_a_test_is_an_object() -> None:
 def test_a_document_needs_tests(document: Any) -> None:
     with pytest.raises(FixtureError, match="tests is missing or empty: give a list of tests"):
         read_rule_fixtures(document)
+
+
+BOATS = """
+from fleethook.admission import Denied, mutate, validate
+
+@validate("example.org/v1", "Boat", expression="object.spec.size <= 5", message="too big")
+def small(): pass
+
+@validate("example.org/v1", "Boat", on=("CREATE", "DELETE"))
+def named(request):
+    if request.name.startswith("keep"): raise Denied(request.name)
+
+@mutate("example.org/v1", "Boat")
+def grow(boat, request):
+    boat.spec.size += len(request.name) + 1
+"""
+BOAT = {"apiVersion": "example.org/v1", "kind": "Boat", "metadata": {"name": "b"}, "spec": {}}
+BOAT_DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "boats.example.org"},
+    "spec": {
+        "group": "example.org", "names": {"kind": "Boat"},
+        "versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"spec": {"properties": {"size": {"default": 3}}}}}}}],
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def boats(tmp_path: Path) -> tuple[Rule, ...]:
+    (tmp_path / "boats.py").write_text(BOATS)
+    return load_rules([tmp_path / "boats.py"])
+
+
+def test_a_definition_gives_objects_their_defaults(boats: tuple[Rule, ...]) -> None:
+    test = {"name": "a", "object": BOAT, "rule": "small", "output": {"allowed": True}}
+    ((_, fixture),) = read_rule_fixtures({"tests": [test]})
+    assert run_rule_fixture(boats, fixture, [BOAT_DEFINITION]).differences == []
+    assert run(boats, **test, store=[BOAT_DEFINITION]).differences == []
+    assert run_rule_fixture(boats, fixture).error.endswith(
+        "no such key: size; if kube-apiserver sets it before it asks, add it, or give the CustomResourceDefinition of Boat"
+    )
+
+
+def test_a_patch_changes_the_object_with_defaults_and_an_expected_object_needs_none(boats: tuple[Rule, ...]) -> None:
+    generated = {**BOAT, "metadata": {"generateName": "b-"}}
+    output = {
+        "patch": [{"op": "replace", "path": "/spec/size", "value": 4}],
+        "object": {**generated, "spec": {"size": 4}},
+    }
+    test = {"object": generated, "rule": "grow", "output": output, "store": [BOAT_DEFINITION]}
+    assert run(boats, **test).differences == []
+    several = {**test, "rule": "", "output": {"allowed": True, "object": {**generated, "spec": {"size": 4}}}}
+    assert run(boats, **several).differences == []
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        ({"object": {**BOAT, "metadata": {"generateName": "keep-"}}}, "keep-xxxxx"),
+        ({"object": {**BOAT, "metadata": {"name": "keep"}}, "operation": "DELETE"}, "keep"),
+        ({"object": {**BOAT, "metadata": {"name": "keep"}}, "operation": "DELETE", "request": {"name": ""}}, "keep"),
+        ({"object": BOAT, "request": {"name": "keep-1"}}, "keep-1"),
+    ],
+)
+def test_a_rule_knows_the_name_of_each_object(boats: tuple[Rule, ...], test: Any, message: str) -> None:
+    assert run(boats, rule="named", **test, output={"message": message}).differences == []
+
+
+@pytest.mark.parametrize("request_", [{}, {"name": 1}, {"name": "", "namespace": "n"}])
+def test_a_request_has_a_name_only(boats: tuple[Rule, ...], request_: Any) -> None:
+    with pytest.raises(FixtureError, match="request is no object with a name: give"):
+        run(boats, rule="named", object=BOAT, request=request_, output={"allowed": True})

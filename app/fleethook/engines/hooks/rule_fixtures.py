@@ -4,6 +4,7 @@ A test has ``name``, ``operation``, ``object``, ``oldObject``, ``rule``, further
 The answer must equal the members of ``output``.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, get_args
 
@@ -20,6 +21,9 @@ from fleethook.patch.fixture_tests import (
     read_tests,
     resolve_object,
 )
+from fleethook.workload_schema.admission_objects import show_objects
+from fleethook.workload_schema.defaults import knows_defaults
+from fleethook.workload_schema.schema_defaults import find_kind_version
 
 _REQUEST: Final[Mapping[str, tuple[str, type, str]]] = {
     "subresource": ("subresource", str, "a text"),
@@ -28,10 +32,12 @@ _REQUEST: Final[Mapping[str, tuple[str, type, str]]] = {
     "dryRun": ("dry_run", bool, "true or false"),
     "namespaceLabels": ("namespace_labels", dict, "an object"),
     "settings": ("settings", dict, "an object"),
+    "request": ("name", dict, "an object"),
 }
 """Members of a test that are arguments of `Rule.review`, with their types."""
 _USER: Final = ("username", "uid", "groups", "extra")
 _MEMBERS: Final = ("name", "operation", "object", "oldObject", "store", "rule", *_REQUEST, "output")
+_MISSING_MEMBER: Final = re.compile("no such key|AttributeError|KeyError")
 _OUTPUT: Final = ("allowed", "matched", "message", "code", "warnings", "patch", "object")
 
 
@@ -90,7 +96,7 @@ def _read_members(name: str, test: JSONObject, objects: JSONObject) -> RuleFixtu
         if member in test:
             if not isinstance(test[member], type_):
                 raise FixtureError(f"{member} is not {noun}")
-            arguments[argument] = test[member]
+            arguments[argument] = _read_name(test[member]) if member == "request" else test[member]
     check_members(test.get("user", {}), _USER)
     store = test.get("store", [])
     if not isinstance(store, list):
@@ -100,6 +106,13 @@ def _read_members(name: str, test: JSONObject, objects: JSONObject) -> RuleFixtu
     member = "oldObject" if operation == "DELETE" and "object" not in test else "object"
     document = _read_object(test, member, objects)
     return RuleFixture(name, str(test.get("rule") or ""), operation, document, arguments, _read_output(test, objects))
+
+
+def _read_name(request: JSONObject) -> str:
+    """Return the name of a request, which that of a deleted collection lacks."""
+    if request.keys() != {"name"} or not isinstance(request["name"], str):
+        raise FixtureError("request is no object with a name: give {name: ''} for a deleted collection")
+    return request["name"]
 
 
 def _read_object(test: JSONObject, member: str, objects: JSONObject) -> JSONObject:
@@ -136,26 +149,63 @@ class RuleFixtureResult(NamedTuple):
     differences: list[Difference]
 
 
-def run_rule_fixture(rules: Sequence[Rule], fixture: RuleFixture) -> RuleFixtureResult:
-    """Ask the rules; raises FixtureError if they lack the rule of the fixture."""
+def run_rule_fixture(
+    rules: Sequence[Rule], fixture: RuleFixture, definitions: Sequence[JSONObject] = ()
+) -> RuleFixtureResult:
+    """Ask the rules; raises FixtureError if they lack the rule of the fixture.
+
+    Args:
+        rules: The rules of the file.
+        fixture: The request and the expected answer.
+        definitions: CustomResourceDefinitions, whose defaults kube-apiserver sets before it asks.
+    """
     asked = [one for one in rules if fixture.rule in ("", one.name)]
     if not asked:
         raise FixtureError(f"there is no rule {fixture.rule!r}: the file has {', '.join(one.name for one in rules)}")
-    name, answer = _ask(asked, fixture)
+    store = [*fixture.arguments["store"], *definitions]
+    fixture = fixture._replace(arguments={**fixture.arguments, "store": store})
+    shown = _show(fixture, fixture.document)
+    name, answer = _ask(asked, fixture, shown)
     if not fixture.output.keys() & {"message", "warnings"}:
         # The failure policy decides, so the expected verdict would hide a mistake in the rule.
         for text in (answer.message, *answer.warnings):
             if any(text.startswith(rule.failure) for rule in asked):
-                return RuleFixtureResult(name, text, "", [])
+                return RuleFixtureResult(name, f"{text}{_suggest_definition(fixture, text)}", "", [])
     found: JSONObject = {
         "allowed": answer.allowed, "matched": answer.matched, "message": answer.message, "code": answer.code,
         "warnings": list(answer.warnings), "patch": list(answer.patch), "object": answer.object,
     }  # fmt: skip
     expected = fixture.output
-    if _is_same_patch(expected.get("patch"), answer, fixture.document):
+    if isinstance(expected.get("object"), dict):
+        expected = expected | {"object": _show(fixture, expected["object"])}
+    if _is_same_patch(expected.get("patch"), answer, shown):
         expected = expected | {"patch": found["patch"]}
     differences = [one for member, value in expected.items() for one in compare_member(member, value, found[member])]
     return RuleFixtureResult(name, "", "" if answer.matched or "matched" in expected else answer.reason, differences)
+
+
+def _show(fixture: RuleFixture, document: JSONObject) -> JSONObject:
+    """Return an object as kube-apiserver shows it to mutating rules; that of a DELETE stays as it is."""
+    if fixture.operation == "DELETE":
+        return document
+    new, _ = show_objects(
+        document,
+        fixture.arguments["old"],
+        operation=fixture.operation,
+        subresource=fixture.arguments.get("subresource", ""),
+        version=find_kind_version(fixture.arguments["store"], document),
+        validating=False,
+    )
+    return new or document
+
+
+def _suggest_definition(fixture: RuleFixture, failure: str) -> str:
+    """Return the end of a message about a member that a definition may set, ``""`` for another failure."""
+    document, kind = fixture.document, fixture.document["kind"]
+    is_known = knows_defaults(document) or find_kind_version(fixture.arguments["store"], document) is not None
+    if is_known or not _MISSING_MEMBER.search(failure):
+        return ""
+    return f"; if kube-apiserver sets it before it asks, add it, or give the CustomResourceDefinition of {kind}"
 
 
 def _is_same_patch(expected: JSON, answer: Review, document: JSONObject) -> bool:
@@ -168,12 +218,12 @@ def _is_same_patch(expected: JSON, answer: Review, document: JSONObject) -> bool
         return False
 
 
-def _ask(rules: Sequence[Rule], fixture: RuleFixture) -> tuple[str, Review]:
+def _ask(rules: Sequence[Rule], fixture: RuleFixture, shown: JSONObject) -> tuple[str, Review]:
     """Return the answer to a request, and the rule that gave it.
 
     The first refusal is the answer, and a rule gets the object of the mutating rules before it.
     """
-    document, warnings, matched = fixture.document, list[str](), list[str]()
+    document, warnings, matched = shown, list[str](), list[str]()
     answer = None
     for rule in rules:
         answer = rule.review(document, operation=fixture.operation, **fixture.arguments)
@@ -182,8 +232,10 @@ def _ask(rules: Sequence[Rule], fixture: RuleFixture) -> tuple[str, Review]:
             warnings += answer.warnings
         if not answer.allowed:
             return rule.name, answer._replace(warnings=tuple(warnings))
-        document = document if fixture.operation == "DELETE" else answer.object
+        if rule.declaration.mutates and fixture.operation != "DELETE":
+            document = answer.object
     assert answer is not None, "there is at least one rule"
-    patch = () if fixture.operation == "DELETE" else diff(fixture.document, document)
-    whole = answer._replace(matched=bool(matched), warnings=tuple(warnings), patch=patch, object=document)
+    whole = answer._replace(
+        matched=bool(matched), warnings=tuple(warnings), patch=diff(shown, document), object=document
+    )
     return matched[0] if len(matched) == 1 else fixture.rule, whole

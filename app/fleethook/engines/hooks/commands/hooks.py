@@ -46,7 +46,8 @@ from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.lint.rule_checks import find_scopes
 from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.engines.hooks.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
-from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of
+from fleethook.model.json import JSONObject
 from fleethook.model.webhook_rules import EVERY
 from fleethook.patch.fixture_tests import is_fixture
 
@@ -81,6 +82,7 @@ def _run_files(
     read = read_manifests(paths, reading, testdata=True, select=is_fixture)
     errors, found = [*read.errors], list[FixtureResult]()
     rules = _load_rules(hooks) if hooks else None
+    definitions = [one for one in read.documents if gvk_of(one.object).group_kind == DEFINITION]
     for document in read.selected:
         cases, invalid = read_cases([document], read_rule_fixtures)
         errors += invalid
@@ -93,10 +95,10 @@ def _run_files(
             continue
         for case in cases:
             try:
-                found.append(_run_case(own, case))
+                found.append(_run_case(own, case, [one.object for one in definitions]))
             except ValueError as error:
                 errors.append(ManifestError(str(case.path), case.line, f"{case.fixture.name}: {error}"))
-    sources = {one.source for one in read.selected} | {one.source for one in errors}
+    sources = {one.source for one in (*read.selected, *definitions)} | {one.source for one in errors}
     errors += find_unused(paths, sources, "tests: give a document with the list tests, and rules by --hooks", reading)
     if not found and not errors:
         fail(f"no tests in {', '.join(map(str, paths))}")
@@ -123,10 +125,12 @@ def _load_rules(files: Sequence[Path]) -> Sequence[Rule]:
         fail(str(error))
 
 
-def _run_case(rules: Sequence[Rule], case: FixtureCase[RuleFixture]) -> FixtureResult:
+def _run_case(
+    rules: Sequence[Rule], case: FixtureCase[RuleFixture], definitions: Sequence[JSONObject]
+) -> FixtureResult:
     """Run one test; raises FixtureError."""
     started, fixture = time.perf_counter(), case.fixture
-    found = run_rule_fixture(rules, fixture)
+    found = run_rule_fixture(rules, fixture, definitions)
     seconds = time.perf_counter() - started
     if found.unasked:
         place = f"{case.path}:{case.line}: {fixture.name}"
