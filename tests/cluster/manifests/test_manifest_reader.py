@@ -173,6 +173,11 @@ def test_documents_that_should_be_objects_are_errors_and_the_others_are_read(tex
     assert error.startswith(f"f:{line}: {reason}")
 
 
+def test_null_in_json_is_an_absent_namespace() -> None:
+    names, skipped, errors = read('{"apiVersion": "v1", "kind": "A", "metadata": {"name": "x", "namespace": null}}')
+    assert (names, skipped, errors) == (["x"], [], [])
+
+
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [(f"{A}--- {{apiVersion: v1, kind: A, metadata: {{name: c}}}}\n", 4, "only a comment after ---"),

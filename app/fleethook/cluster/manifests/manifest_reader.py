@@ -364,7 +364,7 @@ def _find_unquoted(document: Document, lines: FieldLines) -> tuple[str, str] | N
     """Return the field and the problem of the first name, label or annotation that YAML does not read as text."""
     kind, metadata = document.object["kind"], document.object["metadata"]
     for member, name, value in _list_identities(metadata):
-        if isinstance(value, str):
+        if isinstance(value, str) or (value is None and is_json(document.text)):
             continue
         field = f"{member}.{name}"
         called = f" {metadata['name']}" if isinstance(metadata.get("name"), str) else ""
@@ -375,6 +375,15 @@ def _find_unquoted(document: Document, lines: FieldLines) -> tuple[str, str] | N
         advice = f': quote it, as in {name}: "{written}"' if written else ""
         return field, f"{subject} must be text, not {json.dumps(value)}{advice}"
     return None
+
+
+def is_json(text: str) -> bool:
+    """Return whether a text is JSON, in which null has no other meaning."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _list_identities(metadata: JSONObject) -> Iterator[tuple[str, str, JSON]]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from fleethook.api_schema import Definitions, Finding, check_object
+from fleethook.cluster.manifests.manifest_reader import is_json
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.model.json import as_object
@@ -45,5 +46,5 @@ def _find_nulls(document: Document, lines: FieldLines) -> Iterator[Finding]:
     for member in ("labels", "annotations"):
         for name, value in as_object(document.object["metadata"].get(member)).items():
             field = f"metadata.{member}.{name}"
-            if value is None and (written := lines.written(document, field)):
+            if value is None and (written := lines.written(document, field)) and not is_json(document.text):
                 yield Finding("error", "invalid", field, f'must be a string, not null: quote it, as in "{written}"')
