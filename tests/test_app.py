@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.cluster.store import PartState
-from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.serving import EXAMPLES, MUTATE, REVIEW
@@ -69,27 +67,3 @@ async def test_mistakes_of_manifests_are_shown_and_leave_the_server_ready(tmp_pa
         checks = {check.name: check for check in app.checks()}
     assert checks["overriders"].ok
     assert "did you mean 'hangzhou'?" in checks["overriders"].detail
-
-
-async def test_a_server_of_a_cluster_is_not_ready_before_plans_are_compiled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = create(kubeconfig=tmp_path / "config")
-    assert app.find_engine(OverriderServer).warmup is not None
-    assert app.cluster is not None
-    # Before the kinds are listed, they are the reason.
-    assert [check for check in app.checks() if check.name == "plans"] == []
-    listed = [PartState("a", True, "", 1.0, failing=False)]
-    monkeypatch.setattr(app.cluster.source, "parts", lambda: iter(listed))
-    assert [check.ok for check in app.checks() if check.name == "plans"] == [False]
-    await app.find_engine(OverriderServer).warmup.prepare()
-    assert [check for check in app.checks() if check.name == "plans"] == []
-
-
-async def test_plans_of_manifests_are_compiled_before_the_server_listens() -> None:
-    app = create(manifests=EXAMPLES)
-    async with app.router.lifespan_context(app):
-        compiled = app.find_engine(OverriderServer).plans.compiled
-        answer = await call(app, MUTATE, REVIEW.read_bytes())
-    assert compiled > 1
-    assert (answer.json()["response"]["allowed"], app.find_engine(OverriderServer).plans.compiled) == (True, compiled)

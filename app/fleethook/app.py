@@ -215,11 +215,6 @@ class Fleethook(FastAPI):
             if part.needed or part.failing:
                 yield self._check_part(part)
 
-    async def prepare(self) -> None:
-        """Prepare the engines for reviews, once each kind of the cluster was read or cannot be read."""
-        for engine in self.engines.values():
-            await engine.prepare()
-
     async def check_manifests(self) -> None:
         """Tell the engines that the manifests were loaded or have changed."""
         if isinstance(self.source, ManifestSource):
@@ -260,7 +255,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         if isinstance(app.source, ManifestSource):
             await stack.enter_async_context(follow_manifests(app.source, changed=app.check_manifests))
         elif app.cluster is not None:
-            following = follow_cluster(app.cluster, ended=app.ended.append, prepare=app.prepare)
+            following = follow_cluster(app.cluster, ended=app.ended.append)
             await stack.enter_async_context(following)
         else:
             settle_garbage_collector()

@@ -51,14 +51,12 @@ async def follow_cluster(
     cluster: Cluster,
     *,
     ended: "Ended",
-    prepare: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[None]:
     """Connect to an apiserver, and follow its objects within the context.
 
     Args:
         cluster: The apiserver.
         ended: Called if a background task fails.
-        prepare: Awaited once each kind was read or cannot be read; None for nothing to do.
     """
     async with cluster.connection, contextlib.AsyncExitStack() as tasks:
         if cluster.cache is not None:
@@ -67,8 +65,6 @@ async def follow_cluster(
         async def report_sync() -> None:
             # Do not wait for kinds that cannot be read. Their problem may last for days.
             await cluster.source.wait_tried()
-            if prepare is not None:
-                await prepare()
             settle_garbage_collector()
             await cluster.source.wait_synced()
             _log.info("all resources are read", extra={"fields": {"host": cluster.connection.host}})

@@ -13,7 +13,6 @@ async def test_an_engine_may_contribute_nothing() -> None:
     contributed = [engine.routes(), engine.checks(), engine.collectors(), engine.tasks(), engine.leader_collectors()]
     assert [list(one) for one in contributed] == [[]] * 5
     await engine.open()
-    await engine.prepare()
     await engine.check_manifests([])
     await engine.lead(Leadership(cast("Any", None), lambda: b"", None))
     await engine.close()

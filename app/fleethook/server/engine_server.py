@@ -115,9 +115,6 @@ class EngineServer:
     async def close(self) -> None:
         """End the threads and clients of the engine."""
 
-    async def prepare(self) -> None:
-        """Prepare for reviews. The server calls this once it has read each kind, or has failed to."""
-
     async def check_manifests(self, documents: Sequence[Document]) -> None:
         """Check the manifests after the first load and after each change."""
 

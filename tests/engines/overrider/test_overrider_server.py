@@ -9,7 +9,7 @@ import pytest
 from fleethook.app import create_app
 from fleethook.cluster.registration import paths
 from fleethook.cluster.store import Store
-from fleethook.engines.overrider.overrider_server import REHEARSALS, OverriderServer, overrider_routes, rehearse
+from fleethook.engines.overrider.overrider_server import OverriderServer, overrider_routes
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.openyurt import YURT_APP_SET
@@ -66,18 +66,6 @@ async def test_a_small_review_with_a_compiled_plan_needs_no_waiting(store: Store
     assert (await begun).status == 200
 
 
-def test_only_compiled_plans_are_rehearsed_and_nothing_changes(store: Store) -> None:
-    plans, other = PlanCache(), overrider(entry("*"), name="other", subject="missing")
-    store.put(other)
-    assert rehearse(store, plans) == plans.compiled == 0
-    subject, applied = yurt_app_set(), overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
-    store.put(subject)
-    store.put(applied)
-    pools = [one["name"] for one in subject["spec"]["topology"]["pools"]]
-    plans.plan(YURT_APP_SET, subject, applied, kind="Deployment", pool=pools[0], cluster="", store=store)
-    assert (rehearse(store, plans), plans.compiled) == (REHEARSALS, 1)
-
-
 @pytest.mark.parametrize("findings", [(), ("another webhook reverts changes",)])
 async def test_each_written_overrider_gets_the_findings_about_the_cluster(
     store: Store, findings: Sequence[str]
@@ -97,9 +85,9 @@ INSTALLED: dict[str, Any] = {**KUBECONFIG, "service": "fleet/fleethook"}
     ("given", "tasks", "leads", "selects"),
     [
         ({}, [], False, False),
-        ({"manifests": Path("m")}, ["compilation of plans"], False, False),
-        ({**INSTALLED, "registration": "all"}, ["compilation of plans"], True, True),
-        ({**INSTALLED, "controller": False}, ["compilation of plans", "selection"], False, True),
+        ({"manifests": Path("m")}, [], False, False),
+        ({**INSTALLED, "registration": "all"}, [], True, True),
+        ({**INSTALLED, "controller": False}, ["selection"], False, True),
     ],
 )
 def test_the_settings_decide_about_tasks(
@@ -115,7 +103,7 @@ def test_the_settings_decide_about_tasks(
 def test_a_server_without_objects_has_no_checks() -> None:
     engine = create_app(Settings(), log=None).find_engine(OverriderServer)
     assert list(engine.checks()) == []
-    assert (engine.warmup, engine.conflicts) == (None, None)
+    assert engine.conflicts is None
 
 
 def test_the_metrics_of_plans_follow_the_cache() -> None:

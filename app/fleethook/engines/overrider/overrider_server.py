@@ -1,6 +1,5 @@
 """The engine of overriders in a running server: its plans, routes, checks and tasks."""
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
@@ -22,8 +21,7 @@ from fleethook.cluster.registration.paths import (
     VALIDATE_APP_SET_V1BETA1,
     VALIDATE_OVERRIDER,
 )
-from fleethook.cluster.store import ObjectKey, Store, StoreView
-from fleethook.engines.overrider.admission.dry_run import find_subject
+from fleethook.cluster.store import Store, StoreView
 from fleethook.engines.overrider.admission.overrider_admission import (
     LiveAdmission,
     default_overrider,
@@ -40,11 +38,8 @@ from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload_in_slices
 from fleethook.engines.overrider.controller.openyurt_conflicts import OpenYurtConflicts
 from fleethook.engines.overrider.controller.overrider_leader import OverriderLeader
-from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.plan.plan_warmup import PlanWarmup
-from fleethook.engines.overrider.plan.subject_plans import NotCompiledError
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestReport
 from fleethook.engines.overrider.subject.bound_subjects import (
     announce_overrider,
@@ -53,8 +48,6 @@ from fleethook.engines.overrider.subject.bound_subjects import (
     lists_without_leader,
     runs_selection,
 )
-from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
-from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
@@ -69,12 +62,8 @@ from fleethook.server.reviews.admission_endpoint import (
 )
 from fleethook.server.reviews.endpoint import SWITCH_OFF_HINT
 from fleethook.settings import Settings
-from fleethook.work.pausing import Work, do_at_once
+from fleethook.work.pausing import Work
 from fleethook.work.turns import Turns
-
-# CPython specialises the code of a function in its first eight calls, which take up to three times as long.
-REHEARSALS: Final = 10
-_decode_request: Final = msgspec.json.Decoder(AdmissionRequest).decode
 
 
 def overrider_routes(
@@ -158,46 +147,6 @@ def _prepare_overrider(request: AdmissionRequest, *, store: StoreView, live: Liv
         yield ensure_fresh_overrider(request, store=store, live=live)
 
 
-def rehearse(store: Store, plans: PlanCache) -> int:
-    """Answer some reviews of workloads before the first real one, so that the interpreter has specialised their code.
-
-    Args:
-        store: Overriders and their subjects.
-        plans: The plans. Only compiled ones are used.
-
-    Returns:
-        The number of answered reviews: `REHEARSALS`, or 0 if there is no compiled plan.
-    """
-    keys = itertools.islice(store.keys(YURT_APP_OVERRIDER), REHEARSALS)
-    requests = [found for key in keys if (found := _make_request(key, store, plans)) is not None]
-    bodies = list(itertools.islice(itertools.cycle(requests), REHEARSALS))
-    for body in bodies:
-        do_at_once(mutate_workload_in_slices(_decode_request(body), store=store, plans=plans))
-    return len(bodies)
-
-
-def _make_request(key: ObjectKey, store: Store, plans: PlanCache) -> bytes | None:
-    """Return the request of an update of an overrider's workload, None if it has none or its plan is not compiled."""
-    overrider = store.get(*key)
-    subject = overrider and find_subject(overrider, cluster=key.cluster, namespace=key.namespace, store=store)
-    if not subject:
-        return None
-    group_kind, document, cluster = subject
-    pools = pools_of_subject(group_kind, document, cluster=cluster, store=store)
-    for kind, pool in zip(workload_kinds(document), pools, strict=False):
-        try:
-            plan = plans.plan(
-                group_kind, document, overrider, kind=kind, pool=pool, cluster=cluster, store=store, compiles=False
-            )
-        except (SubjectError, RenderError, NotCompiledError):
-            return None
-        workload = plan.full.bare
-        named = {**workload, "metadata": {**workload["metadata"], "name": "rehearsal", "namespace": key.namespace}}
-        request = {"uid": "", "operation": "UPDATE", "kind": {"group": "apps", "version": "v1", "kind": kind}}
-        return msgspec.json.encode({**request, "namespace": key.namespace, "object": named, "oldObject": named})
-    return None
-
-
 def list_resources(settings: Settings) -> Followed:
     """Return the kinds that rendering depends on, and those that show how the cluster treats overriders."""
     del settings
@@ -210,7 +159,6 @@ class OverriderServer(EngineServer):
     Attributes:
         conflicts: Finds settings of the cluster that contradict overriders, None without a cluster.
         plans: The compiled plans.
-        warmup: Compiles plans ahead of reviews, None if there are none to compile.
         manifest_report: The findings about manifests.
     """
 
@@ -221,11 +169,6 @@ class OverriderServer(EngineServer):
         self._settings: Final = settings
         self.conflicts: Final = None if context.cluster is None else OpenYurtConflicts(store)
         self.plans: Final = PlanCache(max_bytes=settings.plan_cache_bytes)
-        self.warmup: Final = (
-            None
-            if context.source is None
-            else PlanWarmup(store, self.plans, context.turns, max_bytes=settings.plan_cache_bytes)
-        )
         self.manifest_report: Final = ManifestReport(store)
         self._leader: Final = OverriderLeader(context, self.plans, self.conflicts)
         self.leads = settings.controls
@@ -253,15 +196,10 @@ class OverriderServer(EngineServer):
         )
 
     def checks(self) -> Iterator[Check]:
-        """Yield the checks of the cluster's treatment of overriders, of the plans, and of manifests."""
+        """Yield the checks of the cluster's treatment of overriders, and of manifests."""
         if self.conflicts is not None:
             for text in self.conflicts.findings():
                 yield Check("openyurt", ok=True, detail=text)
-        cluster = self.context.cluster
-        # Until then, readiness reports the kinds that are not listed yet. A refused kind must not delay other engines.
-        is_listed = cluster is not None and all(part.synced for part in cluster.source.parts() if part.needed)
-        if is_listed and self.warmup is not None and not self.warmup.is_ready:
-            yield Check("plans", ok=False, detail="the plans of overriders are not compiled yet")
         if detail := self.manifest_report.detail():
             yield Check("overriders", ok=True, detail=detail)
 
@@ -272,26 +210,12 @@ class OverriderServer(EngineServer):
         text = "Number of times that the plans of a subject or of a node pool were dropped to make room."
         yield Gauges("fleethook_plan_cache_evictions", text, lambda: [({}, plans.evicted)], family=CounterMetricFamily)
 
-    async def prepare(self) -> None:
-        """Compile plans before the first review."""
-        if self.warmup is not None:
-            await self._warm_up(self.warmup)
-
-    async def _warm_up(self, warmup: PlanWarmup) -> None:
-        await warmup.prepare()
-        rehearse(self.context.store, self.plans)
-
     async def check_manifests(self, documents: Sequence[Document]) -> None:
-        """Check the overriders of the manifests, log new findings, and compile their plans before the first review."""
-        if self.warmup is not None:
-            await self.manifest_report.refresh(documents)
-            if not self.warmup.is_ready:
-                await self._warm_up(self.warmup)
+        """Check the overriders of the manifests, and log new findings."""
+        await self.manifest_report.refresh(documents)
 
     def tasks(self) -> Iterator[BackgroundTask]:
-        """Yield the tasks that compile plans, and that keep the selection if no leader does."""
-        if self.warmup is not None:
-            yield "compilation of plans", self.warmup.follow()
+        """Yield the task that keeps the selection if no leader does."""
         if self._keeps_selection:
             yield "selection", keep_selection(self.context)
 

@@ -85,23 +85,6 @@ class PlanCache:
             raise NotCompiledError(self._prepare(plans, kind, pool, node_pool, key=key, kept=kept))
         return plan
 
-    def prepare(
-        self,
-        group_kind: GroupKind,
-        subject: JSONObject,
-        overrider: JSONObject | None,
-        *,
-        kind: str,
-        pool: str,
-        cluster: str,
-        store: StoreView,
-    ) -> Work[None]:
-        """Compile a plan in slices, so that `plan` finds it. Others may compile the same plan during a pause."""
-        plans = self._select(group_kind, subject, overrider, cluster=cluster)
-        node_pool = _find_node_pool(plans, pool=pool, cluster=cluster, store=store)
-        key = _key_of(group_kind, subject, cluster=cluster)
-        yield from self._prepare(plans, kind, pool, node_pool, key=key)
-
     def _prepare(
         self, plans: SubjectPlans, kind: str, pool: str, node_pool: JSONObject | None, *, key: _Key, kept: str = ""
     ) -> Work[None]:
