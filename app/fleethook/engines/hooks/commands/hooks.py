@@ -43,8 +43,6 @@ from fleethook.cluster.manifests.manifest_reader import describe_rules, make_rul
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.registration.rule_webhooks import name_resources
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.lint.rule_checks import find_scopes
-from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.engines.hooks.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of
 from fleethook.model.json import JSONObject
@@ -172,6 +170,8 @@ def check(
     note_unused(filename or (), read.documents, DISPATCHING)
     errors += read.errors
     documents = [*read.documents, *(_read_definitions(cluster.find()) if cluster.is_given else ())]
+    from fleethook.engines.dispatch.schema_owner import INDEXES  # noqa: PLC0415 - only this command needs it
+
     described = describe_rules(rules)
     places = {one.place for one in described}
     rows = [one for one in lint_documents([*documents, *described], None) if one.place in places]
@@ -236,6 +236,8 @@ def _print_rule(rule: Rule, about: Sequence[Row], store: Store, *, strict: bool)
     requests = (
         f"{', '.join(name_resources(declared))} ({GroupVersionKind(declared.group, declared.version, '').api_version})"
     )
+    from fleethook.engines.dispatch.lint.rule_checks import find_scopes  # noqa: PLC0415 - only this command needs it
+
     verb = "change" if declared.mutates else "validate"
     write(f"{word} {_find_place(rule)}: {rule.name}: {verb} {requests} on {', '.join(declared.operations)}")
     scopes = find_scopes(store, cluster="", group=declared.group, resource=declared.resource)
