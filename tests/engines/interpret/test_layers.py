@@ -7,7 +7,8 @@ import pytest
 
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.chain import Chain, ChainError, NativeLayer, Step
-from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
+from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
+from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
 from fleethook.engines.interpret.layers import ConventionsLayer, assemble_chain, make_conventions_layer
 from fleethook.engines.interpret.lua.lua_layer import Customizations
 from fleethook.engines.interpret.lua.runner import Runner

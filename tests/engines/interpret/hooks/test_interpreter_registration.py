@@ -11,6 +11,7 @@ from fleethook.cluster.manifests.yaml_reader import read_values
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.chain import Chain, NativeLayer
 from fleethook.engines.interpret.fixtures import read_fixtures
+from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.hooks.hook_configuration import Hook, Target, matches, parse_hooks
 from fleethook.engines.interpret.hooks.interpreter_registration import (
     KarmadaInterpreters,
@@ -21,7 +22,7 @@ from fleethook.engines.interpret.hooks.interpreter_registration import (
     select,
     select_from_store,
 )
-from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
+from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
 from fleethook.engines.interpret.lua.bundle import BundleLayer
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.native import NATIVE

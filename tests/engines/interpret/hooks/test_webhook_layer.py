@@ -15,7 +15,8 @@ from aiohttp import web
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.chain import IgnoredError
-from fleethook.engines.interpret.hooks.webhook_layer import INDEXES, RecordedHookLayer
+from fleethook.engines.interpret.hooks.definition_index import INDEXES
+from fleethook.engines.interpret.hooks.webhook_layer import RecordedHookLayer
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.karmada import Operation
 from fleethook.outbound.client import HookClient

@@ -29,8 +29,9 @@ from fleethook.cluster.store import Store, key_of
 from fleethook.engines.interpret.chain import Chain, ChainError, Explained
 from fleethook.engines.interpret.commands.interpreter_findings import INVALID, SUSPICIOUS
 from fleethook.engines.interpret.fixtures import Fixture, compare_answer, read_fixtures
+from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, problems
-from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
+from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
 from fleethook.engines.interpret.lua.customization_rules import (

@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.cluster.store import Index, ObjectKey, Store, Stored
+from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.interpret.chain import Handler, IgnoredError, Observe, ignore_call
+from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.hooks.hook_configuration import (
     CONFIGURATIONS,
     Hook,
@@ -22,7 +23,7 @@ from fleethook.engines.interpret.hooks.hook_configuration import (
 )
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
-from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind
+from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values, decode_bytes
 from fleethook.model.karmada import (
     API_VERSION,
@@ -45,15 +46,6 @@ from fleethook.work.turns import Worker
 # applying a patch may take long.
 _SHORT_ANSWER: Final = 16 * 1024
 _SMALL_OBJECT: Final = 10_000
-
-
-def _list_definition_kinds(_cluster: str, definition: Stored) -> list[tuple[str, str]]:
-    spec = as_object(definition.get("spec"))
-    return [(str(spec.get("group") or ""), str(as_object(spec.get("names")).get("kind") or ""))]
-
-
-DEFINITIONS_BY_KIND: Final = Index("definitions_by_kind", DEFINITION, _list_definition_kinds)
-INDEXES: Final = (DEFINITIONS_BY_KIND,)
 
 
 class _Response(NamedTuple):

@@ -24,8 +24,9 @@ from fleethook.console.sections import ConsolePage, Section
 from fleethook.console.shared_value import KeptValue, Memo, Watch
 from fleethook.console.users.permissions import select_permitted
 from fleethook.engines.interpret.chain import Chain
+from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, parse_hooks
-from fleethook.engines.interpret.hooks.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
+from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
 from fleethook.engines.interpret.lua.customization_rules import FUNCTIONS, describe_object, read_target
