@@ -212,7 +212,7 @@ def test_interrupting_prints_the_results_so_far(tmp_path: Path, manifests: Path)
 RULE = """
 from fleethook.admission import Denied, validate
 
-@validate("apps/v1", "Deployment")
+@validate("apps/v1", "Deployment", existing="refuse")
 def needs_owner(request):
     if "owner" not in request.labels:
         raise Denied("label `owner` is missing")
