@@ -142,7 +142,7 @@ def test_the_example_is_registered_reloaded_and_removed(
                 "scope": "*",
             }
         ]
-        assert found["namespaceSelector"] == {"matchLabels": {"team": "web"}}
+        assert found["namespaceSelector"]["matchLabels"] == {"team": "web"}
         assert (found["failurePolicy"], found["sideEffects"], found["timeoutSeconds"]) == ("Fail", "None", 5)
         assert base64.b64decode(found["clientConfig"]["caBundle"]) == server.authority.read_bytes()
         (changes,) = wait_for(lambda: webhooks(admin, MUTATING), what="the mutating webhook is registered")
