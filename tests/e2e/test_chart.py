@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from fleethook.engines.overrider.policies.mode import MODE_ANNOTATION
-from tests.e2e.test_policy_modes import applied, wait_for_policy
 
 from tests.builders import entry
 from tests.e2e.chart import (
@@ -282,16 +280,13 @@ def test_a_server_under_the_charts_roles_uses_every_right_and_needs_no_more(
         wait_for(lambda: deployments.status().get("summary") == "1/1")
         deployments.override(entry("beijing", "hangzhou", items=TO_3))
         wait_for(lambda: deployments.images() == {"beijing": "nginx:3.0", "hangzhou": "nginx:3.0"})
-        wait_for_policy(admin, deployments)
         deployments.delete_override()
-        wait_for(lambda: applied(admin, deployments) == [], what="the policies are deleted")
         wait_for(lambda: set(deployments.images().values()) == {"nginx:1.0"})
 
         admin.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"{work}2"}})
         stateful = Subject(admin, f"{work}2", ["hangzhou"], kind="StatefulSet")
         stateful.override(entry("*", items=TO_2))
         wait_for(lambda: stateful.status().get("summary") == "1/1")
-        wait_for_policy(admin, stateful)
 
         for subject in (deployments, stateful):
             edited_behind_its_back(admin, subject)
@@ -313,9 +308,6 @@ def edited_behind_its_back(admin: Api, subject: Subject) -> None:
     if subject.admin.call("GET", subject.rule)[0] != 200:
         subject.override(entry("*", items=TO_2))
         wait_for(lambda: set(subject.images().values()) == {"nginx:2.0"})
-    # A policy would restore the value at once.
-    admin.merge(subject.rule, {"metadata": {"annotations": {MODE_ANNOTATION: "webhook"}}})
-    wait_for(lambda: subject.condition("Policy")[1] == "WebhookRequested", what="no policy applies the overrider")
     path = f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"
     kept = admin[path]
     admin.merge(path, {"webhooks": []})
