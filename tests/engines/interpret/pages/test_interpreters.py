@@ -155,11 +155,11 @@ def test_the_command_line_reports_the_layer_of_each_cell(
 ) -> None:
     path = tmp_path / "object.json"
     path.write_text(json.dumps(make_object(kind)))
-    options = ["--interpreters", DATABASE, "--desired-file", str(path), "--observed-file", str(path), "-o", "json"]
-    options += ["--conventions", "all"]
-    options += [option for file in FILES for option in ("--manifests", str(file))]
+    options = ["--interpreters", DATABASE, "--desired-file", str(path), "-o", "json", "--conventions", "all"]
+    options += [option for file in FILES for option in ("-f", str(file))]
     for operation in OPERATIONS:
-        code, out, error = run("run", "--operation", operation.value, "--desired-replica", "2", *options)
+        used = {"Retain": ["--observed-file", str(path)], "ReviseReplica": ["--desired-replica", "2"]}
+        code, out, error = run("run", "--operation", operation.value, *used.get(operation.value, []), *options)
         cell = find_cell(interpreters, kind, operation)
         if code == 0:
             assert json.loads(out)["layer"] == cell.layer, operation

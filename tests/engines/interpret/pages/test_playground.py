@@ -182,9 +182,16 @@ def export_to(directory: Path, files: Any) -> None:
 
 def run_command(directory: Path, form: PlaygroundForm, *options: str) -> tuple[int, JSONObject, str]:
     """Ask ``fleethook interpret run`` the question; return exit code, output and standard error."""
-    arguments = ["--operation", form.operation, "--desired-replica", form.replicas, *options]
+    arguments = ["--operation", form.operation, *options]
+    if form.operation == "ReviseReplica":
+        arguments += ["--desired-replica", form.replicas]
+    # The command refuses what the operation does not use.
+    unused = {
+        "observed": bool(form.desired) and form.operation != "Retain",
+        "status": form.operation != "AggregateStatus",
+    }
     for name, text in {"desired": form.desired, "observed": form.observed, "status": form.items}.items():
-        if text:
+        if text and not unused.get(name):
             path = directory / f"{name}.json"
             path.write_text(text, encoding="utf-8")
             arguments += [f"--{name}-file", str(path)]
