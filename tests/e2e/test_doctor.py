@@ -130,7 +130,6 @@ def test_a_healthy_registration_has_no_fault(
         "failure-policy",
         "reachability",
         "rights",
-        "policies",
     }
     assert (about["level"], PROBED in about["text"], about["remedy"]) == ("ok", True, "")
     assert text.stdout.splitlines()[-1] == "0 errors, 0 warnings"

@@ -185,7 +185,7 @@ def run_command(directory: Path, form: PlaygroundForm, *options: str) -> tuple[i
     arguments = ["--operation", form.operation, *options]
     if form.operation == "ReviseReplica":
         arguments += ["--desired-replica", form.replicas]
-    # The command refuses what the operation does not use.
+    # The command refuses options that the operation does not use.
     unused = {
         "observed": bool(form.desired) and form.operation != "Retain",
         "status": form.operation != "AggregateStatus",
