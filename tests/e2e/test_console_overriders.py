@@ -65,4 +65,3 @@ def test_stored_workloads_that_would_roll_and_their_overrider(admin: Api, namesp
     status, page = send(f"/overriders/overrider?namespace={namespace}&name=demo1")
     assert status == 200
     assert "nginx:2.0" in page
-    assert "resourceVersion" not in page

@@ -330,7 +330,7 @@ def test_an_apiserver_takes_and_evaluates_the_longest_lists(
         wait_for(lambda: expressions(admin), what="the configuration has the condition")
     names = [SubjectName(f"team-{number % namespaces}", "YurtAppSet", f"app-{number}") for number in range(count)]
     select(admin, Selection(frozenset(names)))
-    listed = sorted(selection(admin).closed)
+    listed = sorted(selection(admin).subjects)
     for name in dict.fromkeys((*listed[:1], *listed[-1:], names[0])):
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name.namespace}}
         admin.apply(f"/api/v1/namespaces/{name.namespace}", space)
