@@ -14,6 +14,7 @@ from fleethook.cluster.certificates.secret_store import to_data
 from tests.cli.commands import invoke
 from tests.e2e.balancer import balancer
 from tests.e2e.cluster import Api, ControlPlane, control_plane, free_port
+from tests.e2e.conftest import new_namespace
 from tests.e2e.fleet import NAMESPACE, WEBHOOKS, Fleet, is_ready, service_account
 from tests.e2e.test_certificates import build_rotating_credentials, read_credentials
 from tests.e2e.test_uninstall import kubeconfig_of
@@ -102,10 +103,11 @@ def admin(plane: ControlPlane) -> Api:
 
 
 @pytest.fixture
-def team(admin: Api, namespace: str) -> Iterator[str]:
-    """A namespace that the rule selects. No rule stays behind."""
-    admin.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"team": "web"}}})
-    yield namespace
+def team(admin: Api) -> Iterator[str]:
+    """A namespace that the rule selects, and that of no server, which rules leave out. No rule stays behind."""
+    name = new_namespace(admin)
+    admin.merge(f"/api/v1/namespaces/{name}", {"metadata": {"labels": {"team": "web"}}})
+    yield name
     for collection in (MUTATING, VALIDATING):
         admin.call("DELETE", f"{collection}/{NAME}")
 
@@ -181,12 +183,12 @@ def test_the_example_is_registered_reloaded_and_removed(
 
 
 def test_replicas_share_a_registration_that_the_next_leader_follows(
-    plane: ControlPlane, admin: Api, team: str, tmp_path: Path
+    plane: ControlPlane, admin: Api, team: str, namespace: str, tmp_path: Path
 ) -> None:
     rules = tmp_path / "rules.py"
     rules.write_text(RULES)
     with balancer() as front, contextlib.ExitStack() as stack:
-        fleet = Fleet(plane, tmp_path, team, front, stack)
+        fleet = Fleet(plane, tmp_path, namespace, front, stack)
         for _ in range(2):
             fleet.start("--hooks", str(rules))
         leader = fleet.leader()
@@ -237,41 +239,45 @@ def wait_for_writes(statuses: list[int]) -> None:
 
 
 def test_a_rotation_of_the_authority_refuses_no_write(
-    plane: ControlPlane, admin: Api, team: str, tmp_path: Path
+    plane: ControlPlane, admin: Api, team: str, namespace: str, tmp_path: Path
 ) -> None:
     (tmp_path / "rules.py").write_text(RULES.partition("@mutate")[0])
     for seconds in (25, 100, 300):
         directory = tmp_path / str(seconds)
         directory.mkdir()
-        if rotates_under_load(plane, admin, team, directory, seconds=seconds):
+        if rotates_under_load(plane, admin, (team, namespace), directory, seconds=seconds):
             return
     pytest.fail("the machine is too slow: the rotation had begun before the writes each time")
 
 
-def rotates_under_load(plane: ControlPlane, admin: Api, team: str, directory: Path, *, seconds: float) -> bool:
+def rotates_under_load(
+    plane: ControlPlane, admin: Api, namespaces: tuple[str, str], directory: Path, *, seconds: float
+) -> bool:
     """Change the authority after some seconds; return False if that is before the writes."""
+    team, namespace = namespaces
     before = build_rotating_credentials(datetime.now(UTC), seconds=seconds)
     data = {name: base64.b64encode(value).decode() for name, value in to_data(before).items()}
-    secrets = f"/api/v1/namespaces/{team}/secrets"
+    secrets = f"/api/v1/namespaces/{namespace}/secrets"
     admin.call("DELETE", f"{secrets}/certs")
     admin.create(secrets, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "certs"}, "data": data})
     with balancer() as front, contextlib.ExitStack() as stack:
-        fleet = Fleet(plane, directory, team, front, stack, FLEETHOOK_CERTIFICATE_INTERVAL="0.2")
+        fleet = Fleet(plane, directory, namespace, front, stack, FLEETHOOK_CERTIFICATE_INTERVAL="0.2")
         for _ in range(2):
             fleet.start("--hooks", str(directory.parent / "rules.py"))
         refused(admin, team)
         with writing(admin, team) as statuses:
             wait_for_writes(statuses)
-            if read_credentials(admin, "certs", team) != before:
+            if read_credentials(admin, "certs", namespace) != before:
                 return False
             wait_for(
-                lambda: read_credentials(admin, "certs", team).authority == before.announced, what="the new one signs"
+                lambda: read_credentials(admin, "certs", namespace).authority == before.announced,
+                what="the new one signs",
             )
             wait_for_writes(statuses)
 
             def is_registered() -> bool:
                 (found,) = webhooks(admin, VALIDATING) or ()
-                bundle = read_credentials(admin, "certs", team).bundle
+                bundle = read_credentials(admin, "certs", namespace).bundle
                 return base64.b64decode(found["clientConfig"]["caBundle"]) == bundle
 
             wait_for(is_registered, what="the authorities are registered")
@@ -280,14 +286,14 @@ def rotates_under_load(plane: ControlPlane, admin: Api, team: str, directory: Pa
 
 
 def test_a_rollout_of_a_rule_refuses_no_write_that_follows_both_versions(
-    plane: ControlPlane, admin: Api, team: str, tmp_path: Path
+    plane: ControlPlane, admin: Api, team: str, namespace: str, tmp_path: Path
 ) -> None:
     former, newer = tmp_path / "former.py", tmp_path / "newer.py"
     former.write_text(RULES.partition("@mutate")[0])
     newer.write_text(former.read_text() + NO_LATEST)
     with balancer() as front, contextlib.ExitStack() as stack:
         # As in the chart: without a delay, kube-apiserver may send a review while an idle connection is being closed.
-        fleet = Fleet(plane, tmp_path, team, front, stack, FLEETHOOK_DRAIN_DELAY="1")
+        fleet = Fleet(plane, tmp_path, namespace, front, stack, FLEETHOOK_DRAIN_DELAY="1")
         replicas = [fleet.start("--hooks", str(former)) for _ in range(2)]
         refused(admin, team)
         with writing(admin, team) as statuses:
