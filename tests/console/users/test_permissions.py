@@ -5,7 +5,8 @@ from fleethook.console.reviews.review_index import Indexed
 from fleethook.console.sections import find_section
 from fleethook.console.users.local_access import AccessError, User
 from fleethook.console.users.permissions import select_permitted_reviews
-from fleethook.engines.interpret.pages.interpreters import CONFIGURATIONS, INTERPRETED
+from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS
+from fleethook.engines.interpret.pages.interpreter_matrix import INTERPRETED
 from fleethook.model.gvk import GroupKind
 from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET

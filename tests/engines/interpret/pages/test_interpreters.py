@@ -1,7 +1,6 @@
-"""The matrix names the layer that `fleethook interpret run` reports."""
+"""The pages of interpreters: the matrix and the playground."""
 
 import asyncio
-import json
 import re
 import shutil
 from pathlib import Path
@@ -10,193 +9,33 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.manifests.manifest_reader import read_documents
-from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.cluster.store import Store
 from fleethook.console.process import ConsoleOptions, open_context
-from fleethook.console.reviews.summary import ReviewSummary
-from fleethook.engines.interpret.chain import ChainError
 from fleethook.engines.interpret.commands.interpret_chain import build_chain
 from fleethook.engines.interpret.lua.runner import Runner
-from fleethook.engines.interpret.pages.interpreters import (
+from fleethook.engines.interpret.pages.interpreter_matrix import (
     LAYERS,
-    NONE,
     OPERATIONS,
-    PAGE_ROWS,
-    Interpreters,
-    MatrixFilter,
-    build_interpreters,
-    build_matrix,
     find_cell,
     find_refused,
-    list_documents,
-    make_state,
 )
-from fleethook.interpret.interpreter import Question, load
-from fleethook.model.gvk import GroupVersionKind, parse_api_version
-from fleethook.model.karmada import ConventionsMode, Operation
+from fleethook.engines.interpret.pages.interpreters import make_state
+from fleethook.interpret.interpreter import Question
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import ConventionsMode
 from fleethook.outbound.client import HookClient
 from fleethook.settings import Settings
 from fleethook.work.turns import Worker
 from tests.cli.interpreting import DATABASE, DIRECTORY, RETENTION, run
 from tests.console.pages.reading import HOSTILE, Page, get, read, submit
 from tests.console.visits import console_of, make_context, send_form, visit
+from tests.engines.interpret.pages.test_interpreter_matrix import (
+    CUSTOMIZATION,
+    FILES,
+    find_answering_layer,
+    make_object,
+    read_all,
+)
 from tests.waiting import until
-
-FILES = (
-    DIRECTORY / "configuration.yaml",
-    DIRECTORY / "definitions.yaml",
-    RETENTION / "karmada-config.yaml",
-)
-NAMESPACE = "karmada-system"
-FOO = GroupVersionKind("foo.example.com", "v1alpha1", "Foo")
-BAR = GroupVersionKind("bar.example.com", "v1alpha1", "Bar")
-
-
-def read_all(*paths: Path) -> list[Document]:
-    return [one for path in paths for one in read_documents(path.read_text(), source=str(path))]
-
-
-def interpreters_of(
-    *documents: dict[str, Any], python: bool = False, conventions: ConventionsMode = ConventionsMode.OFF
-) -> Interpreters:
-    store = Store()
-    for document in documents:
-        store.put(document)
-    return build_interpreters(
-        list_documents(store),
-        interpreters=load(DATABASE) if python else (),
-        namespace=NAMESPACE,
-        conventions=conventions,
-    )
-
-
-@pytest.fixture(scope="module")
-def interpreters() -> Interpreters:
-    return interpreters_of(*(one.object for one in read_all(*FILES)), python=True, conventions=ConventionsMode.ALL)
-
-
-def layer_of_examples(interpreters: Interpreters, kind: GroupVersionKind, operation: Operation) -> str:
-    return find_cell(interpreters, kind, operation).layer
-
-
-def test_each_layer_answers_a_cell_of_the_examples(interpreters: Interpreters) -> None:
-    found = {cell.layer for row in _all_rows(interpreters) for cell in row.cells}
-    # The conventions list the dependencies of every kind.
-    assert found == {*LAYERS, ""} - {"annotation"}
-
-
-def _all_rows(interpreters: Interpreters) -> list[Any]:
-    first = build_matrix(interpreters, MatrixFilter(shows_all=True))
-    wanted = [MatrixFilter(page=number, shows_all=True) for number in range(1, first.pages + 1)]
-    pages = [build_matrix(interpreters, one) for one in wanted]
-    return [row for page in pages for row in page.rows]
-
-
-def test_a_webhook_answers_only_what_its_rules_match(interpreters: Interpreters) -> None:
-    """Once, the matrix named the webhook for every kind, because there was any webhook."""
-    webhooks = {
-        (row.kind, cell.operation) for row in _all_rows(interpreters) for cell in row.cells if cell.layer == "webhook"
-    }
-    assert webhooks == {
-        (FOO, Operation.RETAIN), (FOO, Operation.HEALTH), (BAR, Operation.DEPENDENCY), (BAR, Operation.HEALTH),
-    }  # fmt: skip
-
-
-def make_object(kind: GroupVersionKind) -> dict[str, Any]:
-    return {
-        "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "x", "namespace": "default"},
-        "spec": {"template": {"spec": {"containers": []}}, "credentials": "x"},
-    }  # fmt: skip
-
-
-async def find_answering_layer(chain: Any, question: Question) -> str:
-    """Return the layer that the chain of ``interpret run`` asks: it answered, or it failed."""
-    try:
-        explained = await chain.answer(question)
-    except ChainError as error:
-        return "" if all(one.outcome == "none" for one in error.steps) else error.steps[-1].layer
-    return str(explained.steps[-1].layer)
-
-
-def test_every_cell_of_the_examples_is_the_layer_that_the_command_asks(interpreters: Interpreters) -> None:
-    """All kinds and operations, by the chain that the command builds of the same files."""
-
-    async def compare() -> list[Any]:
-        differing = []
-        async with HookClient(allow_private=True) as client:
-            chain = build_chain(client, Runner(), [DATABASE], read_all(*FILES), conventions=ConventionsMode.ALL)
-            for row in _all_rows(interpreters):
-                for cell in row.cells:
-                    document = make_object(row.kind)
-                    question = Question(cell.operation, row.kind, document, document, 2, [])
-                    found = await find_answering_layer(chain, question)
-                    if found != cell.layer:
-                        differing.append((row.kind, cell, found))
-        return differing
-
-    assert asyncio.run(compare()) == []
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        FOO,
-        BAR,
-        GroupVersionKind("db.example.com", "v1", "Database"),
-        GroupVersionKind("games.example.com", "v1alpha1", "GameServer"),
-        GroupVersionKind("apps", "v1", "Deployment"),
-        GroupVersionKind("argoproj.io", "v1alpha1", "Rollout"),
-    ],
-    ids=lambda kind: kind.kind,
-)
-def test_the_command_line_reports_the_layer_of_each_cell(
-    interpreters: Interpreters, kind: GroupVersionKind, tmp_path: Path
-) -> None:
-    path = tmp_path / "object.json"
-    path.write_text(json.dumps(make_object(kind)))
-    options = ["--interpreters", DATABASE, "--desired-file", str(path), "-o", "json", "--conventions", "all"]
-    options += [option for file in FILES for option in ("-f", str(file))]
-    for operation in OPERATIONS:
-        used = {"Retain": ["--observed-file", str(path)], "ReviseReplica": ["--desired-replica", "2"]}
-        code, out, error = run("run", "--operation", operation.value, *used.get(operation.value, []), *options)
-        cell = find_cell(interpreters, kind, operation)
-        if code == 0:
-            assert json.loads(out)["layer"] == cell.layer, operation
-            assert json.loads(out)["hook"] == cell.interpreter, operation
-        elif cell.layer == "webhook":
-            assert f'failed calling webhook "{cell.interpreter}"' in error
-        else:
-            assert ("rule is not set: no layer answers" in error) == (cell.layer == ""), error
-
-
-CUSTOMIZATION = """
-apiVersion: config.karmada.io/v1alpha1
-kind: ResourceInterpreterCustomization
-metadata: {name: foo}
-spec:
-  target: {apiVersion: foo.example.com/v1alpha1, kind: Foo}
-  customizations:
-    healthInterpretation: {luaScript: "function InterpretHealth(obj) return true end"}
-"""
-
-
-def test_a_customization_answers_before_the_webhook_that_it_hides() -> None:
-    files = (one.object for one in read_all(*FILES))
-    found = interpreters_of(*files, yaml.safe_load(CUSTOMIZATION))
-    cell = find_cell(found, FOO, Operation.HEALTH)
-    assert (cell.layer, cell.interpreter, cell.later) == (
-        "lua", "ResourceInterpreterCustomization foo", ("webhook",),
-    )  # fmt: skip
-
-
-def test_an_invalid_customization_is_listed_and_not_used() -> None:
-    broken = yaml.safe_load(CUSTOMIZATION.replace("return true end", "return return"))
-    found = interpreters_of(broken)
-    assert [(one.about, one.kind) for one in found.refused] == [("ResourceInterpreterCustomization foo", FOO)]
-    (row,) = build_matrix(found, MatrixFilter(text=FOO.kind)).rows
-    assert row.refused == ("ResourceInterpreterCustomization foo",)
-    assert "lua" not in {one.layer for one in row.cells}
 
 
 async def test_the_script_of_an_invalid_customization_opens_in_the_playground() -> None:
@@ -206,109 +45,6 @@ async def test_the_script_of_an_invalid_customization_opens_in_the_playground() 
     path, _, query = address.partition("?")
     assert "return return" in (await get(console_of(broken), path, query)).text
     assert address not in (await get(console_of(broken, playground=False), "/interpreters")).addresses
-
-
-SHIPPED = {
-    "apiVersion": "config.karmada.io/v1alpha1",
-    "kind": "ResourceInterpreterWebhookConfiguration",
-    "metadata": {"name": "shipped"},
-    "webhooks": [
-        {
-            "name": "w.example.com",
-            "rules": [
-                {"operations": ["InterpretHealth"], "apiGroups": ["a.io"], "apiVersions": ["v1"], "kinds": ["Thing"]},
-                {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "kinds": ["Other"]},
-            ],
-            "clientConfig": {"url": "https://localhost/w"},
-            "interpreterContextVersions": ["v1alpha1"],
-        }
-    ],
-}
-
-
-def test_kinds_of_released_rules_are_rows() -> None:
-    found = interpreters_of(SHIPPED)
-    thing = GroupVersionKind("a.io", "v1", "Thing")
-    assert [one for one in found.kinds if one.kind in ("Thing", "Other")] == [thing]
-    assert find_cell(found, thing, Operation.HEALTH).layer == "webhook"
-    assert find_cell(found, thing, Operation.REPLICA).layer == ""
-
-
-def test_a_kind_of_unknown_scope_names_the_difference() -> None:
-    rule = {"operations": ["*"], "apiGroups": ["db.example.com"], "apiVersions": ["*"], "resources": ["*"]}
-    hook = {**SHIPPED["webhooks"][0], "rules": [{**rule, "scope": "Cluster"}]}  # type: ignore[index]
-    configuration = {**SHIPPED, "kind": "ResourceExploringWebhookConfiguration", "webhooks": [hook]}
-    found = interpreters_of(configuration, python=True)
-    cell = find_cell(found, GroupVersionKind("db.example.com", "v1", "Database"), Operation.HEALTH)
-    assert (cell.layer, cell.note) == ("python", "for an object without a namespace: webhook: shipped/w.example.com")
-
-
-def test_the_own_configuration_of_the_server_is_no_webhook() -> None:
-    own = {**SHIPPED, "metadata": {"name": "fleethook"}}
-    found = interpreters_of(own)
-    assert find_cell(found, GroupVersionKind("a.io", "v1", "Thing"), Operation.HEALTH).layer == ""
-
-
-def test_the_matrix_begins_with_the_kinds_that_concern_the_user(interpreters: Interpreters) -> None:
-    own = ["Deployment", "Bar", "Database", "Foo", "GameServer"]
-    assert [row.kind.kind for row in build_matrix(interpreters, MatrixFilter()).rows] == own
-    asked = [make_summary(route, group="cert-manager.io", kind="Certificate") for route in ("/interpret", "/explore")]
-    admitted = make_summary("/mutate-apps-v1-deployment", group="apps", kind="StatefulSet")
-    found = build_matrix(interpreters, MatrixFilter(), [*asked, admitted])
-    assert [row.kind.kind for row in found.rows] == [*own, "Certificate"]
-    everything = build_matrix(interpreters, MatrixFilter(shows_all=True), asked)
-    assert [row.kind.kind for row in everything.rows[:6]] == [*own, "Certificate"]
-    assert everything.found == everything.total > 300
-
-
-def make_summary(route: str, *, group: str, kind: str) -> ReviewSummary:
-    return ReviewSummary(0, 1, "", route, "", group, kind, "", "", "", "answered", 0, "")
-
-
-@pytest.mark.parametrize(
-    ("wanted", "kinds"),
-    [
-        (MatrixFilter(text="EXAMPLE.COM/v1alpha1 foo"), ["Foo"]),
-        (MatrixFilter(layer="webhook"), ["Bar", "Foo"]),
-        (MatrixFilter(layer="webhook", operation="Retain"), ["Foo"]),
-        (MatrixFilter(layer="python"), ["Database"]),
-        (MatrixFilter(layer="lua"), ["Deployment", "GameServer"]),
-        (MatrixFilter(text="no such kind"), []),
-    ],
-)
-def test_filters_select_rows(interpreters: Interpreters, wanted: MatrixFilter, kinds: list[str]) -> None:
-    matrix = build_matrix(interpreters, wanted)
-    assert sorted(row.kind.kind for row in matrix.rows) == kinds
-    assert matrix.found == len(kinds)
-    assert matrix.total == len(interpreters.kinds)
-
-
-def test_cells_without_an_answer_can_be_selected(interpreters: Interpreters) -> None:
-    rows = build_matrix(interpreters, MatrixFilter(text="foo.example", layer=NONE, operation="InterpretReplica")).rows
-    assert [row.kind for row in rows] == [FOO]
-    assert [cell.operation for cell in rows[0].cells] == [Operation.REPLICA]
-    assert build_matrix(interpreters, MatrixFilter(text="foo.example", layer=NONE, operation="Retain")).rows == ()
-
-
-def test_an_unknown_operation_shows_all(interpreters: Interpreters) -> None:
-    assert build_matrix(interpreters, MatrixFilter(operation="<script>")).operations == OPERATIONS
-
-
-def test_long_matrices_have_pages() -> None:
-    def definition(number: int) -> dict[str, Any]:
-        return {
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"things.g{number:03}.io"},
-            "spec": {
-                "group": f"g{number:03}.io", "names": {"kind": "Thing", "plural": "things"}, "scope": "Cluster",
-                "versions": [{"name": "v1", "served": True}, {"name": "v0", "served": False}],
-            },
-        }  # fmt: skip
-
-    found = interpreters_of(*map(definition, range(2 * PAGE_ROWS + 1)))
-    last = build_matrix(found, MatrixFilter(text=".io/v1 thing", page=9))
-    assert (last.found, last.page, last.pages, len(last.rows)) == (2 * PAGE_ROWS + 1, 3, 3, 1)
-    assert last.rows[0].kind == GroupVersionKind(*parse_api_version("g200.io/v1"), "Thing")
 
 
 async def test_the_kinds_follow_the_store() -> None:

@@ -1,0 +1,301 @@
+"""The matrix of interpreters: the kinds, and the layer that answers each operation on them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from fleethook.cluster.registration import paths
+from fleethook.cluster.store import Store, StoreView
+from fleethook.console.rendering import take_page
+from fleethook.console.reviews.summary import ReviewSummary
+from fleethook.engines.interpret.chain import Chain
+from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
+from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, parse_hooks
+from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
+from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
+from fleethook.engines.interpret.lua.customization_rules import FUNCTIONS, describe_object, read_target
+from fleethook.engines.interpret.lua.lua_layer import Customizations, Refused
+from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.pages.playground import (
+    playground_url,
+)
+from fleethook.interpret.interpreter import Interpreter, Question
+from fleethook.model.gvk import DEFINITION, GroupVersionKind, list_served_kinds
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
+from fleethook.model.karmada import (
+    CONFIG_MAP,
+    CONFIG_MAP_NAME,
+    CUSTOMIZATION,
+    ConventionsMode,
+    Operation,
+)
+from fleethook.outbound.client import HookClient
+
+LAYERS: Final = ("lua", "webhook", "python", "bundle", "native", "conventions", "annotation", "label")
+"""The layers in the order in which they are asked."""
+NONE: Final = "none"
+"""The filter for cells that no layer answers."""
+OPERATIONS: Final = tuple(Operation)
+PAGE_ROWS: Final = 100
+
+_EVERY: Final = "*"
+_ASKED_AT: Final = frozenset({paths.EXPLORE, paths.INTERPRET})
+INTERPRETED: Final = (*CONFIGURATIONS, CUSTOMIZATION, DEFINITION, CONFIG_MAP)
+"""The kinds that configure interpreters."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The layer that answers an operation on a kind."""
+
+    operation: Operation
+    layer: str
+    """``""`` if no layer answers."""
+    interpreter: str
+    """The customization, webhook, function or bundled script that answers."""
+    later: tuple[str, ...]
+    """The later layers that could answer, too."""
+    note: str = ""
+    """The difference for a cluster-scoped object, if the scope of the kind is unknown."""
+
+
+@dataclass(frozen=True)
+class KindRow:
+    """A kind, with a cell for each operation that the filter shows, and its customizations that are not used."""
+
+    kind: GroupVersionKind
+    cells: tuple[Cell, ...]
+    refused: tuple[str, ...] = ()
+
+
+class RefusedObject(NamedTuple):
+    """An object with invalid scripts.
+
+    Attributes:
+        about: Its kind and name.
+        text: Its problems.
+        kind: The kind that it customizes, None if it names none.
+        scripts: The addresses of its scripts in the playground, by operation.
+    """
+
+    about: str
+    text: str
+    kind: GroupVersionKind | None
+    scripts: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class MatrixFilter:
+    """The parameters of the matrix.
+
+    Attributes:
+        text: Part of apiVersion and kind, ignoring case; ``""`` for all.
+        layer: One of `LAYERS`, or `NONE`, that a cell must have; ``""`` for all.
+        operation: The only operation to show; ``""`` for all.
+        page: The page, from 1.
+        shows_all: Whether to show kinds that nobody has asked about, and for which the user has no interpreter. They
+            are also shown for a text or a layer.
+    """
+
+    text: str = ""
+    layer: str = ""
+    operation: str = ""
+    page: int = 1
+    shows_all: bool = False
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The rows of one page, and the numbers of the others."""
+
+    rows: tuple[KindRow, ...]
+    operations: tuple[Operation, ...]
+    found: int
+    """Kinds that match the filter."""
+    total: int
+    page: int
+    pages: int
+    refused: tuple[RefusedObject, ...]
+    """Objects that are invalid and therefore not used."""
+
+
+@dataclass(frozen=True)
+class Interpreters:
+    """The chain of a set of objects, and the kinds that it knows."""
+
+    chain: Chain
+    kinds: tuple[GroupVersionKind, ...]
+    own: frozenset[GroupVersionKind]
+    """Kinds of the user's own interpreters, also of invalid ones."""
+    unscoped: frozenset[GroupVersionKind]
+    """Kinds without a CustomResourceDefinition."""
+    refused: tuple[RefusedObject, ...]
+
+
+def build_interpreters(
+    documents: Iterable[JSONObject],
+    *,
+    interpreters: Sequence[Interpreter] = (),
+    namespace: str,
+    bundle: bool = True,
+    conventions: ConventionsMode = ConventionsMode.OFF,
+) -> Interpreters:
+    """Build the chain of objects. It only finds interpreters: none is called.
+
+    Args:
+        documents: Customizations, webhook configurations and CustomResourceDefinitions (`list_documents`).
+        interpreters: Interpreters in Python.
+        namespace: The namespace of ``karmada-config``.
+        bundle: Whether to include the bundle.
+        conventions: The operations to answer for kinds that nothing else interprets.
+    """
+    store = Store([DEFINITIONS_BY_KIND])
+    customizations = Customizations(store, namespace=namespace)
+    hooks = WebhookLayer(store, HookClient(allow_private=False))
+    for document in documents:
+        store.put(document)
+    chain = assemble_chain(
+        customizations,
+        hooks,
+        interpreters,
+        Runner(),
+        bundle=store if bundle else None,
+        conventions=make_conventions_layer(store, conventions),
+    )
+    defined = {kind for document in store.each("", DEFINITION) for kind in list_served_kinds(document)}
+    refused, answers = _list_refused(customizations), chain.answers()
+    own = {kind for name in ("lua", "python") for kind, _ in answers[name]} | set(_list_rule_kinds(store))
+    own |= {one.kind for one in refused if one.kind}
+    own |= {kind for kind in defined if any(hooks.knows(kind, operation) for operation in OPERATIONS)}
+    kinds = {kind for pairs in answers.values() for kind, _ in pairs} | defined | own
+    return Interpreters(chain, tuple(sorted(kinds)), frozenset(own), frozenset(kinds - defined), refused)
+
+
+def find_refused(documents: Iterable[JSONObject], *, namespace: str) -> tuple[RefusedObject, ...]:
+    """Return the objects with invalid scripts.
+
+    Args:
+        documents: As for `build_interpreters`.
+        namespace: The namespace of ``karmada-config``.
+    """
+    store = Store()
+    customizations = Customizations(store, namespace=namespace)
+    for document in documents:
+        store.put(document)
+    return _list_refused(customizations)
+
+
+def _list_refused(customizations: Customizations) -> tuple[RefusedObject, ...]:
+    return tuple(_describe_refused(one) for one in customizations.refused())
+
+
+def _describe_refused(one: Refused) -> RefusedObject:
+    """Return an invalid object, whose fields may have any type."""
+    about, spec = describe_object(one.document), as_object(one.document.get("spec"))
+    name = str(as_object(one.document.get("metadata")).get("name"))
+    rules = as_object(spec.get("customizations"))
+    operations = [rule.operation.value for rule in FUNCTIONS if as_object(rules.get(rule.member)).get("luaScript")]
+    scripts = {operation: playground_url(operation, name) for operation in operations}
+    return RefusedObject(about, one.text.removeprefix(f"{about}: "), read_target(spec), scripts)
+
+
+def list_documents(view: StoreView) -> Iterator[JSONObject]:
+    """Yield the objects that configure interpreters, of the plain cluster."""
+    for group_kind in INTERPRETED:
+        for document in view.each("", group_kind):
+            if isinstance(document, dict) and (
+                group_kind != CONFIG_MAP or document["metadata"]["name"] == CONFIG_MAP_NAME
+            ):
+                yield document
+
+
+def _list_rule_kinds(view: StoreView) -> Iterator[GroupVersionKind]:
+    """Yield the kinds that rules of released configurations name without a wildcard."""
+    for group_kind in CONFIGURATIONS:
+        for configuration in view.each("", group_kind):
+            if isinstance(configuration, dict):
+                for rule in (rule for hook in parse_hooks(group_kind, configuration) for rule in hook.rules):
+                    yield from (
+                        GroupVersionKind(group, version, kind)
+                        for group in _names(rule.get("apiGroups"))
+                        for version in _names(rule.get("apiVersions"))
+                        for kind in _names(rule.get("kinds"))
+                    )
+
+
+def _names(value: JSON) -> list[str]:
+    return [one for one in as_list(value) if isinstance(one, str) and one != _EVERY]
+
+
+def find_cell(interpreters: Interpreters, kind: GroupVersionKind, operation: Operation) -> Cell:
+    """Return the layer that answers an operation on a kind."""
+    found = _find_layers(interpreters.chain, kind, operation, namespaced=True)
+    note = ""
+    if kind in interpreters.unscoped:
+        # Without a CustomResourceDefinition, the namespace of an object decides whether rules with a scope match.
+        other = _find_layers(interpreters.chain, kind, operation, namespaced=False)
+        if other[:1] != found[:1]:
+            note = f"for an object without a namespace: {': '.join(other[0]) if other else 'no layer'}"
+    if not found:
+        return Cell(operation, "", "", (), note)
+    layer, interpreter = found[0]
+    return Cell(operation, layer, interpreter, tuple(name for name, _ in found[1:]), note)
+
+
+def _find_layers(
+    chain: Chain, kind: GroupVersionKind, operation: Operation, *, namespaced: bool
+) -> list[tuple[str, str]]:
+    document: JSONObject = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "x"}}
+    if namespaced:
+        document["metadata"]["namespace"] = "default"
+    return [(name, found.hook) for name, found in chain.list_handlers(Question(operation, kind, document))]
+
+
+def build_matrix(interpreters: Interpreters, wanted: MatrixFilter, reviews: Sequence[ReviewSummary] = ()) -> Matrix:
+    """Return a page of the matrix; cells outside the page are computed only for the filter by layer.
+
+    Args:
+        interpreters: The kinds and the layers.
+        wanted: The kinds and operations to show. The kinds of the user's own interpreters come first, then those about
+            which Karmada has asked, then those with a CustomResourceDefinition.
+        reviews: Recorded reviews.
+    """
+    operations = tuple(one for one in OPERATIONS if wanted.operation in ("", one.value)) or OPERATIONS
+    asked = {one.group_kind for one in reviews if one.route in _ASKED_AT}
+
+    def rank(kind: GroupVersionKind) -> int:
+        if kind in interpreters.own:
+            return 0
+        if kind.group_kind in asked:
+            return 1
+        return 3 if kind in interpreters.unscoped else 2
+
+    text = wanted.text.casefold()
+    kinds: Iterable[GroupVersionKind] = sorted(interpreters.kinds, key=rank)
+    if not (wanted.text or wanted.layer or wanted.shows_all):
+        kinds = (one for one in kinds if rank(one) < 2)
+    kinds = [one for one in kinds if text in _describe(one).casefold()]
+    if wanted.layer:
+        kinds = [row.kind for row in _fill(interpreters, kinds, operations) if _has_layer(row, wanted.layer)]
+    matching = list(kinds)
+    shown, paging = take_page(matching, wanted.page, PAGE_ROWS)
+    rows = tuple(_fill(interpreters, shown, operations))
+    return Matrix(
+        rows, operations, len(matching), len(interpreters.kinds), paging.page, paging.pages, interpreters.refused
+    )
+
+
+def _fill(
+    interpreters: Interpreters, kinds: Iterable[GroupVersionKind], operations: Sequence[Operation]
+) -> Iterator[KindRow]:
+    for kind in kinds:
+        cells = tuple(find_cell(interpreters, kind, operation) for operation in operations)
+        yield KindRow(kind, cells, tuple(one.about for one in interpreters.refused if one.kind == kind))
+
+
+def _has_layer(row: KindRow, layer: str) -> bool:
+    return any((cell.layer or NONE) == layer for cell in row.cells)
+
+
+def _describe(kind: GroupVersionKind) -> str:
+    return f"{kind.api_version} {kind.kind}"
