@@ -42,7 +42,7 @@ class Fault(NamedTuple):
 
 
 FAULTS: Final = (
-    Fault("YurtAppSet default/ledger-api", "/spec/template/spec/volumes"),
+    Fault("YurtAppOverrider default/ledger-api", "/spec/template/spec/volumes"),
     Fault("YurtAppOverrider default/orders-web", "ngnix"),
     Fault("ValidatingWebhookConfiguration never-called", "it has no rules"),
     Fault("ValidatingWebhookConfiguration unreadable", "must be bytes in base64"),
