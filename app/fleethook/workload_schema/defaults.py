@@ -27,6 +27,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from fleethook.model.formats.labels import NAMESPACE_LABEL
 from fleethook.model.json import JSON, JSONObject, as_object, as_text
 from fleethook.workload_schema.normalize import normalize_struct
 
@@ -37,7 +38,6 @@ _STRUCTS: Final = {
 METADATA: Final = "meta.v1.ObjectMeta"
 """The struct of metadata."""
 _TOKEN: Final = re.compile(r"([^\[]*)((?:\[[^\]]+\])*)")
-_NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 
 
 class _Step(NamedTuple):
@@ -91,7 +91,7 @@ def set_created(document: JSONObject, *, step: Literal["CREATE", "STORE"]) -> No
 def _label_namespace(namespace: JSONObject) -> None:
     metadata = as_object(namespace.get("metadata"))
     if metadata.get("name"):
-        namespace["metadata"]["labels"] = {**as_object(metadata.get("labels")), _NAMESPACE_LABEL: metadata["name"]}
+        namespace["metadata"]["labels"] = {**as_object(metadata.get("labels")), NAMESPACE_LABEL: metadata["name"]}
 
 
 def _encode_data(secret: JSONObject) -> None:

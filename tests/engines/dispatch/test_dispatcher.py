@@ -121,6 +121,39 @@ async def test_a_missing_namespace_refuses_the_request(front: Front, server: Web
     )
 
 
+async def test_the_name_of_a_namespace_is_a_label_of_each_namespace(front: Front, server: Webhooks) -> None:
+    server.answers["/w"] = allow
+    named = hook(server, "/w", namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "default"}})
+    for known in ((), (namespace("ws1", tier="tin"),)):
+        store = store_of(configuration("ws1", "validating", named), *known)
+        assert (await front.dispatch(store, review(), cluster="ws1")).response.allowed
+    assert server.paths == ["/w", "/w"]
+
+
+@pytest.mark.parametrize(("operation", "subresource"), [("DELETE", ""), ("UPDATE", "status"), ("UPDATE", "finalize")])
+async def test_a_namespace_that_is_not_known_yet_has_its_stored_labels(
+    front: Front, server: Webhooks, operation: str, subresource: str
+) -> None:
+    server.answers["/w"] = allow
+    rules = [
+        {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["namespaces", "namespaces/*"], "operations": ["*"]}
+    ]
+    selectors = {"/w": "gold", "/other": "tin"}
+    hooks = [
+        hook(server, path, f"{tier}.example.org", rules=rules, namespaceSelector={"matchLabels": {"tier": tier}})
+        for path, tier in selectors.items()
+    ]
+    stored = namespace("ws1", "shop", tier="gold")
+    made = review(
+        None if operation == "DELETE" else stored, old=stored, operation=operation, name="shop", namespace="shop",
+        subResource=subresource, kind={"group": "", "version": "v1", "kind": "Namespace"},
+        resource={"group": "", "version": "v1", "resource": "namespaces"},
+    )  # fmt: skip
+    store = store_of(configuration("ws1", "validating", *hooks))
+    assert (await front.dispatch(store, made, cluster="ws1")).response.allowed
+    assert server.paths == ["/w"]
+
+
 async def test_a_missing_namespace_does_not_matter_if_no_rule_matches(front: Front, server: Webhooks) -> None:
     rules = [{**WIDGETS, "resources": ["gadgets"]}]
     selecting = hook(server, "/w", rules=rules, namespaceSelector={"matchLabels": {"tier": "gold"}})

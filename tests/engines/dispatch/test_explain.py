@@ -101,7 +101,7 @@ async def test_all_filters_are_reported_after_the_decision() -> None:
         "but then namespaceSelector and objectSelector and matchConditions would skip it"
     )
     assert [(answer.stage, answer.ok, answer.reason) for answer in one.predicates[1:]] == [
-        ("namespaceSelector", False, "does not select the labels tier=tin"),
+        ("namespaceSelector", False, "does not select the labels kubernetes.io/metadata.name=default, tier=tin"),
         ("objectSelector", False, "does not select the labels none"),
         ("matchConditions", False, "large: false"),
     ]

@@ -38,6 +38,7 @@ from fleethook.engines.dispatch.match.should_call import (
 from fleethook.engines.dispatch.request_limits import Authorizer, RequestLimits
 from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
+from fleethook.model.formats.labels import NAMESPACE_LABEL
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.server.reviews.recording import AskedCall
@@ -383,17 +384,22 @@ class Dispatcher:
         if not any(needs_namespace(hook, attributes) for hook in hooks):
             return NamespaceLabels({})
         cluster, name = attributes.cluster, attributes.namespace
+        # kube-apiserver gives each Namespace this label.
+        own = {NAMESPACE_LABEL: name}
         if self._dependencies.read_namespace is not None and self._store.get(cluster, NAMESPACE, "", name) is None:
             try:
                 await self._dependencies.read_namespace(cluster, name)
             except StatusError as error:
-                return NamespaceLabels({}, error)
+                return NamespaceLabels(own, error)
         found = self._store.get(cluster, NAMESPACE, "", name)
+        if found is None and attributes.is_namespace:
+            # A DELETE, and an UPDATE of a subresource, have the stored Namespace.
+            found = attributes.old_object
         if found is None:
             details = StatusDetails(name=name, kind="namespaces")
             where = f" in logical cluster {cluster}" if cluster else ""
-            return NamespaceLabels({}, StatusError(404, "NotFound", f'namespaces "{name}" not found{where}', details))
-        return NamespaceLabels(read_labels(found))
+            return NamespaceLabels(own, StatusError(404, "NotFound", f'namespaces "{name}" not found{where}', details))
+        return NamespaceLabels({**read_labels(found), **own})
 
 
 def _build_refusal(refusals: Sequence[StatusError], audit: Audit, warnings: Sequence[str]) -> Response:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
 from fleethook.engines.dispatch.match.match_conditions import Condition
-from fleethook.model.formats.labels import Selects, compile_selector, validate_selector
+from fleethook.model.formats.labels import NAMESPACE_LABEL, Selects, compile_selector, validate_selector
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
 from fleethook.model.webhook_rules import Rule, read_rules
@@ -36,6 +36,8 @@ class Selector(NamedTuple):
     selects: Selects
     problem: str
     """Why a stored selector is invalid, ``""`` if it is valid."""
+    reads_name_only: bool = False
+    """Whether the name of a Namespace decides: kube-apiserver labels each one with its name."""
 
 
 class Hook(NamedTuple):
@@ -142,7 +144,11 @@ def _compile_selector(selector: JSON) -> Selector:
     try:
         problem = next((f"{path.replace('/', '.')}: {text}" for path, text in validate_selector(selector, "")), "")
         everything = not selector.get("matchLabels") and not selector.get("matchExpressions")
-        return Selector(everything, compile_selector(selector), problem.lstrip("."))
+        keys = [
+            *as_object(selector.get("matchLabels")),
+            *(one.get("key") for one in selector.get("matchExpressions") or ()),
+        ]
+        return Selector(everything, compile_selector(selector), problem.lstrip("."), {*keys} == {NAMESPACE_LABEL})
     except (AttributeError, TypeError, ValueError):
         return Selector(selects_everything=False, selects=compile_selector(None), problem="not a label selector")
 

@@ -228,7 +228,7 @@ def match_namespace(hook: Hook, attributes: Attributes, namespace: NamespaceLabe
     if _is_own_namespace(attributes):
         labels = read_labels(attributes.object)
         return _build_verdict(stage, selector.selects(labels), labels)
-    if namespace.error is not None:
+    if namespace.error is not None and not selector.reads_name_only:
         return Verdict(stage, ok=False, reason=str(namespace.error), error=namespace.error)
     return _build_verdict(stage, selector.selects(namespace.labels), namespace.labels)
 
