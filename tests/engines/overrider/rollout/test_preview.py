@@ -88,6 +88,25 @@ def test_a_removed_default_is_gone_from_the_workload_as_from_the_changes(path: s
     assert remembered(shown.workload) is not None
 
 
+@pytest.mark.parametrize(
+    ("made", "after"),
+    [
+        (patch("replace", "/spec/template/spec/serviceAccountName", "other"), "other"),
+        (patch("remove", "/spec/template/spec/serviceAccountName"), None),
+    ],
+)
+def test_the_alias_that_kube_apiserver_sets_is_neither_a_change_nor_shown(made: dict[str, Any], after: Any) -> None:
+    store = store_of(
+        yurt_app_set(pools=[pool("a")], template=pod_template(serviceAccountName="web")),
+        overrider(entry("*", patches=[made])),
+    )
+    (cell,) = cells(store, [""])
+    shown = preview(cell, store, PlanCache())
+    assert shown.changes == (Change(made["path"], "web", after, "entries[0].patches[0]"),)
+    assert count_changes(cell, store, PlanCache()) == 1
+    assert "serviceAccount" not in shown.workload["spec"]["template"]["spec"]
+
+
 def test_a_subject_without_overrider_has_no_changes() -> None:
     store = store_of(yurt_app_set(pools=[pool("a")]))
     (cell,) = cells(store, [""])

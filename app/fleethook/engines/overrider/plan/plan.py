@@ -4,6 +4,7 @@ Only a plan runs the steps of an overrider, on the workload that the bare templa
 validation, digest and undo all use the result, so they all see the same order of elements.
 """
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import msgspec
@@ -22,6 +23,7 @@ from fleethook.engines.overrider.render.delta import (
     MISSING,
     Assign,
     Change,
+    Leaf,
     ObjectDelta,
     Token,
     delta_of,
@@ -111,6 +113,23 @@ class Plan(msgspec.Struct, frozen=True):
     def source_of(self, tokens: tuple[Token, ...]) -> str:
         """Return the path of the step that set a value last, ``""`` if none did."""
         return next((source.field for source in reversed(self.sources) if source.made(tokens)), "")
+
+    def list_changes(self) -> Iterator[Leaf]:
+        """Yield the changes to a new workload, without the alias of a service account: kube-apiserver sets it later."""
+        yield from (leaf for leaf in leaves(self.create.delta) if leaf.tokens != _ALIAS or not self._sets_alias)
+
+    @property
+    def new_workload(self) -> JSONObject:
+        """``rendered`` without this alias."""
+        template: JSONObject = self.rendered["spec"]["template"]
+        if not self._sets_alias or _ALIAS[-1] not in template["spec"]:
+            return self.rendered
+        pod = {member: value for member, value in template["spec"].items() if member != _ALIAS[-1]}
+        return {**self.rendered, "spec": {**self.rendered["spec"], "template": {**template, "spec": pod}}}
+
+    @property
+    def _sets_alias(self) -> bool:
+        return any(source.tokens == _ACCOUNT for source in self.sources)
 
 
 class BarePlan(NamedTuple):

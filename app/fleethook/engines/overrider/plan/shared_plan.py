@@ -15,7 +15,6 @@ from weakref import ref
 import msgspec
 
 from fleethook.engines.overrider.plan.plan import Plan, digest_text
-from fleethook.engines.overrider.render.delta import leaves
 from fleethook.engines.overrider.render.fast_path import PrecompiledPatch
 from fleethook.engines.overrider.render.undo import Memory, hash_text
 from fleethook.model.formats.labels import MAX_LABEL, MAX_SUBDOMAIN
@@ -149,7 +148,7 @@ class SharedPlan:
     def changed_values(self, values: PoolValues) -> tuple[tuple[JSON, JSON], ...]:
         """Return `PoolPlan.changed_values`."""
         if self._changed_values is None:
-            self._changed_values = Filler(tuple(leaf.values for leaf in leaves(self.plan.create.delta)))
+            self._changed_values = Filler(tuple(leaf.values for leaf in self.plan.list_changes()))
         found: tuple[tuple[JSON, JSON], ...] = self._changed_values.fill(values)
         return found
 

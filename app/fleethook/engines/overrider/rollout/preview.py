@@ -99,7 +99,7 @@ def preview(cell: Cell, store: StoreView, plans: PlanCache) -> Preview:
         overrider="" if cell.overrider is None else cell.overrider["metadata"]["name"],
         pool=cell.pool,
         kind=cell.kind,
-        workload=plan.rendered if memory is None else set_memory(plan.rendered, memory),
+        workload=plan.new_workload if memory is None else set_memory(plan.new_workload, memory),
         changes=tuple(_list_changes(plan)),
         warnings=plan.warnings,
     )
@@ -123,7 +123,7 @@ def _format_name(group_kind: GroupKind, document: JSONObject) -> str:
 
 
 def _list_changes(plan: Plan) -> Iterator[Change]:
-    for leaf in leaves(plan.create.delta):
+    for leaf in plan.list_changes():
         before, after = leaf.values
         if identical(before, after):
             continue  # Only other pools that share the plan, with other names and replicas, have this difference.
