@@ -19,6 +19,7 @@ from fleethook.console.attention import (
     list_source_lines,
     read_since,
 )
+from fleethook.console.rendering import show_time
 from fleethook.console.reviews.summary import ReviewSummary
 from fleethook.model.gvk import GroupKind
 
@@ -61,21 +62,26 @@ def test_a_line_without_a_time_has_that_of_the_first_visit() -> None:
     seen = FirstSeen()
     seen.fill("jane", [line()], NOW)
     later = seen.fill("jane", [line(reason="other"), line(about="b"), line(since="x")], NOW + timedelta(hours=1))
-    assert [one.since for one in later] == ["first seen 2026-01-01 12:30", "first seen 2026-01-01 13:30", "x"]
+    assert [one.since for one in later] == ["first seen 2026-01-01 12:30:20", "first seen 2026-01-01 13:30:20", "x"]
+
+
+def test_the_age_of_a_line_counts_from_the_second_of_the_first_visit() -> None:
+    [first] = FirstSeen().fill("jane", [line()], NOW)
+    assert "(10 s ago)" in show_time(first.since.removeprefix("first seen "), NOW + timedelta(seconds=10))
 
 
 def test_a_line_that_was_gone_begins_again() -> None:
     seen = FirstSeen()
     seen.fill("jane", [line()], NOW)
     seen.fill("jane", [], NOW)
-    assert seen.fill("jane", [line()], NOW + timedelta(hours=1))[0].since == "first seen 2026-01-01 13:30"
+    assert seen.fill("jane", [line()], NOW + timedelta(hours=1))[0].since == "first seen 2026-01-01 13:30:20"
 
 
 def test_another_user_does_not_make_a_line_begin_again() -> None:
     seen = FirstSeen()
     seen.fill("jane", [line()], NOW)
     seen.fill("joe", [], NOW)
-    assert seen.fill("jane", [line()], NOW + timedelta(hours=1))[0].since == "first seen 2026-01-01 12:30"
+    assert seen.fill("jane", [line()], NOW + timedelta(hours=1))[0].since == "first seen 2026-01-01 12:30:20"
 
 
 def test_the_users_are_bounded() -> None:
@@ -83,16 +89,16 @@ def test_the_users_are_bounded() -> None:
     for number in range(MAX_USERS + 1):
         seen.fill(str(number), [line()], NOW)
     later = NOW + timedelta(hours=1)
-    assert seen.fill("1", [line()], later)[0].since == "first seen 2026-01-01 12:30"
-    assert seen.fill("0", [line()], later)[0].since == "first seen 2026-01-01 13:30"
+    assert seen.fill("1", [line()], later)[0].since == "first seen 2026-01-01 12:30:20"
+    assert seen.fill("0", [line()], later)[0].since == "first seen 2026-01-01 13:30:20"
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("2026-01-01T12:00:00Z", "2026-01-01 12:00"),
-        ("2026-01-01T12:00:00+02:00", "2026-01-01 10:00"),
-        ("2026-01-01T12:00:00", "2026-01-01 12:00"),
+        ("2026-01-01T12:00:00Z", "2026-01-01 12:00:00"),
+        ("2026-01-01T12:00:00+02:00", "2026-01-01 10:00:00"),
+        ("2026-01-01T12:00:00", "2026-01-01 12:00:00"),
         ("yesterday", ""),
         (None, ""),
         (5, ""),
@@ -138,14 +144,14 @@ def test_reviews_without_a_decision_have_a_line_for_each_route_and_verdict() -> 
             "Reviews of /r",
             "2 recorded reviews failed; the last one was UPDATE of Deployment last",
             "/reviews?verdict=failed",
-            "2026-01-01 12:01",
+            "2026-01-01 12:01:00",
         ),
         AttentionLine(
             "failing",
             "Reviews of /s",
             "1 recorded review refused; the last one was UPDATE of Secret",
             "/reviews?verdict=refused",
-            "2026-01-01 12:02",
+            "2026-01-01 12:02:00",
         ),
     ]
 

@@ -119,8 +119,8 @@ def _identify(line: AttentionLine) -> tuple[str, str, str]:
 
 
 def format_time(time: datetime) -> str:
-    """Return a time in UTC to the minute."""
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M}"
+    """Return a time in UTC to the second, from which pages compute ages."""
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def read_since(text: Any) -> str:

@@ -12,6 +12,7 @@ from fleethook.cluster.store import PartState, Store
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler
 from fleethook.console.users.local_access import Authorizer, OpenAuthorizer
+from fleethook.model.gvk import GroupKind
 from fleethook.settings import Settings
 from fleethook.work.turns import Worker
 
@@ -88,6 +89,16 @@ class ConsoleContext:
         file = place if place.suffix else place / "objects.yaml"
         listed = shlex.join(["kubectl", "get", resources, "--all-namespaces", "--output", "yaml"])
         return f"{listed} {'>>' if place.suffix else '>'} {shlex.quote(str(file))}"
+
+    def serves(self, group_kind: GroupKind) -> bool:
+        """Return whether the cluster of the source is known to serve a kind."""
+        if self.cluster is None:
+            return False
+        try:
+            informer = self.cluster.source.informer(group_kind)
+        except KeyError:
+            return False
+        return informer.synced and not informer.absent
 
     def parts(self) -> Iterator[PartState]:
         """Yield the state of each part of the source: the directory, or each resource."""

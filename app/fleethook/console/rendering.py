@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 
 from fleethook.cluster.store import PartState
 from fleethook.console.context import ConsoleContext
-from fleethook.console.sections import Section, find_section, list_sections
+from fleethook.console.sections import Section, divide_sections, find_section
 from fleethook.console.users.sessions import COOKIE as SESSION_COOKIE
 from fleethook.engine import installed_engines
 
@@ -155,6 +155,7 @@ class Frame(NamedTuple):
 
     Attributes:
         sections: The entries of the navigation.
+        others: Those of sections that the source has nothing for.
         section: The current one, None for pages without an entry.
         freshness: The age and the problems of the data, None for a request without a user.
         command: The command that prints the same, ``""`` if there is none.
@@ -167,6 +168,7 @@ class Frame(NamedTuple):
     """
 
     sections: tuple[Section, ...]
+    others: tuple[Section, ...]
     section: Section | None
     freshness: Freshness | None
     command: str
@@ -219,7 +221,7 @@ async def render(
     # The problems of sources name servers and resources, so only users see them.
     needs_sign_in = user is None and context.authorizer.needs_credentials
     frame = Frame(
-        list_sections(),
+        *divide_sections(context),
         find_section(request.url.path),
         None if needs_sign_in else summarize_parts(list(context.parts())),
         command,

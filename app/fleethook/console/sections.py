@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter
@@ -15,6 +15,9 @@ from fleethook.console.attention import Attention
 from fleethook.engine import installed_engines, load_reference
 from fleethook.model.gvk import GroupKind
 from fleethook.settings import Settings
+
+if TYPE_CHECKING:
+    from fleethook.console.context import ConsoleContext
 
 FindAddress = Callable[[Store, ObjectKey], str]
 """Returns the address of the page that shows an object."""
@@ -41,6 +44,11 @@ ListNames = Callable[[Request], Awaitable[Iterable[Hit]]]
 """Returns names that are no objects, and that the user of a request may see."""
 
 
+def has_kinds(*kinds: GroupKind) -> Callable[["ConsoleContext"], bool]:
+    """Return a function that tells whether the source has objects of one of the kinds, or its cluster serves one."""
+    return lambda context: any(context.store.has(one) or context.serves(one) for one in kinds)
+
+
 class Section(NamedTuple):
     """A page with an entry in the navigation.
 
@@ -49,12 +57,14 @@ class Section(NamedTuple):
         title: Its name in the navigation.
         kinds: The kinds that its pages show. A user must have the right to get each of them in all namespaces.
         further: Kinds that its pages also read. A user needs the right for those that the source has objects of.
+        is_used: Whether the source has anything for its pages; the navigation puts other sections under "More".
     """
 
     path: str
     title: str
     kinds: tuple[GroupKind, ...] = ()
     further: tuple[GroupKind, ...] = ()
+    is_used: Callable[["ConsoleContext"], bool] = lambda _context: True
 
 
 class ConsolePage(NamedTuple):
@@ -121,8 +131,16 @@ def list_sections() -> tuple[Section, ...]:
         "Reviews",
         tuple(kind for one in pages for kind in one.reviewed),
         tuple(dict.fromkeys(kind for one in pages for kind in one.replayed)),
+        lambda context: context.reviews is not None,
     )
     return Section("/", "Overview"), *(one.section for one in pages), reviews
+
+
+def divide_sections(context: "ConsoleContext") -> tuple[tuple[Section, ...], tuple[Section, ...]]:
+    """Return the sections that are used, and the others. With an empty source, all are shown."""
+    sections = list_sections()
+    used = tuple(one for one in sections if one.is_used(context))
+    return (used, tuple(one for one in sections if one not in used)) if len(used) > 1 else (sections, ())
 
 
 def find_section(path: str) -> Section | None:

@@ -56,13 +56,17 @@ def test_a_planted_fault_is_one_click_away(
     page.get_by_role("main").get_by_text(shown).first.wait_for(timeout=NET * 1000)
 
 
-def test_the_list_is_accessible_and_fits_a_narrow_window(
-    fleet_console: str, open_page: Callable[..., Any], find_faults: Callable[[Any], list[str]]
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_list_is_accessible_and_has_whole_reasons_in_a_narrow_window(
+    fleet_console: str, open_page: Callable[..., Any], find_faults: Callable[[Any], list[str]], width: int
 ) -> None:
-    page = open_page(fleet_console + "/", viewport={"width": 390, "height": 844})
+    page = open_page(fleet_console + "/", viewport={"width": width, "height": 844})
     page.get_by_role("region", name="Lines that need attention").wait_for(timeout=NET * 1000)
     page.get_by_text("The objects are being checked").wait_for(state="detached", timeout=NET * 1000)
     assert not has_sideways_scroll(page)
+    cut = "all => all.filter(one => one.scrollHeight > one.clientHeight || one.scrollWidth > one.clientWidth).length"
+    assert page.locator("td.reason > span").count() > 5
+    assert page.locator("td.reason, td.reason > span").evaluate_all(cut) == 0
     assert find_faults(page) == []
 
 

@@ -416,7 +416,7 @@ def test_conditions_that_are_not_true_have_a_line_and_a_cause_has_one() -> None:
         condition("CRDsApplied", "Unknown", "Waits", ""),
         condition("Other", "True", "Fine"),
     )
-    since = "2026-01-01 12:00"
+    since = "2026-01-01 12:00:00"
     assert list_lines(conditions=conditions) == [
         AttentionLine("failing", "Karmada ns/k", "CRDsPrepared is False: m", "/0", since),
         AttentionLine("waiting", "Karmada ns/k", "CRDsApplied is Unknown: Waits", "/0", since),

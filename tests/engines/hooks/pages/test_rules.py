@@ -160,13 +160,15 @@ def rule(**fields: Any) -> RuleView:
 
 
 def test_a_rule_that_no_configuration_calls_never_fires() -> None:
-    [line] = list_rule_lines([rule()], has_cluster=True)
+    [line] = list_rule_lines([rule()], has_cluster=True, watched=0)
     assert (line.severity, line.reason) == ("warning", "it never fires: no webhook configuration calls it")
-    assert list_rule_lines([rule()], has_cluster=False) == []
+    assert list_rule_lines([rule()], has_cluster=False, watched=0) == []
 
 
 def test_a_registered_rule_without_a_call_has_not_fired(tmp_path: Path) -> None:
     keys = [key_of(one) for one in register(write(tmp_path))]
-    [line] = list_rule_lines([rule(registrations=keys, calls=Calls())], has_cluster=True)
-    assert line.reason == "it has not fired since the server started"
-    assert list_rule_lines([rule(registrations=keys, calls=Calls(1))], has_cluster=True) == []
+    [line] = list_rule_lines([rule(registrations=keys, calls=Calls())], has_cluster=True, watched=7200)
+    assert line.reason == "it has not fired since the server started, at least 2 h ago"
+    assert list_rule_lines([rule(registrations=keys, calls=Calls(1))], has_cluster=True, watched=7200) == []
+    # A server that has just started has called nothing yet.
+    assert list_rule_lines([rule(registrations=keys, calls=Calls())], has_cluster=True, watched=10) == []

@@ -141,7 +141,7 @@ def test_conditions_that_need_attention_are_a_line_each() -> None:
         None,
     ]
     found = list_condition_lines([(KEY, overrider(status={"conditions": conditions}))], lambda key: f"/{key.name}")
-    about, since = "YurtAppOverrider default/o", "2026-01-01 12:00"
+    about, since = "YurtAppOverrider default/o", "2026-01-01 12:00:00"
     assert found == [
         AttentionLine("waiting", about, "WaitingForOwner: m", "/o", since),
         AttentionLine("warning", about, "OpenYurtInterferes: m", "/o", since),

@@ -44,14 +44,14 @@ def test_a_rollout_is_read_from_the_status(observed: int, counts: tuple[int, int
 def test_without_a_status_the_rollout_is_unknown() -> None:
     shown = describe_workload(running({}))
     assert (shown.name, shown.namespace, shown.created, shown.rollout) == (
-        "demo-hangzhou-x", "default", "2026-11-25 21:37", None,
+        "demo-hangzhou-x", "default", "2026-11-25 21:37:00", None,
     )  # fmt: skip
 
 
 def test_conditions_have_their_reason_and_time() -> None:
     stored = {"type": "Progressing", "status": "False", "reason": "R", "message": "m", "lastTransitionTime": SINCE}
     assert describe_workload(running({"conditions": [stored]})).conditions == [
-        WorkloadCondition("Progressing", "False", "R", "m", "2026-11-25 21:37")
+        WorkloadCondition("Progressing", "False", "R", "m", "2026-11-25 21:37:00")
     ]
 
 

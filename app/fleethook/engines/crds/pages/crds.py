@@ -15,7 +15,7 @@ from fleethook.cluster.store import ObjectKey
 from fleethook.console.attention import Attention, AttentionLine, Severity, read_since
 from fleethook.console.context import ConsoleContext
 from fleethook.console.rendering import SAME, Context, find_context, render, take_page
-from fleethook.console.sections import ConsolePage, Section
+from fleethook.console.sections import ConsolePage, Section, has_kinds
 from fleethook.console.users.permissions import select_permitted
 from fleethook.engines.crds.apply.crd_apply import CRDChange
 from fleethook.engines.crds.cache.cache_entry import TARBALL, Listed
@@ -278,7 +278,7 @@ def _instance_url(position: int, one: InstanceView) -> str:
 
 
 PAGE: Final = ConsolePage(
-    Section("/crds", "CRD tarballs", (KARMADA,)),
+    Section("/crds", "CRD tarballs", (KARMADA,), is_used=has_kinds(KARMADA)),
     router,
     followed=Followed(advisory=(KARMADAS,)),
     attention=find_attention,

@@ -20,7 +20,7 @@ from fleethook.console.attention import Attention, AttentionLine, FindingCount, 
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FieldError, FormFieldError, FormFields
 from fleethook.console.rendering import Context, find_context, render, take_page
-from fleethook.console.sections import MUTATING, VALIDATING, ConsolePage, Hit, Section
+from fleethook.console.sections import MUTATING, VALIDATING, ConsolePage, Hit, Section, has_kinds
 from fleethook.console.shared_value import KeptValue, Memo, Watch
 from fleethook.console.users.permissions import require_kind, require_read_kinds, select_permitted
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dispatcher
@@ -233,7 +233,7 @@ router: Final = APIRouter(prefix="/dispatch")
 
 PAGE: Final = ConsolePage(
     # The pages check the rights for the other kinds, because each page needs different ones.
-    Section("/dispatch", "Dispatch", (MUTATING, VALIDATING)),
+    Section("/dispatch", "Dispatch", (MUTATING, VALIDATING), is_used=has_kinds(MUTATING, VALIDATING, API_BINDING)),
     router,
     reviewed=(MUTATING, VALIDATING),
     replayed=(API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE, DEFINITION, NAMESPACE),

@@ -19,9 +19,9 @@ from fleethook.cluster.registration.rule_webhooks import DESCRIPTION_ANNOTATION,
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import ConsoleContext
-from fleethook.console.rendering import Context, find_context, render
+from fleethook.console.rendering import Context, describe_age, find_context, render
 from fleethook.console.sections import MUTATING, VALIDATING, ConsolePage, Hit, Section, find_address
-from fleethook.console.server_watch import MAX_LABEL_CHARACTERS
+from fleethook.console.server_watch import MAX_LABEL_CHARACTERS, SamplerState
 from fleethook.console.users.permissions import select_permitted
 from fleethook.model.json import JSONObject, as_object
 
@@ -160,25 +160,39 @@ def _is_registered(configuration: JSONObject) -> bool:
     return SERVER_ANNOTATION in as_object(as_object(configuration.get("metadata")).get("annotations"))
 
 
-def list_rule_lines(rules: Iterable[RuleView], *, has_cluster: bool) -> list[AttentionLine]:
+_QUIET_SECONDS: Final = 3600.0
+"""Until a rule without a call is worth a line: many clusters write objects of a rule only a few times a day."""
+
+
+def _is_used(context: ConsoleContext) -> bool:
+    """Return whether the files have rules, or the cluster calls some."""
+    if context.rules is not None or _list_definitions(context):
+        return True
+    configurations = (one for kind in _CONFIGURATIONS for one in context.store.each("", kind))
+    return any(isinstance(one, dict) and _is_registered(one) for one in configurations)
+
+
+def list_rule_lines(rules: Iterable[RuleView], *, has_cluster: bool, watched: float) -> list[AttentionLine]:
     """Return a line for each rule that fails or is never called.
 
     Args:
         rules: The rules.
         has_cluster: Whether the registrations of a cluster are known.
+        watched: Seconds for which the calls of the server have been read.
     """
-    return [line for one in rules for line in _judge(one, has_cluster=has_cluster)]
+    return [line for one in rules for line in _judge(one, has_cluster=has_cluster, watched=watched)]
 
 
-def _judge(one: RuleView, *, has_cluster: bool) -> Iterator[AttentionLine]:
+def _judge(one: RuleView, *, has_cluster: bool, watched: float) -> Iterator[AttentionLine]:
     about = f"Rule {one.name}"
     if one.calls is not None and one.calls.failed:
         reason = f"it failed in {one.calls.failed} of {one.calls.total} reviews since the server started"
         yield AttentionLine("failing", about, reason, one.address)
     if has_cluster and one.place and not one.registrations:
         yield AttentionLine("warning", about, "it never fires: no webhook configuration calls it", one.address)
-    elif one.registrations and one.calls is not None and not one.calls.total:
-        yield AttentionLine("warning", about, "it has not fired since the server started", one.address)
+    elif one.registrations and one.calls is not None and not one.calls.total and watched >= _QUIET_SECONDS:
+        reason = f"it has not fired since the server started, at least {describe_age(watched)} ago"
+        yield AttentionLine("warning", about, reason, one.address)
 
 
 async def find_attention(request: Request) -> Attention:
@@ -192,7 +206,9 @@ async def find_attention(request: Request) -> Attention:
     ]
     if not _list_definitions(context) and not context.store.has(MUTATING) and not context.store.has(VALIDATING):
         return Attention(lines)
-    lines += list_rule_lines(await find_rules(request), has_cluster=context.cluster is not None)
+    state = SamplerState() if context.sampler is None else context.sampler.find()
+    watched = (state.sampled_at or 0.0) - state.increases[0].start if state.increases else 0.0
+    lines += list_rule_lines(await find_rules(request), has_cluster=context.cluster is not None, watched=watched)
     return Attention(lines)
 
 
@@ -213,7 +229,7 @@ async def list_names(request: Request) -> Iterator[Hit]:
 
 router: Final = APIRouter(prefix="/rules")
 PAGE: Final = ConsolePage(
-    Section("/rules", "Rules", _CONFIGURATIONS),
+    Section("/rules", "Rules", _CONFIGURATIONS, is_used=_is_used),
     router,
     attention=find_attention,
     names={"Rule": list_names},

@@ -18,7 +18,7 @@ from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FieldError, FormFields
 from fleethook.console.rendering import Context, find_context, render
-from fleethook.console.sections import ConsolePage, Section
+from fleethook.console.sections import ConsolePage, Section, has_kinds
 from fleethook.console.shared_value import KeptValue, Memo, Watch
 from fleethook.console.users.permissions import select_permitted
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
@@ -138,8 +138,15 @@ def _find_address(store: Store, key: ObjectKey) -> str:
     return f"/interpreters?{urlencode({'q': kind})}" if isinstance(kind, str) else "/interpreters"
 
 
+def _is_used(context: ConsoleContext) -> bool:
+    """Return whether the source has interpreters besides those of fleethook itself."""
+    if has_kinds(*_INTERPRETING)(context) or context.settings.section(InterpretSettings).interpreters:
+        return True
+    return any(key.name == CONFIG_MAP_NAME for key in context.store.keys(CONFIG_MAP))
+
+
 PAGE: Final = ConsolePage(
-    Section("/interpreters", "Interpreters", _INTERPRETING, (DEFINITIONS.group_kind, CONFIG_MAP)),
+    Section("/interpreters", "Interpreters", _INTERPRETING, (DEFINITIONS.group_kind, CONFIG_MAP), _is_used),
     router,
     replayed=(*_INTERPRETING, CONFIG_MAP),
     attention=find_attention,

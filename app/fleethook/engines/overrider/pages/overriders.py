@@ -23,7 +23,7 @@ from fleethook.console.context import ConsoleContext
 from fleethook.console.pages.reviews import review_url
 from fleethook.console.rendering import SAME, Context, find_context, render
 from fleethook.console.reviews.summary import ReviewSummary
-from fleethook.console.sections import ConsolePage, Hit, Section
+from fleethook.console.sections import ConsolePage, Hit, Section, has_kinds
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.console.users.permissions import select_permitted, select_permitted_reviews
 from fleethook.console.yaml_paths import list_lines
@@ -125,7 +125,7 @@ def _find_pools(store: Store, rows: Iterable[SubjectRow]) -> Iterator[Hit]:
 
 
 PAGE: Final = ConsolePage(
-    Section("/overriders", "Overriders", _SHOWN),
+    Section("/overriders", "Overriders", _SHOWN, is_used=has_kinds(YURT_APP_OVERRIDER, *_SUBJECTS)),
     router,
     indexes=(*WORKLOAD_INDEXES.values(), *POOL_INDEXES),
     followed=Followed(advisory=WORKLOADS),
