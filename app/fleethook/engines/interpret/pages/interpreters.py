@@ -49,6 +49,7 @@ from fleethook.engines.interpret.pages.playground import (
 from fleethook.interpret.interpreter import Interpreter, load
 from fleethook.model.karmada import (
     CONFIG_MAP,
+    CONFIG_MAP_NAME,
     CUSTOMIZATION,
     EXPLORING_CONFIGURATION,
     INTERPRETER_CONFIGURATION,
