@@ -1,17 +1,15 @@
-"""The page of commands: their help texts, as ``--help`` prints them."""
+"""The page of commands: each with the first line of its help. ``--help`` has the options."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from docsite.reference.tables import render_page, render_table
 from fleethook.cli import COMMANDS, PROGRAM
-from fleethook.cli.command_line import Function, Group, split_help
-from fleethook.cli.help import format_usage
-from fleethook.cli.parameters import list_parameters
+from fleethook.cli.command_line import Group, split_help
 
 _INTRODUCTION: Final = (
-    "Each section is the `--help` of a command. The common exit codes are 0 for success, 1 if the checked thing "
-    "failed, and 2 for invalid arguments or unreadable input. `fleethook --version` prints the version."
+    "`--help` of a command prints its options and exit codes. Common exit codes are 0 for success, 1 if the checked "
+    "thing failed, and 2 for invalid arguments or unreadable input."
 )
 _PLUGIN: Final = """## kubectl plugin
 
@@ -19,44 +17,23 @@ The package installs `kubectl-fleethook` beside `fleethook`. If its directory is
 with the same commands:
 
 ```sh
-kubectl fleethook render -f overrider.yaml -f yurtappset.yaml --output diff
 kubectl fleethook doctor
-```
-
-kubectl 1.26 and later also completes commands, options and values of the plugin by `kubectl_complete-fleethook`, which
-the package installs, too.
-
-## Shell completion
-
-`fleethook --show-completion SHELL` prints the completion script of bash, zsh or fish. In bash or zsh, add this line to
-`~/.bashrc` or `~/.zshrc`, with the name of your shell:
-
-```text
-source <(fleethook --show-completion bash)
-```
-
-In fish, write the script to `~/.config/fish/completions/fleethook.fish`."""
+```"""
 
 
 def render_commands() -> str:
     """Return the page."""
-    return render_page("Commands", _INTRODUCTION, *_render_children(COMMANDS, PROGRAM), _PLUGIN)
+    table = render_table(["command", "effect"], _list_rows(COMMANDS, ""))
+    return render_page("Commands", _INTRODUCTION, table, _PLUGIN)
 
 
-def _render_children(group: Group, path: str) -> Iterator[str]:
+def _list_rows(group: Group, path: str) -> Iterator[tuple[str, str]]:
     for name in group.commands:
-        yield from _render_command(group.load(name), f"{path} {name}")
-
-
-def _render_command(command: Function | Group, path: str) -> Iterator[str]:
-    yield f"## `{path}`"
-    yield f"```text\n{format_usage(command, path)}\n```"
-    yield from map(_escape, split_help(command))
-    parameters = command.options if isinstance(command, Group) else list_parameters(command)
-    if rows := [(f"`{one.usage}`", _escape(one.description)) for one in parameters if not one.declared.replaced_by]:
-        yield render_table(["option", "effect"], rows)
-    if isinstance(command, Group):
-        yield from _render_children(command, path)
+        command = group.load(name)
+        if isinstance(command, Group):
+            yield from _list_rows(command, f"{path}{name} ")
+        else:
+            yield f"`{PROGRAM} {path}{name}`", _escape(split_help(command)[0])
 
 
 def _escape(text: str) -> str:
