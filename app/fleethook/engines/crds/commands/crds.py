@@ -6,29 +6,25 @@ from typing import Annotated
 
 from fleethook.cli.command_line import CommandSpec, Group
 from fleethook.cli.options import TextOutput, TextOutputOption
-from fleethook.cli.output.text_output import Style, show_download, write_error
+from fleethook.cli.output.text_output import Style, show_download
 from fleethook.cli.parameters import Argument, Option
 from fleethook.engines.crds.apply.crd_patches import render_tree
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.unpacked_tree import Manifest, describe
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
-    ProvenanceOptions,
-    document_provenance,
+    check_sha256,
     exit_on_error,
     fetch_chosen,
-    format_provenance,
     open_cache,
     read_file,
     select_sources,
     show,
-    verify_provenance,
     warn,
 )
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import download
 from fleethook.engines.crds.fetch import Fetched
-from fleethook.engines.crds.provenance.provenance_checks import Provenance
 from fleethook.engines.crds.tarball_source import Source, redact
 
 
@@ -49,7 +45,6 @@ def fetch(
     follow_instance: option.Follow = False,
     policy: option.DownloadPolicy = None,
     sha256: option.SHA256 = "",
-    attestation: ProvenanceOptions,
     proxy: option.Proxy = "",
     ca: option.CA = None,
     mirror: option.Mirror = None,
@@ -72,9 +67,7 @@ def fetch(
     """
     with exit_on_error():
         chosen = list(select_sources(url, karmada, version, follow_instance=follow_instance, strict=strict))
-        # --version names the release, and its attestation must be of that tag. With --karmada, it names the operator's.
-        tag = attestation.source_tag or (version if attestation.provenance and url is None and not karmada else None)
-        proven, sha256 = verify_provenance(attestation._replace(source_tag=tag), sha256=sha256, strict=strict)
+        sha256 = check_sha256(sha256)
         kept = open_cache(data_dir)
         style = Style.NONE if output is TextOutput.JSON else progress
         for one in chosen:
@@ -83,25 +76,23 @@ def fetch(
                 progress=style, conditional=not no_conditional, stale_if_error=stale_if_error, strict=strict,
                 normalize_dot=normalize_dot, env_proxies=not no_env_proxy,
             )  # fmt: skip
-            _print(fetched, proven, output)
+            _print(fetched, output)
 
 
-def _print(fetched: Fetched, proven: Provenance | None, output: TextOutput) -> None:
+def _print(fetched: Fetched, output: TextOutput) -> None:
     document = {
         "result": fetched.result, "key": fetched.key, "path": fetched.path, "sha256": fetched.sha256,
         "bytes": fetched.size, "url": fetched.url, "final_url": fetched.final_url, "etag": fetched.etag,
         "attempts": fetched.attempts, "duration_s": round(fetched.seconds, 3), "warnings": fetched.warnings,
-        **document_provenance(proven),
     }  # fmt: skip
     lines = f"{fetched.result} {fetched.path}", f"  sha256:{fetched.sha256} {fetched.size:,} bytes"
-    show(output, [*lines, *format_provenance(proven)], document)
+    show(output, lines, document)
 
 
 def verify(
     *,
     file: Annotated[Path, Argument(help="Path of the tarball.")],
     sha256: option.SHA256 = "",
-    attestation: ProvenanceOptions,
     strict: option.Strict = False,
     normalize_dot: option.NormalizeDot = False,
     output: TextOutputOption = TextOutput.TEXT,
@@ -112,12 +103,12 @@ def verify(
     given.
     """
     with exit_on_error():
-        proven, sha256 = verify_provenance(attestation, sha256=sha256, strict=strict)
+        sha256 = check_sha256(sha256)
         manifest, tree = archive.read_tree(file, strict=strict, normalize_dot=normalize_dot)
         if sha256 and manifest.sha256 != sha256:
             raise CRDsError(Exit.INTEGRITY, f"{file} has digest {manifest.sha256}, and {sha256} is expected")
         render_tree(tree)
-        _print_manifest(manifest, proven, output)
+        _print_manifest(manifest, output)
         if strict and manifest.operator_problems:
             raise CRDsError(Exit.ARCHIVE, "Karmada's own operator cannot use this tarball")
 
@@ -127,40 +118,37 @@ def pin(
     url: Annotated[str, Argument(help="Address of the tarball.")],
     proxy: option.Proxy = "",
     ca: option.CA = None,
-    attestation: ProvenanceOptions,
     normalize_dot: option.NormalizeDot = False,
     progress: option.Progress = Style.AUTO,
     output: TextOutputOption = TextOutput.TEXT,
 ) -> None:
     """Download and verify a tarball, and print its digest for --sha256 and httpSource.sha256; keeps no file."""
     with exit_on_error(), tempfile.TemporaryDirectory() as directory:
-        proven, sha256 = verify_provenance(attestation, sha256="")
-        source = Source(url, sha256=sha256, proxy_url=proxy, ca_pem=b"" if ca is None else read_file(ca))
+        source = Source(url, proxy_url=proxy, ca_pem=b"" if ca is None else read_file(ca))
         path = Path(directory, "crds.tar.gz")
         with show_download(Style.NONE if output is TextOutput.JSON else progress, redact(url)) as report:
             download(source, path, progress=report)
         manifest = archive.verify(path, normalize_dot=normalize_dot)
         if output is TextOutput.JSON:
-            _print_manifest(manifest, proven, output)
+            _print_manifest(manifest, output)
         else:
             warn(manifest.warnings)
             # Standard output has only the digest, for scripts.
-            write_error(*format_provenance(proven))
             show(output, [manifest.sha256], None)
 
 
-def _print_manifest(manifest: Manifest, proven: Provenance | None, output: TextOutput) -> None:
+def _print_manifest(manifest: Manifest, output: TextOutput) -> None:
     warn(manifest.warnings)
     files = {name: file._asdict() for name, file in manifest.files.items()}
     problems, layout = manifest.operator_problems, describe(manifest.files)
     document = {
         "sha256": manifest.sha256, "bytes": manifest.size, "files": files, "layout": layout,
         "warnings": manifest.warnings,
-        "operator": {"usable": not problems, "problems": problems}, **document_provenance(proven),
+        "operator": {"usable": not problems, "problems": problems},
     }  # fmt: skip
     verdict = "Karmada's operator can use it" if not problems else "Karmada's operator cannot use it:"
     lines = [f"sha256:{manifest.sha256} {manifest.size:,} bytes, {len(files)} files", f"  {layout}", f"  {verdict}"]
-    show(output, [*lines, *(f"    {problem}" for problem in problems), *format_provenance(proven)], document)
+    show(output, [*lines, *(f"    {problem}" for problem in problems)], document)
 
 
 crds = Group(

@@ -12,13 +12,10 @@ from fleethook.engines.crds.cache.cache_entry import Listed, is_key
 from fleethook.engines.crds.cache.tarball_cache import Cache, Origin
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
-    ProvenanceOptions,
-    document_provenance,
+    check_sha256,
     exit_on_error,
-    format_provenance,
     open_cache,
     show,
-    verify_provenance,
     warn,
 )
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
@@ -153,21 +150,20 @@ def import_tarball(
     file: Annotated[Path, Argument(help="Path of the tarball.")],
     url: Annotated[str, Option(help="URL of the tarball.")],
     sha256: option.SHA256 = "",
-    attestation: ProvenanceOptions,
     strict: option.Strict = False,
     normalize_dot: option.NormalizeDot = False,
     output: TextOutputOption = TextOutput.TEXT,
 ) -> None:
     """Make a local tarball the entry of a URL, as if it were downloaded: for sites without a network."""
     with exit_on_error():
-        proven, sha256 = verify_provenance(attestation, sha256=sha256, strict=strict)
+        sha256 = check_sha256(sha256)
         kept, key = open_cache(data_dir), Source(url).key
         origin = Origin(url=redact(url), asked=0)
         entry = kept.import_file(key, file, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
         warn(entry.record.warnings)
         lines = f"imported {entry.path}", f"  sha256:{entry.record.sha256} {entry.record.size:,} bytes"
         document = {"key": key, "path": entry.path, "sha256": entry.record.sha256, "bytes": entry.record.size}
-        show(output, [*lines, *format_provenance(proven)], {**document, **document_provenance(proven)})
+        show(output, lines, document)
 
 
 def export(
