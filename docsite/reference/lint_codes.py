@@ -20,8 +20,7 @@ _OBJECTS: Final = (
 )
 _OVERRIDERS: Final = (
     "Admission refuses an object with an error, and `fleethook render` reports the same findings. Two warnings of "
-    "admission are errors in files: `unknown-subject` and `unknown-pool`. "
-    "[Overriders](../overriders.md#mistakes-and-messages) has the messages."
+    "admission are errors in files: `unknown-subject` and `unknown-pool`."
 )
 
 

@@ -1,5 +1,6 @@
-"""Tests of the tables in docs/overriders.md: each row is a mistake, with its level at admission and in files."""
+"""Tests of the table in mistakes.md: each row is a mistake, with its level at admission and in files."""
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -9,9 +10,8 @@ from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rules.validation import check_overrider
 from tests.builders import container, entry, overrider, pod_template, store_of, yurt_app_set
-from tests.serving import ROOT
 
-PAGE = ROOT / "docs" / "overriders.md"
+TABLE = Path(__file__).with_name("mistakes.md")
 SUBJECT = yurt_app_set(template=pod_template(containers=[container("app", "nginx:1.25")]))
 GOOD = overrider(entry("*", items=[{"image": {"containerName": "app", "imageClaim": "nginx:1.26"}}]))
 WORDS = {"refused": "error", "warning": "warning", "error": "error", "-": None}
@@ -26,8 +26,7 @@ class Row(NamedTuple):
 
 
 def rows() -> list[Row]:
-    section = PAGE.read_text().partition("## Mistakes and messages")[2].partition("\n## ")[0]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines()]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in TABLE.read_text().splitlines()]
     found = [Row(*row) for row in cells if len(row) == len(Row._fields)]
     return [row._replace(written=row.written.strip("`")) for row in found if row.admission in WORDS]
 
@@ -44,14 +43,14 @@ def document(where: str, written: dict[str, Any]) -> dict[str, Any]:
     return made[where]
 
 
-def test_the_page_has_its_tables() -> None:
+def test_the_table_has_rows_of_each_object() -> None:
     found = rows()
     assert {row.where for row in found} == {"overrider", "subject", "entry", "item", "patch", "YurtAppSet"}
     assert len(found) > 50
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row.where} {row.written}")
-def test_a_row_of_the_page_is_right(row: Row) -> None:
+def test_a_row_of_the_table_is_right(row: Row) -> None:
     made = document(row.where, yaml.safe_load(row.written))
     others = [] if row.where == "YurtAppSet" else [SUBJECT]
     store = store_of(*others, made)

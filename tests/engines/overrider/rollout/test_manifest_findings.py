@@ -1,4 +1,4 @@
-"""Tests of findings in files: levels, places and duplicates. test_mistakes.py has the table of docs/overriders.md."""
+"""Tests of findings in files: levels, places and duplicates. test_mistakes.py has further ones."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Tests of the shapes of items; docs/overriders.md has the messages of further mistakes (test_mistakes.py)."""
+"""Tests of the shapes of items; mistakes.md has further mistakes."""
 
 import re
 from typing import Any

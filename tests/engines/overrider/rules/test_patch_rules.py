@@ -1,4 +1,4 @@
-"""Tests of the rules for patches; docs/overriders.md has further mistakes (test_mistakes.py)."""
+"""Tests of the rules for patches; mistakes.md has further mistakes."""
 
 from typing import Any
 
