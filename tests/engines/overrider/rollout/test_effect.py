@@ -10,12 +10,10 @@ from fleethook.engines.overrider.rollout.effect import (
     NEW_REVISION,
     Effect,
     OwnerEdit,
-    classify,
-    find_changes,
+    compare,
     is_default,
     is_written,
     owns_by_label,
-    subtract,
     write,
 )
 from fleethook.model.gvk import GroupKind
@@ -39,7 +37,7 @@ def changed(path: str, value: Any, **fields: Any) -> tuple[dict[str, Any], dict[
 
 
 def effect_of(before: dict[str, Any], after: dict[str, Any], kind: str = "Deployment") -> Effect:
-    return classify(kind, before, after, find_changes(before, after))
+    return compare(kind, before, after)
 
 
 IMAGE = "spec/template/spec/containers/0/image"
@@ -173,13 +171,6 @@ def test_replicas_that_an_autoscaler_set_are_noted() -> None:
     assert not effect_of(before, after).notes
     before["metadata"]["managedFields"] = [{"subresource": "scale"}]
     assert "an autoscaler sets them again" in effect_of(before, after).notes[0]
-
-
-def test_known_changes_are_subtracted() -> None:
-    before, after = changed(IMAGE, "nginx:2")
-    changes = find_changes(before, after)
-    assert subtract(changes, changes) == []
-    assert subtract(changes, ()) == list(changes)
 
 
 _PODS = "/spec/template/spec"

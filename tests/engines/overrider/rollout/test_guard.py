@@ -1,21 +1,27 @@
 """Warnings of admission about edits that roll many workloads."""
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.rollout.guard import warn_of_rollout
+from fleethook.engines.overrider.admission.dry_run import Subject
+from fleethook.engines.overrider.rollout.guard import Edit, EditEffects, predict_edit, warn_of_rollout
 from fleethook.model.admission import Response
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.work.pausing import do_at_once
 from tests.builders import (
     entry,
     image,
     node_pool,
     overrider,
     patch,
+    pod_template,
     pool,
     request,
     store_of,
+    tweak,
     validate_overrider,
     yurt_app_set,
     yurt_app_set_v1beta1,
@@ -25,6 +31,7 @@ Document = dict[str, Any]
 POOLS = [f"pool-{number}" for number in range(20)]
 SET = yurt_app_set(pools=[pool(name, 3) for name in POOLS])
 SHARE = 0.5
+PAIR = ("hangzhou", "beijing")
 OLD = overrider(entry("*", items=[image("nginx", "nginx:2")]))
 
 
@@ -156,3 +163,58 @@ def test_a_refused_overrider_is_not_predicted() -> None:
     answer = review(broken)
     assert answer.code == 422
     assert "rolls" not in answer.message
+
+
+def effects(subject: Document, old: Document | None, new: Document | None, pools: Sequence[str] = PAIR) -> EditEffects:
+    return do_at_once(predict_edit(Edit(Subject(YURT_APP_SET, subject, ""), old, new, pools, {})))
+
+
+@pytest.mark.parametrize(("number", "uncompared"), [(300, 0), (600, 300)])
+def test_plans_beyond_the_limit_count_as_rolling(number: int, uncompared: int) -> None:
+    """Each node pool has a patch of its own, so none shares a plan with another."""
+    annotations = {f"note-{number}": "x" for number in range(400)}
+    template = {**pod_template(), "metadata": {"labels": {"app": "demo"}, "annotations": annotations}}
+    names = [f"pool-{number}" for number in range(number)]
+    pools = [pool(name, patch={"spec": {"minReadySeconds": number}}) for number, name in enumerate(names)]
+    old = overrider(entry("*", items=[image("nginx", "nginx:1")]))
+    same = overrider(*old["entries"], entry("other", items=[{"replicas": 3}]))
+    found = effects(yurt_app_set(pools=pools, template=template), old, same, names)
+    assert abs(found.uncompared - uncompared) < 30
+    assert found.rolls == found.uncompared
+    if found.uncompared:
+        assert found.text.endswith(f", of which {found.uncompared} were not compared and may not roll)")
+
+
+def test_a_huge_template_is_not_compared() -> None:
+    annotations = {f"note-{number}": "x" for number in range(60_000)}
+    subject = yurt_app_set(template={**pod_template(), "metadata": {"annotations": annotations}})
+    found = effects(subject, None, overrider())
+    assert (found.rolls, found.uncompared) == (2, 2)
+
+
+def test_an_entry_that_did_not_fit_before_rolls_the_workloads_that_it_now_changes() -> None:
+    broken = overrider(entry("hangzhou", patches=[patch("remove", "/spec/template/spec/priority")]))
+    repaired = overrider(entry("hangzhou", items=[image("nginx", "nginx:2")]))
+    assert effects(yurt_app_set(), broken, repaired).rolling == ("hangzhou",)
+    assert effects(yurt_app_set(), broken, None).rolling == ()
+
+
+def test_a_container_named_after_its_pool_is_no_change() -> None:
+    rename = patch("replace", "/spec/template/spec/containers/0/name", "m-{{nodepool-name}}")
+    subject = yurt_app_set_v1beta1(pools=["hangzhou"], tweaks=[tweak("hangzhou", patches=[rename])])
+    new = overrider(entry("*", items=[image("m-a", "nginx:2")]))
+    assert effects(subject, None, new, ["hangzhou"]).totals.effects == {"metadata": 1}
+
+
+def test_a_text_that_equals_the_name_of_a_pool_is_no_change_in_that_pool() -> None:
+    note = entry("*", patches=[patch("add", "/metadata/annotations/note", "a")])
+    old = overrider(entry("*", items=[image("nginx", "{{nodepool}}:1")]))
+    new = overrider(entry("*", items=[image("nginx", "beijing:1")]), note)
+    found = effects(yurt_app_set(), old, new)
+    assert found.rolling == ("hangzhou",)
+    assert found.totals.effects == {"rolls": 1, "metadata": 1}
+
+
+def test_a_field_that_only_a_creation_sets_is_no_change_of_the_spec() -> None:
+    new = overrider(entry("*", patches=[patch("add", "/spec/podManagementPolicy", "Parallel")]))
+    assert effects(yurt_app_set(kind="StatefulSet"), None, new).totals.effects == {"metadata": 2}

@@ -10,7 +10,7 @@ from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import compile_plan
-from fleethook.engines.overrider.rollout.edit import Edit, predict_edit
+from fleethook.engines.overrider.rollout.guard import Edit, predict_edit
 from fleethook.engines.overrider.rollout.prediction import Outcome, predict
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import TRIGGER_ANNOTATION, YURT_APP_SET

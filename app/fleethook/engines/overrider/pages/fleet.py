@@ -12,7 +12,7 @@ from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.controller.workload_decision import detect_drift
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.rollout.effect import Effect, classify, find_changes, replicas_of
+from fleethook.engines.overrider.rollout.effect import Effect, compare, replicas_of
 from fleethook.engines.overrider.rollout.prediction import count
 from fleethook.engines.overrider.rollout.preview import Cell, count_changes
 from fleethook.engines.overrider.subject.owner_index import WORKLOAD_INDEXES, overriders_of, pool_of
@@ -162,8 +162,7 @@ def find_pending(workload: JSONObject, *, kind: str, store: StoreView, plans: Pl
         return Pending(Effect("error"), drift.error)
     if drift.is_in_sync:
         return Pending(Effect("unchanged", 0, (replicas, replicas)))
-    rendered: JSONObject = apply(workload, drift.operations)
-    return Pending(classify(kind, workload, rendered, find_changes(workload, rendered)))
+    return Pending(compare(kind, workload, apply(workload, drift.operations)))
 
 
 State = Literal["error", "rolls", "overridden", "unchanged"]

@@ -9,7 +9,7 @@ classifyWorkloads); v1.5 to v1.7, pkg/yurtmanager/controller/yurtappset (revisio
 v1beta1. See docs/openyurt-versions.md for measurements.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.engines.overrider.render.member_differences import ABSENT, Difference, find_differences, fingerprint
@@ -131,10 +131,22 @@ def _without(parent: JSON, path: Sequence[str]) -> JSONObject:
     return {**remaining, name: inner} if inner else remaining
 
 
-def subtract(changes: Sequence[Difference], known: Sequence[Difference]) -> list[Difference]:
-    """Return ``changes`` without those that are in ``known``, too."""
-    fingerprints = {fingerprint([one]) for one in known}
-    return [one for one in changes if fingerprint([one]) not in fingerprints] if fingerprints else list(changes)
+def compare(kind: str, before: JSONObject, after: JSONObject, *, pending: Sequence[Difference] = ()) -> Effect:
+    """Return the effect of storing a workload in place of another one.
+
+    Args:
+        kind: Deployment or StatefulSet.
+        before: The stored workload.
+        after: The workload after the change.
+        pending: The differences of ``before`` to the workload that is due without the change. They do not count.
+    """
+    changes, known = find_changes(before, after), {fingerprint([one]) for one in pending}
+    due = [one for one in changes if fingerprint([one]) not in known] if known else changes
+    effect = classify(kind, before, after, due)
+    if len(due) == len(changes):
+        return effect
+    text = "other differences from its overrider or its template are due without this edit"
+    return effect._replace(notes=(*effect.notes, text))
 
 
 def classify(kind: str, before: JSONObject, after: JSONObject, changes: Collection[Difference]) -> Effect:
@@ -160,14 +172,6 @@ def classify(kind: str, before: JSONObject, after: JSONObject, changes: Collecti
     if areas & {"spec", "replicas"}:
         return Effect("spec", 0, replicas, paths)
     return Effect("metadata", 0, replicas, paths) if areas else Effect("unchanged", 0, replicas)
-
-
-def reduce_changes(changes: Iterable[Difference]) -> tuple[Difference, ...]:
-    """Return the first changes of each kind that `classify` tells apart. Only the paths of its result are fewer."""
-    kinds: dict[tuple[str, bool], Difference] = {}
-    for one in changes:
-        kinds.setdefault((_area_of(one), one.address == _PAUSED), one)
-    return tuple(kinds.values())
 
 
 def _area_of(difference: Difference) -> str:

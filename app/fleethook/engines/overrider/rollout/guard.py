@@ -1,18 +1,30 @@
-"""Warns about edits of overriders that replace the pods of many workloads."""
+"""Warns at admission about edits of overriders that replace the pods of many workloads.
 
-from typing import Final
+A replica that answers reviews stores no workloads (docs/decisions/0005-controller.md), so the warning takes each
+workload to be as its overrider rendered it. `fleethook.engines.overrider.rollout.prediction` reads the stored ones.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.admission.dry_run import find_subject
-from fleethook.engines.overrider.rollout.edit import Edit, predict_edit
+from fleethook.engines.overrider.admission.dry_run import Subject, find_subject
+from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
+from fleethook.engines.overrider.plan.shared_plan import PoolPlan
+from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
+from fleethook.engines.overrider.rollout.effect import Effect, compare
+from fleethook.engines.overrider.rollout.prediction import Totals, sum_effects
 from fleethook.engines.overrider.rules.missing_pools import known_pools
 from fleethook.engines.overrider.subject.owner_index import effective_overrider, overriders_of, subject_of
+from fleethook.engines.overrider.subject.subject_members import templates_of, workload_kinds
+from fleethook.engines.overrider.template.node_affinity import CREATE_ONLY, SubjectError
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, count_values
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import GROUP
-from fleethook.work.pausing import Slice, Work
+from fleethook.work.pausing import Pauses, Slice, Work
 
 WARNING_MINIMUM: Final = 10
 """Edits that roll fewer workloads get no warning."""
@@ -20,6 +32,13 @@ WARNING_MINIMUM: Final = 10
 _COLLECTORS: Final = frozenset(
     f"system:serviceaccount:kube-system:{name}" for name in ("namespace-controller", "generic-garbage-collector")
 )
+# Comparing a value of a template takes 0.4 µs, and compiling it ten times as long. The limit is enough for 5,000 node
+# pools with a template of 400 values, and for 500 plans of such a template.
+_COMPARED: Final = 2_500_000
+_COMPILATION: Final = 10
+_VALUES_PER_SLICE: Final = 10_000
+_MAX_NAMED: Final = 5
+_ROLLED: Final = Effect("rolls")
 
 
 def warn_of_rollout(request: AdmissionRequest, *, store: StoreView, share: float) -> Work[str]:
@@ -49,6 +68,21 @@ def warn_of_rollout(request: AdmissionRequest, *, store: StoreView, share: float
     return f"{edit.subject.group_kind.kind} {name}: this edit {effects.text}"
 
 
+class Edit(NamedTuple):
+    """An edit of the effective overrider of a subject, with the objects that the rendering depends on."""
+
+    subject: Subject
+    before: JSONObject | None
+    after: JSONObject | None
+    pools: Sequence[str]
+    node_pools: Mapping[str, JSONObject | None]
+
+    @property
+    def workloads(self) -> int:
+        """The number of workloads of the subject."""
+        return len(self.pools) * len(workload_kinds(self.subject.document))
+
+
 def read_edit(before: JSONObject | None, after: JSONObject | None, *, namespace: str, store: StoreView) -> Edit | None:
     """Return an edit with the objects that it depends on, None if it affects no workload.
 
@@ -73,3 +107,96 @@ def read_edit(before: JSONObject | None, after: JSONObject | None, *, namespace:
     effective = [effective_overrider([*others, *([] if one is None else [one])]) for one in (before, after)]
     pools = known_pools(subject, store, overriders=effective)
     return Edit(subject, effective[0], effective[1], pools.names, pools.node_pools)
+
+
+class EditEffects(NamedTuple):
+    """The predicted effect of an edit."""
+
+    totals: Totals
+    rolling: tuple[str, ...]
+    """The node pools whose workloads roll."""
+    uncompared: int
+    """The number of workloads that count as rolling because comparing them exceeds the limit."""
+
+    @property
+    def rolls(self) -> int:
+        """The number of workloads that roll."""
+        return self.totals.effects.get("rolls", 0)
+
+    @property
+    def share(self) -> float:
+        """The share of the subject's workloads that roll."""
+        return self.rolls / self.totals.workloads if self.totals.workloads else 0.0
+
+    @property
+    def text(self) -> str:
+        """The numbers, with some of the node pools."""
+        shown = ", ".join(self.rolling[:_MAX_NAMED])
+        more = f" and {len(self.rolling) - _MAX_NAMED} more" if len(self.rolling) > _MAX_NAMED else ""
+        bound = f", of which {self.uncompared} were not compared and may not roll" if self.uncompared else ""
+        return f"{self.totals.headline} (node pool{'' if len(self.rolling) == 1 else 's'} {shown}{more}{bound})"
+
+
+def predict_edit(edit: Edit) -> Work[EditEffects]:
+    """Return the effect of an edit on the workloads of all node pools. Reads nothing that can change during a pause."""
+    yield
+    group_kind, document, _ = edit.subject
+    before = SubjectPlans(group_kind, document, edit.before)
+    yield
+    after = SubjectPlans(group_kind, document, edit.after)
+    size = count_values(templates_of(document), limit=MAX_TEMPLATE_VALUES)
+    effects: list[Effect] = []
+    rolling: list[str] = []
+    uncompared, spent, pauses = 0, 0, Pauses(_VALUES_PER_SLICE)
+    for kind, pool in _list_workloads(edit):
+        if size > MAX_TEMPLATE_VALUES or spent > _COMPARED:
+            uncompared += 1
+            effect: Effect | None = _ROLLED
+        else:
+            compiled = before.compiled + after.compiled
+            effect = _predict_workload(before, after, kind=kind, pool=pool, node_pool=edit.node_pools.get(pool))
+            values = size * (1 + _COMPILATION * (before.compiled + after.compiled - compiled))
+            spent += values
+            if pauses.due(values):
+                yield
+        if effect is not None:
+            effects.append(effect)
+            rolling += [pool] if effect.name == "rolls" else []
+    return EditEffects(sum_effects(effects), tuple(dict.fromkeys(rolling)), uncompared)
+
+
+def _list_workloads(edit: Edit) -> Iterator[tuple[str, str]]:
+    kinds = workload_kinds(edit.subject.document)
+    return ((kind, pool) for pool in edit.pools for kind in kinds)
+
+
+def _predict_workload(
+    before: SubjectPlans, after: SubjectPlans, *, kind: str, pool: str, node_pool: JSONObject | None
+) -> Effect | None:
+    """Return the effect on one workload, None if it cannot be rendered after the edit: the validation reports it."""
+    try:
+        requested = after.plan(kind, pool, node_pool)
+    except (SubjectError, RenderError):
+        return None
+    try:
+        stored = before.plan(kind, pool, node_pool)
+    except (SubjectError, RenderError):
+        # The workload is as an earlier overrider rendered it.
+        return _ROLLED if requested.applies else Effect("unchanged")
+    if stored.digest == requested.digest:
+        return Effect("unchanged")
+    effect = compare(kind, stored.full.rendered, _update(stored, requested))
+    # The hash of the rendering, an annotation, differs in any case.
+    return effect._replace(name="metadata") if effect.name == "unchanged" else effect
+
+
+def _update(stored: PoolPlan, requested: PoolPlan) -> JSONObject:
+    """Return the workload of a plan as an update of the workload of another plan results in it."""
+    before, after = (one.full.rendered["spec"] for one in (stored, requested))
+    # If entries set the replicas neither before nor after the edit, the edit has no effect on them.
+    is_left = requested.leaves_replicas or (
+        stored.leaves_replicas and "replicas" not in requested.shared.plan.undo.get("spec", {})
+    )
+    fixed = CREATE_ONLY if is_left else CREATE_ONLY - {"replicas"}
+    kept = {name: before[name] for name in fixed if name in before}
+    return {**requested.full.rendered, "spec": {**{n: v for n, v in after.items() if n not in fixed}, **kept}}

@@ -20,12 +20,11 @@ from fleethook.engines.overrider.rollout.effect import (
     Effect,
     EffectName,
     OwnerEdit,
-    classify,
+    compare,
     find_changes,
     is_written,
     owns_by_label,
     replicas_of,
-    subtract,
     write,
 )
 from fleethook.engines.overrider.subject.owner_index import Owner, find_owner, overriders_of, subject_of
@@ -49,7 +48,6 @@ from fleethook.model.openyurt import (
     YURT_APP_OVERRIDER,
 )
 from fleethook.patch import apply
-from fleethook.work.pausing import Work, do_at_once
 
 
 class Outcome(NamedTuple):
@@ -159,13 +157,6 @@ def predict(
         workloads: The complete workloads as kube-apiserver stores them.
         changed: Keys of the added, changed and removed objects.
     """
-    return do_at_once(predict_in_slices(before, after, workloads, changed))
-
-
-def predict_in_slices(
-    before: StoreView, after: StoreView, workloads: Iterable[JSONObject], changed: Iterable[ObjectKey]
-) -> Work[list[Outcome]]:
-    """Return the effects of an edit as `predict` does, with a pause after each workload."""
     subjects = find_subjects(before, after, changed)
     owned: dict[ObjectKey, list[JSONObject]] = {subject: [] for subject in subjects}
     for workload in workloads:
@@ -176,11 +167,7 @@ def predict_in_slices(
             if subject in owned:
                 owned[subject].append(workload)
     worlds = World(before), World(after)
-    outcomes: list[Outcome] = []
-    for subject in subjects:
-        for one in predict_subject(*worlds, subject, owned[subject]):
-            outcomes.append(one)
-            yield
+    outcomes = (one for subject in subjects for one in predict_subject(*worlds, subject, owned[subject]))
     return sorted(outcomes, key=lambda one: (one.subject, one.pool, one.kind, one.name))
 
 
@@ -234,13 +221,8 @@ def _predict_workload(
         written = _become(after, subject, workload, owner, edit=owner_edit)
     except (RenderError, SubjectError) as error:
         return _make_outcome(subject, workload, Effect("error"), error=str(error))
-    changes: Sequence[Difference] = find_changes(workload, written)
-    pending = _find_pending(before, subject, workload, owner, edit=owner_edit) if changes else ()
-    effect = classify(kind, workload, written, due := subtract(changes, pending))
-    if len(due) < len(changes):
-        text = "other differences from its overrider or its template are due without this edit"
-        effect = effect._replace(notes=(*effect.notes, text))
-    return _make_outcome(subject, workload, effect)
+    pending = _find_pending(before, subject, workload, owner, edit=owner_edit) if written != workload else ()
+    return _make_outcome(subject, workload, compare(kind, workload, written, pending=pending))
 
 
 def _concerns_owner(before: World, after: World, subject: ObjectKey, edit: OwnerEdit, pool: str) -> bool:
