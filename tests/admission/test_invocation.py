@@ -362,3 +362,55 @@ def test_a_missing_namespace_is_an_error_and_not_a_missing_object() -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "limits"}}
     answer = reads.review(POD, store=[limits, node])
     assert answer.message.endswith("LookupError: the objects of ConfigMap have namespaces: give namespace=")
+
+
+STORED: Any = {
+    **POD,
+    "metadata": {
+        **POD["metadata"], "uid": "u", "resourceVersion": "1", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z",
+        "managedFields": [{"manager": "a"}], "selfLink": "/a",
+    },
+    "status": {"phase": "Running"},
+}  # fmt: skip
+
+
+def labelled(pod: Any) -> Any:
+    names = {name: pod.metadata[name] for name in ("name", "namespace")}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**names, "labels": {"a": "b"}}, "spec": pod.spec}
+
+
+def copied(pod: Any) -> Any:
+    return {**pod, "metadata": {**pod.metadata, "labels": {"a": "b"}}}
+
+
+def changed(pod: Any) -> None:
+    pod.metadata.labels = {"a": "b"}
+
+
+def changed_and_returned(pod: Any) -> Any:
+    pod.metadata.labels = {"a": "b"}
+    return pod
+
+
+@pytest.mark.parametrize("function", [labelled, copied, changed, changed_and_returned])
+def test_the_members_of_the_apiserver_stay_in_an_object_that_a_rule_returns(function: Any) -> None:
+    answer = mutate("v1", "Pod", on="UPDATE")(function).review(STORED, operation="UPDATE", old=STORED)
+    assert {one["path"].split("/")[2] for one in answer.patch} <= {"labels", "annotations"}
+    assert (answer.object["metadata"]["labels"], answer.mistakes) == ({"a": "b"}, ())
+
+
+@pytest.mark.parametrize(
+    "member", ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "name"]
+)
+@pytest.mark.parametrize("removes", [True, False], ids=["removes", "sets"])
+def test_a_rule_that_changes_a_member_of_the_apiserver_has_failed(member: str, *, removes: bool) -> None:
+    @mutate("v1", "Pod", on="UPDATE", failure_policy="Fail")
+    def changes(pod: Any) -> None:
+        if removes and pod.metadata[member] is not None:
+            del pod.metadata[member]
+        else:
+            pod.metadata[member] = "x"
+
+    answer = changes.review(STORED, operation="UPDATE", old=STORED)
+    assert f"the rule changed /metadata/{member}, which no webhook may change" in answer.message
+    assert answer.patch == ()

@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission import Denied, validate
+from fleethook.admission import Denied, mutate, validate
+from fleethook.admission.matching import find_wrong_kind
+from fleethook.admission.rule import build_request
+from fleethook.model.admission import Kind, Resource
 from tests.admission.test_declaration import POD, rule
 
 
@@ -149,3 +152,25 @@ def test_a_rule_for_pods_sees_the_subresources_that_change_their_spec(subresourc
             "the subresource is status, not none or ephemeralcontainers or resize"
         )
     assert not rule("v1", "ConfigMap").review(POD, operation="UPDATE", subresource=subresource).matched
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"operation": "UPDATE"}, "the operation is UPDATE, not CREATE"),
+        ({"kind": Kind("", "v1", "Node")}, "the kind is Node, not Pod"),
+        ({"resource": Resource("", "v2", "pods")}, "the object is of core/v2, not of core/v1"),
+        ({"sub_resource": "status"}, "the subresource is status, not none"),
+        ({"namespace": ""}, "the object is Cluster, and the scope of the rule is Namespaced"),
+    ],
+)
+def test_each_request_is_compared_with_the_declaration(change: dict[str, Any], reason: str) -> None:
+    @mutate("v1", "Pod", on="CREATE", scope="Namespaced")
+    def changes(pod: Any) -> None:
+        del pod
+
+    request = build_request(POD, None, operation="CREATE")
+    assert find_wrong_kind(changes.declaration, request) == ""
+    for name, value in change.items():
+        setattr(request, name, value)
+    assert find_wrong_kind(changes.declaration, request) == reason

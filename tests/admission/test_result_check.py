@@ -6,6 +6,7 @@ import pytest
 
 from fleethook.admission import result_check
 from fleethook.admission.rule import build_request
+from fleethook.api_schema import read_definitions
 from fleethook.model.gvk import GroupKind
 from fleethook.patch import apply
 
@@ -15,7 +16,7 @@ POD = GroupKind("", "Pod")
 def find_faults(kind: GroupKind, document: Any, old: Any) -> list[str]:
     named = {"apiVersion": f"{kind.group}/v1" if kind.group else "v1", "kind": kind.kind, **document}
     request = build_request({**named, "metadata": {}}, old, operation="CREATE" if old is None else "UPDATE")
-    return result_check.find_faults(request, document)
+    return result_check.find_faults(request, named)
 
 
 def pod(**spec: Any) -> dict[str, Any]:
@@ -127,5 +128,102 @@ def test_the_metadata_of_all_kinds_is_checked(kind: GroupKind) -> None:
     assert find_faults(kind, after, None) == ["/metadata/labels/n: must be a string, not the number 3: quote it"]
 
 
-def test_nothing_is_known_about_other_kinds() -> None:
-    assert find_faults(GroupKind("", "ConfigMap"), {"dat": 1}, {"dat": 2}) == []
+def faults(api_version: str, kind: str, *, old: Any = None, definitions: Any = (), **members: Any) -> list[str]:
+    document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, **members}
+    request = build_request({**document, "metadata": {}}, old, operation="CREATE" if old is None else "UPDATE")
+    return result_check.find_faults(request, document, read_definitions(definitions))
+
+
+DEPLOYMENT = {
+    "selector": {"matchLabels": {"a": "b"}},
+    "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "members", "expected"),
+    [
+        ("v1", "ConfigMap", {"data": {"a": "b"}}, []),
+        ("v1", "ConfigMap", {"dat": {}}, ["dat is not a field of ConfigMap in Kubernetes 1.36; did you mean data?"]),
+        ("v1", "ConfigMap", {"data": {"a": 1}}, ["data.a: must be a string, not the number 1: quote it"]),
+        ("v1", "ConfigMap", {"data": {"a": None}}, ["data.a: must be a string, not null"]),
+        ("v1", "Service", {"spec": {"ports": [{"port": "80"}]}}, ["spec.ports[0].port: must be an integer"]),
+        ("v1", "Service", {"spec": {"selector": None, "type": "Other"}}, ["spec.type: must be one of "]),
+        ("batch/v1", "Job", {"spec": {"template": {"spec": {"nodeSelector": {"a": None}}}}}, ["spec.template.spec.nodeSelector.a: must be"]),
+        ("apps/v1", "Deployment", {"metadata": {"labels": {"a": None}}, "spec": DEPLOYMENT}, ["metadata.labels.a: must be a string, not null"]),
+        ("example.com/v1", "Widget", {"spec": {"a": None}}, []),
+        ("example.com/v1", "Widget", {"metadata": {"annotations": {"a": None}}}, ["metadata.annotations.a: must be a string, not null"]),
+        ("example.com/v1", "Widget", {"metadata": {"labels": {"a b": "c"}}}, ["/metadata/labels/a b: "]),
+    ],
+)  # fmt: skip
+def test_results_are_checked_by_the_schema_of_their_kind(
+    api_version: str, kind: str, members: Any, expected: list[str]
+) -> None:
+    found = faults(api_version, kind, **members)
+    assert len(found) == len(expected), found
+    assert all(one.startswith(text) for one, text in zip(found, expected, strict=True)), found
+
+
+OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "metadata", "expected"),
+    [
+        ("ConfigMap", {"ownerReferences": [OWNER, {**OWNER, "controller": True}]}, []),
+        ("ConfigMap", {"ownerReferences": [{**OWNER, "uid": ""}]}, ["/metadata/ownerReferences/0/uid: is required: set it"]),
+        ("Widget", {"ownerReferences": [{"apiVersion": "v1", "name": "a", "uid": "u"}]}, ["/metadata/ownerReferences/0/kind: is required: set it"]),
+        ("ConfigMap", {"ownerReferences": [{**OWNER, "controller": True}] * 2}, ["/metadata/ownerReferences: only one owner may be the controller"]),
+        ("ConfigMap", {"ownerReferences": [{**OWNER, "kind": "Event"}]}, ["/metadata/ownerReferences/0: an Event owns nothing"]),
+        ("ConfigMap", {"finalizers": ["example.com/a", "orphan"]}, []),
+        ("ConfigMap", {"finalizers": ["cleanup"]}, ["/metadata/finalizers/0: 'cleanup' is no standard finalizer: prefix it with a domain and '/'"]),
+        ("Widget", {"finalizers": ["cleanup"]}, []),
+        ("Widget", {"finalizers": ["a b/c"]}, ["/metadata/finalizers/0: the prefix 'a b' must be a lower case DNS subdomain"]),
+    ],
+)  # fmt: skip
+def test_owners_and_finalizers_are_those_that_kube_apiserver_takes(
+    kind: str, metadata: Any, expected: list[str]
+) -> None:
+    """Of a custom resource, kube-apiserver also takes finalizers without a domain."""
+    api_version = "v1" if kind == "ConfigMap" else "example.com/v1"
+    assert faults(api_version, kind, metadata={"name": "a", **metadata}) == expected
+
+
+SIZES = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
+DEFINITION: Any = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "names": {"kind": "Widget", "plural": "widgets"},
+        "versions": [{"name": "v1", "served": True, "schema": {"openAPIV3Schema": SIZES}}],
+    },
+}
+
+
+def test_a_custom_resource_is_checked_by_its_definition() -> None:
+    found = faults("example.com/v1", "Widget", definitions=[DEFINITION], spec={"size": "s", "colour": "red"})
+    assert sorted(one.partition(":")[0] for one in found) == [
+        "spec.colour is not a field of spec; the fields are size",
+        "spec.size",
+    ]
+    assert faults("example.com/v1", "Widget", definitions=[DEFINITION], spec={"size": 1}) == []
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "member", "fixed"),
+    [
+        ("batch/v1", "Job", "parallelism", False),
+        ("batch/v1", "Job", "completionMode", True),
+        ("v1", "PersistentVolumeClaim", "resources", False),
+        ("v1", "PersistentVolumeClaim", "storageClassName", True),
+        ("apps/v1", "DaemonSet", "minReadySeconds", False),
+        ("apps/v1", "DaemonSet", "selector", True),
+        ("v1", "Service", "type", False),
+    ],
+)
+def test_immutable_fields_of_other_kinds(api_version: str, kind: str, member: str, *, fixed: bool) -> None:
+    old = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, "spec": {}}
+    found = faults(api_version, kind, old=old, spec={member: {"a": "b"}})
+    assert (f"/spec/{member}: may not change in an UPDATE" in found) is fixed

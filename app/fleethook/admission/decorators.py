@@ -8,7 +8,8 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from fleethook.admission.declaration import DEFAULT_TIMEOUT, Options, RuleError, compile_cel, declare
-from fleethook.admission.rule import Function, Rule
+from fleethook.admission.rule import Rule
+from fleethook.admission.served_rule import Function
 from fleethook.cel import Program
 
 Decorator = Callable[[Function], Rule]

@@ -11,25 +11,27 @@ from typing import Any, Final, NamedTuple
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.members import PLAIN, Codec, describe_misfit, find_codec, follow_changes, to_plain, view
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched
-from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, gvk_of, parse_api_version
+from fleethook.model.gvk import (
+    GroupKind,
+    GroupVersionKind,
+    GroupVersionResource,
+    gvk_of,
+    is_built_in,
+    parse_api_version,
+)
 from fleethook.model.json import JSON, as_object, as_text
-from fleethook.patch.diff import diff
+from fleethook.patch.diff import diff, identical
 
 NAMES: Final = ("object", "old", "request", "warnings", "store", "settings")
 """The parameters that a rule may have; one with another name gets the object."""
 
-# kube-apiserver refuses such changes, or ignores them.
-_IMMUTABLE: Final = (
-    ("", "apiVersion"),
-    ("", "kind"),
-    ("metadata", "name"),
-    ("metadata", "namespace"),
-    ("metadata", "uid"),
-    ("metadata", "resourceVersion"),
-    ("metadata", "generation"),
-    ("metadata", "creationTimestamp"),
-    ("metadata", "deletionTimestamp"),
-)
+# kube-apiserver refuses changes of these members, or ignores them.
+_IDENTITY: Final = (("", "apiVersion"), ("", "kind"), ("metadata", "name"), ("metadata", "namespace"))
+_OF_APISERVER: Final = (
+    "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+    "managedFields", "selfLink",
+)  # fmt: skip
+"""Members of ``metadata``."""
 _MAX_TEXT: Final = 10_000
 """Characters of a message or a warning."""
 _CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f][\x00-\x20\x7f-\x9f]*")
@@ -350,6 +352,19 @@ class Invocation:
         """The warnings for the user."""
         return tuple(map(write_warning, self._warnings)) if self._warnings else ()
 
+    def has_changed_object(self) -> bool:
+        """Return whether the rule has changed its object."""
+        codec, name = self._signature.codec, self._signature.object_name
+        try:
+            if self.document is not None and to_plain(self.document, self.before) is not self.before:
+                return True
+            if codec is PLAIN or not self.arguments.get(name):
+                return False
+            text = bytes(self._review.old_object_raw if self._review.operation == "DELETE" else self._review.object_raw)
+            return not identical(codec.encode(self.arguments[name]), codec.encode(codec.decode(text)))
+        except (TypeError, ValueError):
+            return True
+
     def respond_to_validation(self, result: Any) -> Response:
         """Return the response to a validating rule that refused nothing; raises TypeError."""
         if result is not None:
@@ -370,9 +385,14 @@ class Invocation:
             _check_identity(before, after)
             if self._review.sub_resource == "status":
                 _check_unchanged("spec", before, after, "declare no subresource")
-            elif not self._review.sub_resource and _is_built_in(self._review.kind.group):
+            elif self._keeps_status:
                 _check_unchanged("status", before, after, "declare subresource='status'")
         return patched(operations, warnings=self.warnings) if operations else allowed(warnings=self.warnings)
+
+    @property
+    def _keeps_status(self) -> bool:
+        """Whether kube-apiserver ignores the status in this request."""
+        return not self._review.sub_resource and is_built_in(self._review.kind.group)
 
     def _find_changed(self, result: Any) -> JSON:
         codec = self._signature.codec
@@ -384,10 +404,10 @@ class Invocation:
             if self.document is not None and to_plain(self.document, self.before) is not self.before:
                 raise TypeError(f"the rule changed request.object: change {self._signature.object_name!r} instead")
             return self._carry(changed) if self._carry else self.before
-        if result is not None:
+        if result is not None and result is not self.document:
             _require_type(result, dict)
             self.before = self._review.object
-            return to_plain(result, self.before)
+            return _keep_members(to_plain(result, self.before), self.before, self._keeps_status)
         return to_plain(self.document, self.before) if self.document is not None else self.before
 
 
@@ -406,15 +426,23 @@ def _require_type(result: Any, type_: type) -> None:
 def _check_identity(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> None:
     """Raise ValueError if a field that identifies the object differs."""
     metadata = as_object(before.get("metadata")), as_object(after.get("metadata"))
-    for parent, member in _IMMUTABLE:
+    for parent, member in (*_IDENTITY, *(("metadata", one) for one in _OF_APISERVER)):
         old, new = metadata if parent else (before, after)
         if old is not new and old.get(member) != new.get(member):
             pointer = f"/{parent}/{member}" if parent else f"/{member}"
             raise ValueError(f"the rule changed {pointer}, which no webhook may change")
 
 
-def _is_built_in(group: str) -> bool:
-    return "." not in group or group.endswith(".k8s.io")
+def _keep_members(after: JSON, before: JSON, status: bool) -> JSON:  # noqa: FBT001 - the name says it
+    """Return another object that a rule returned, with the members of the apiserver that it lacks."""
+    if not isinstance(after, dict) or not isinstance(before, dict):
+        return after
+    kept = {"status": before["status"]} if status and "status" in before else {}
+    made = {**kept, **after}
+    metadata, former = made.get("metadata"), as_object(before.get("metadata"))
+    if isinstance(metadata, dict):
+        made["metadata"] = {**{name: former[name] for name in _OF_APISERVER if name in former}, **metadata}
+    return made
 
 
 def _check_unchanged(member: str, before: Mapping[str, JSON], after: Mapping[str, JSON], remedy: str) -> None:

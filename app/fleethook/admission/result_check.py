@@ -1,14 +1,17 @@
 """The faults of an object that a rule has changed: the parts that kube-apiserver refuses or drops. For tests of rules.
 
-Known are the schemas of Deployments, StatefulSets and Pods, their immutable members, and the metadata of all kinds.
+Known are the schemas of built-in kinds and of given CustomResourceDefinitions, the rules about Pods, Deployments and
+StatefulSets, those about ``metadata``, and the immutable members of some kinds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
+from fleethook.api_schema import NO_DEFINITIONS, Definitions, check_object
 from fleethook.model.admission import AdmissionRequest
-from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.formats.labels import label_key_problem
+from fleethook.model.gvk import GroupKind, is_built_in
+from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects, list_texts
 from fleethook.patch import apply
 from fleethook.workload_schema.check import check_workload
 from fleethook.workload_schema.go_structs import Kind
@@ -16,14 +19,18 @@ from fleethook.workload_schema.go_structs import Kind
 POD: Final = GroupKind("", "Pod")
 _TEMPLATE: Final = "/spec/template"
 _DEPLOYMENT: Final[JSONObject] = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
+_CONFIG_MAP: Final[JSONObject] = {"apiVersion": "v1", "kind": "ConfigMap"}
 _EVERY_POD: Final[JSONObject] = {}
 # Members of a Pod that a template of a Deployment may not have, or not with these values.
 _RESTARTS: Final = ("Never", "OnFailure")
 _ONLY_PODS: Final = ("activeDeadlineSeconds", "ephemeralContainers")
 
-# pkg/apis/apps/validation and pkg/apis/core/validation of k8s.io/kubernetes v1.36: ValidateDeploymentUpdate,
-# ValidateStatefulSetUpdate and ValidatePodUpdate. Members of ``spec`` that an UPDATE may change; None for all others.
-_IMMUTABLE: Final[Mapping[GroupKind, frozenset[str]]] = {GroupKind("apps", "Deployment"): frozenset({"selector"})}
+# pkg/apis/{apps,batch,core}/validation of k8s.io/kubernetes v1.36: ValidateDeploymentUpdate, ValidateStatefulSetUpdate,
+# ValidateJobUpdate (the template of a suspended Job aside), ValidatePodUpdate and so on. Members of ``spec`` that an
+# UPDATE may change; None for all others.
+_IMMUTABLE: Final[Mapping[GroupKind, frozenset[str]]] = {
+    GroupKind("apps", kind): frozenset({"selector"}) for kind in ("DaemonSet", "Deployment", "ReplicaSet")
+}
 _MUTABLE: Final[Mapping[GroupKind, frozenset[str]]] = {
     GroupKind("apps", "StatefulSet"): frozenset(
         {
@@ -31,6 +38,12 @@ _MUTABLE: Final[Mapping[GroupKind, frozenset[str]]] = {
             "template", "updateStrategy",
         }
     ),
+    GroupKind("batch", "Job"): frozenset(
+        {
+            "activeDeadlineSeconds", "backoffLimit", "completions", "parallelism", "suspend", "ttlSecondsAfterFinished",
+        }
+    ),
+    GroupKind("", "PersistentVolumeClaim"): frozenset({"resources", "volumeAttributesClassName", "volumeName"}),
     POD: frozenset(
         {
             "activeDeadlineSeconds", "containers", "ephemeralContainers", "initContainers", "schedulingGates",
@@ -40,34 +53,85 @@ _MUTABLE: Final[Mapping[GroupKind, frozenset[str]]] = {
 }  # fmt: skip
 _GATED: Final = frozenset({"affinity", "nodeSelector"})
 """Members of a Pod that may change as long as it has scheduling gates."""
+TOLERATED: Final = ("is not a field of", "has no field", "not null")
+"""Parts of faults of objects that kube-apiserver admits, without the member or with an empty value for null."""
 _CONTAINERS: Final = ("containers", "initContainers")
 
 
-def list_added_faults(request: AdmissionRequest, patch: Sequence[JSONObject]) -> list[str]:
-    """Return the faults that a patch adds to the object of a request, with their JSON pointers."""
-    found = find_faults(request, dict(as_object(apply(request.object, patch))))
+def list_added_faults(
+    request: AdmissionRequest, patch: Sequence[JSONObject], definitions: Definitions = NO_DEFINITIONS
+) -> list[str]:
+    """Return the faults that a patch adds to the object of a request, with their places.
+
+    kube-apiserver refuses the object for all except those of `TOLERATED`.
+    """
+    if not patch:
+        return []
+    found = find_faults(request, dict(as_object(apply(request.object, patch))), definitions)
     # The author of the object may have made mistakes, too.
-    present = set(find_faults(request, dict(as_object(request.object)))) if found else set()
+    present = set(find_faults(request, dict(as_object(request.object)), definitions)) if found else set()
     return [one for one in found if one not in present]
 
 
-def find_faults(request: AdmissionRequest, document: JSONObject) -> list[str]:
+def find_faults(
+    request: AdmissionRequest, document: JSONObject, definitions: Definitions = NO_DEFINITIONS
+) -> list[str]:
     """Return the faults of an object that the request of a review would store."""
     kind = GroupKind(request.kind.group, request.kind.kind)
-    found = [str(one) for one in _check_built_in(kind, document)]
-    old = as_object(request.old_object)
+    rules = [str(one) for one in _apply_rules(kind, document)]
+    metadata, old = as_object(document.get("metadata")), as_object(request.old_object)
+    described = ("",) if rules and _has_rules(kind) else ("metadata",) if rules else ()
+    found = [*rules, *_check_members(document, definitions, described), *_check_metadata(kind, metadata)]
     return [*found, *_find_immutable(kind, document, old)] if old else found
 
 
-def _check_built_in(kind: GroupKind, document: JSONObject) -> Iterator[Any]:
+def _check_members(document: JSONObject, definitions: Definitions, described: tuple[str, ...]) -> Iterator[str]:
+    """Yield the faults by the schema of a kind, except below fields whose faults other rules have described."""
+    findings = [one for one in check_object(document, definitions, nulls=True) if one.code != "unknown-kind"]
+    # Only the metadata are known of the kind of a custom resource without its definition.
+    findings += check_object({**_CONFIG_MAP, "metadata": document.get("metadata")}, nulls=True)
+    for one in dict.fromkeys(findings):
+        if not one.field.startswith(described) or one.message.endswith("not null"):
+            separator = " " if one.code == "unknown-field" else ": "
+            yield f"{one.field}{separator}{one.message}"
+
+
+def _has_rules(kind: GroupKind) -> bool:
+    return kind == POD or (kind.group == "apps" and kind.kind in get_args(Kind))
+
+
+def _apply_rules(kind: GroupKind, document: JSONObject) -> Iterator[Any]:
     if kind == POD:
         yield from _check_pod(document)
-    elif kind.group == "apps" and kind.kind in get_args(Kind):
+    elif _has_rules(kind):
         name: Any = kind.kind
         yield from check_workload(document, name)
     else:
         found = check_workload({**_DEPLOYMENT, "metadata": document.get("metadata")}, "Deployment")
         yield from (one for one in found if one.pointer.startswith("/metadata"))
+
+
+# k8s.io/apimachinery v0.36, pkg/api/validation/objectmeta.go, and ValidateObjectMeta in pkg/apis/core/validation.
+_OF_OWNER: Final = ("apiVersion", "kind", "name", "uid")
+_STANDARD_FINALIZERS: Final = ("kubernetes", "orphan", "foregroundDeletion")
+
+
+def _check_metadata(kind: GroupKind, metadata: Mapping[str, JSON]) -> Iterator[str]:
+    """Yield the faults of owners and finalizers."""
+    owners = [*enumerate_objects(metadata.get("ownerReferences"))]
+    for index, owner in owners:
+        for member in _OF_OWNER:
+            if not owner.get(member):
+                yield f"/metadata/ownerReferences/{index}/{member}: is required: set it"
+        if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
+            yield f"/metadata/ownerReferences/{index}: an Event owns nothing"
+    if sum(owner.get("controller") is True for _, owner in owners) > 1:
+        yield "/metadata/ownerReferences: only one owner may be the controller"
+    for index, name in enumerate(list_texts(metadata.get("finalizers"))):
+        if problem := label_key_problem(name):
+            yield f"/metadata/finalizers/{index}: {problem}"
+        elif "/" not in name and is_built_in(kind.group) and name not in _STANDARD_FINALIZERS:
+            yield f"/metadata/finalizers/{index}: {name!r} is no standard finalizer: prefix it with a domain and '/'"
 
 
 def _check_pod(pod: JSONObject) -> Iterator[Any]:

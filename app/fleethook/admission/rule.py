@@ -1,35 +1,22 @@
 """Rules: decorated functions that decide about reviews, and their tests from Python."""
 
 import asyncio
-import inspect
-import re
-import threading
-import traceback
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from pathlib import Path
 from reprlib import repr as shortened_repr
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
-from fleethook.admission.declaration import Declaration, RuleError
-from fleethook.admission.existing import REFUSALS, judge_update
-from fleethook.admission.invocation import (
-    Denied,
-    Invocation,
-    Lookup,
-    find_among,
-    read_signature,
-    respond_to_denial,
-    shorten_text,
-    write_warning,
-)
-from fleethook.admission.matching import bind_variables, choose_resource, find_mismatch
-from fleethook.admission.result_check import list_added_faults
-from fleethook.cel import EvaluationError, PendingChecksError, Program
-from fleethook.cel.program import INLINE_LIMITS, LIMITS, EvaluationLimits
+from fleethook.admission.declaration import Declaration
+from fleethook.admission.invocation import Lookup, find_among
+from fleethook.admission.matching import choose_resource, find_mismatch
+from fleethook.admission.result_check import TOLERATED, list_added_faults
+from fleethook.admission.served_rule import NO_SETTINGS, ServedRule
+from fleethook.api_schema import read_definitions
+from fleethook.cel import EvaluationError, PendingChecksError
 from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resource, Response, StatusCause, allowed
 from fleethook.model.gvk import guess_resource, gvk_of
 from fleethook.model.json import JSONObject, as_object
@@ -37,11 +24,7 @@ from fleethook.patch import apply
 from fleethook.workload_schema.admission_objects import show_objects
 from fleethook.workload_schema.schema_defaults import CustomVersion, find_kind_version
 
-Function = Callable[..., Any]
-
-_NO_SETTINGS: Final[Mapping[str, Any]] = {}
-_NAMES_MORE: Final = re.compile(r"\b(oldObject|userInfo|options)\b")
-"""The variables and members of an expression that depends on more than the object."""
+_T = TypeVar("_T")
 
 
 class Review(NamedTuple):
@@ -57,6 +40,8 @@ class Review(NamedTuple):
         warnings: The warnings for the user.
         patch: The operations of the JSON Patch.
         object: The object with the patch.
+        mistakes: Mistakes of the rule, with file and line: a result that breaks the schema of the kind, a change of a
+            validating rule, and a mutating rule that changes its own result when it is asked again.
     """
 
     allowed: bool
@@ -68,159 +53,7 @@ class Review(NamedTuple):
     warnings: tuple[str, ...]
     patch: Sequence[JSONObject]
     object: Any
-
-
-class ServedRule:
-    """A rule as servers and commands ask it.
-
-    Attributes:
-        declaration: The requests that it decides about.
-        name: The name in webhook configurations, paths, metrics and logs.
-        function: The decorated function.
-        is_async: Whether the rule is a coroutine function; an expression never is.
-        expression: The rule in CEL; None for a rule in Python.
-        followed: The kinds that the rule reads from ``store``.
-    """
-
-    def __init__(
-        self, declaration: Declaration, function: Function, *, expression: Program | None, message: str
-    ) -> None:
-        """Read the parameters of the function; raises RuleError."""
-        self.declaration: Final = declaration
-        self.followed: Final = declaration.followed
-        self.function: Final = function
-        self.name: Final = declaration.name
-        self.expression: Final = expression
-        self.message: Final = message
-        # A decorator may return a plain function that passes on the coroutine.
-        is_async = any(map(inspect.iscoroutinefunction, (function, inspect.unwrap(function))))
-        self.is_async: Final = is_async and expression is None
-        self.__doc__ = function.__doc__
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise RuleError("the function has a yield, so a call does not run it: remove the yield")
-        if declaration.inline and (self.is_async or expression is not None):
-            raise RuleError("inline=True is for plain functions: remove it")
-        self._signature: Final = read_signature(function, mutates=declaration.mutates)
-        if expression is not None and (self._signature.names or self._signature.object_name):
-            raise RuleError("a rule with an expression does not run its function: remove the parameters")
-        # A rule about changes or callers, or one that changes something else, is not asked about the stored object.
-        named = expression is not None and _NAMES_MORE.search(expression.expression) is not None
-        self._decides_itself: Final = (
-            declaration.existing == "refuse"
-            or declaration.side_effects != "None"
-            or "old" in self._signature.names
-            or named
-        )
-        if "store" in self._signature.names and not declaration.follows:
-            raise RuleError("the parameter 'store' needs the kinds to follow: give follows=('v1', 'ConfigMap')")
-
-    @property
-    def place(self) -> str:
-        """File and line of the function."""
-        return _find_place(self.function)
-
-    @property
-    def file(self) -> str:
-        """The path of the file with the function."""
-        return str(inspect.unwrap(self.function).__code__.co_filename)
-
-    @property
-    def line(self) -> int:
-        """The first line of the function or its decorators."""
-        return int(inspect.unwrap(self.function).__code__.co_firstlineno)
-
-    def answer(
-        self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = _NO_SETTINGS
-    ) -> Response:
-        """Answer a review with a plain function or an expression, as `answer_async` does."""
-        work = self.answer_async(request, lookup=lookup, settings=settings)
-        try:
-            work.send(None)
-        except StopIteration as end:
-            answer: Response = end.value
-            return answer
-        raise AssertionError("only a coroutine waits")
-
-    async def answer_async(
-        self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = _NO_SETTINGS
-    ) -> Response:
-        """Answer a review; a failure is answered under the failure policy."""
-        answer, decides_itself = await self._ask(request, lookup, settings)
-        if request.operation != "UPDATE" or answer.reason not in REFUSALS or decides_itself:
-            return answer
-
-        async def ask(other: AdmissionRequest) -> Response:
-            return (await self._ask(other, lookup, settings))[0]
-
-        return await judge_update(self.declaration, request, answer, ask)
-
-    async def _ask(
-        self, request: AdmissionRequest, lookup: Lookup | None, settings: Mapping[str, Any]
-    ) -> tuple[Response, bool]:
-        """Return the answer to a request, and whether it depends on more than the object of the request."""
-        invocation = None
-        decides_itself = self._decides_itself
-        try:
-            if self.expression is not None:
-                return self._evaluate(request, self.expression), decides_itself
-            invocation = Invocation(self._signature, request, lookup=lookup, followed=self.followed, settings=settings)
-            result = self.function(**invocation.arguments)
-            if self.is_async and inspect.isawaitable(result):
-                result = await result
-            if self.declaration.mutates:
-                return invocation.respond_to_mutation(result), decides_itself
-            return invocation.respond_to_validation(result), decides_itself
-        except BaseException as error:  # noqa: BLE001 - a rule may fail in any way
-            reads_more = invocation is not None and invocation.reads_more
-            return self._respond_to_error(error, invocation), decides_itself or reads_more
-
-    def _respond_to_error(self, error: BaseException, invocation: Invocation | None) -> Response:
-        """Return the answer of a rule that raised an error or a refusal; raises KeyboardInterrupt for Ctrl+C."""
-        while isinstance(error, BaseExceptionGroup):  # Of a TaskGroup. Its refusals count if nothing else failed.
-            error = (error.split(Denied)[1] or error).exceptions[0]
-        if isinstance(error, Denied):
-            try:
-                return respond_to_denial(error, warnings=invocation.warnings if invocation else ())
-            except (AttributeError, TypeError) as unusable:  # A class of the author may lack the attributes.
-                return self.fail(self._describe(unusable.with_traceback(error.__traceback__)))
-        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-            raise error
-        return self.fail(self._describe(error))
-
-    def answer_on_loop(self, request: AdmissionRequest) -> Response | None:
-        """Return the answer of an expression within `INLINE_LIMITS`; None if it needs more or fails: ask `answer`."""
-        if self.expression is None:
-            return None
-        try:
-            answer = self._evaluate(request, self.expression, INLINE_LIMITS)
-        except Exception:  # noqa: BLE001 - `answer` describes the failure
-            return None
-        # `answer` compares the refusal of an update with the stored object.
-        return answer if answer.allowed or request.operation != "UPDATE" else None
-
-    def _evaluate(self, request: AdmissionRequest, expression: Program, limits: EvaluationLimits = LIMITS) -> Response:
-        # A policy has the Namespace, which is unknown here: null would give another verdict.
-        if expression.measure(bind_variables(request, has_namespace=False), limits).value:
-            return allowed()
-        return respond_to_denial(Denied(self.message))
-
-    @property
-    def failure(self) -> str:
-        """The beginning of the message, or of the warning, of an answer without a result."""
-        return f"the rule {self.name} failed, and failurePolicy {self.declaration.failure_policy}"
-
-    def fail(self, problem: str) -> Response:
-        """Return the answer of a rule that has no result, under its failure policy."""
-        if self.declaration.failure_policy == "Ignore":
-            return allowed(warnings=(write_warning(f"{self.failure} admits the object: {problem}"),))
-        message = f"{self.failure} refuses the object: {problem}"
-        return Response(allowed=False, code=500, reason="InternalError", message=message)
-
-    def _describe(self, error: BaseException) -> str:
-        if isinstance(error, PendingChecksError):
-            return f"{self.place}: the expression needs an authorizer, which only kube-apiserver has"
-        text = shorten_text(error)
-        return f"{_find_place(self.function, error)}: {type(error).__name__}{': ' if text else ''}{text}"
+    mistakes: tuple[str, ...] = ()
 
 
 class Rule(ServedRule):
@@ -243,12 +76,14 @@ class Rule(ServedRule):
         name: str | None = None,
         namespace_labels: Mapping[str, str] | None = None,
         store: Iterable[JSONObject] = (),
-        settings: Mapping[str, Any] = _NO_SETTINGS,
+        settings: Mapping[str, Any] = NO_SETTINGS,
     ) -> Review:
         """Return the answer of the rule without a server, for tests.
 
         The rule gets the object as kube-apiserver shows it to webhooks: with the defaults of built-in kinds and of
         CustomResourceDefinitions in ``store``, and as a validating rule with a name in place of ``generateName``.
+        A mutating rule is asked again about its own result, as kube-apiserver does after a change of a later webhook.
+        kube-apiserver refuses an object that the rule has made invalid with code 422, and so does this method.
 
         Args:
             document: The object; for a DELETE, the object that is deleted.
@@ -275,7 +110,8 @@ class Rule(ServedRule):
             dry_run=dry_run,
             name=name,
         )
-        request = _show(request, find_kind_version(objects, document or old or {}), self.declaration)
+        version = find_kind_version(objects, document or old or {})
+        request = _show(request, version, self.declaration)
         if subresource and "*" not in (self.declaration.group, self.declaration.version):
             # The kind of a subresource may have another group, as Scale and Eviction have.
             named = request.resource.resource
@@ -287,14 +123,47 @@ class Rule(ServedRule):
         if mismatch:
             return _make_review(request, allowed(), reason=mismatch)
         lookup = find_among(objects)
-        answer = _run_to_end(self.answer_async(request, lookup=lookup, settings=settings))
-        faults = list_added_faults(request, answer.patch) if answer.patch and not subresource else ()
+        answer, invocation = _run_to_end(self.decide(request, lookup, settings))
+        mistakes = list[str]()
+        faults = [] if subresource else list_added_faults(request, answer.patch, read_definitions(objects))
         if faults:
-            answer = self.fail(f"{self.place}: its changes are invalid: {'; '.join(faults)}")
-        return _make_review(request, answer)
+            mistakes.append(f"its changes are invalid: {'; '.join(faults)}")
+            answer = self._refuse_faults(answer, faults)
+        elif answer.patch:
+            changed = as_object(apply(request.object, answer.patch))
+            repeated = _show(msgspec.structs.replace(request, object_raw=_encode(changed)), version, self.declaration)
+            mistakes += self._list_repetitions(repeated, lookup, settings)
+        elif invocation is not None and not self.declaration.mutates and invocation.has_changed_object():
+            mistakes.append("it changes its object, and @validate drops the changes: use @mutate, or read with .get()")
+        places = tuple(f"{self.place}: {one}" for one in mistakes)
+        return _make_review(request, answer)._replace(mistakes=places)
+
+    def _refuse_faults(self, answer: Response, faults: Sequence[str]) -> Response:
+        """Return the answer of kube-apiserver to a result with faults: it tolerates some."""
+        refused = [one for one in faults if not any(text in one for text in TOLERATED)]
+        if not refused:
+            return answer
+        text = f"{self.place}: its changes are invalid: {'; '.join(refused)}"
+        return Response(allowed=False, code=422, reason="Invalid", message=text, warnings=(*answer.warnings, text))
+
+    def _list_repetitions(
+        self, repeated: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]
+    ) -> Iterator[str]:
+        """Yield the mistake of a rule that does not leave its own result as it is."""
+        with contextlib.suppress(EvaluationError, PendingChecksError):
+            if find_mismatch(self.declaration._replace(namespace_selector={}), repeated, {}):
+                return
+        again = _run_to_end(self.decide(repeated, lookup, settings))[0]
+        asked = "asked again about its own result, as kube-apiserver does if a later webhook changes the object,"
+        if again.patch:
+            paths = ", ".join(str(one["path"]) for one in again.patch)
+            yield f"{asked} it changes {paths}: change only what is missing"
+        for text in (again.message, *again.warnings):
+            if text and (not again.allowed or text.startswith(self.failure)):
+                yield f"{asked} it answers: {text}"
 
 
-def _run_to_end(work: Coroutine[Any, Any, Response]) -> Response:
+def _run_to_end(work: Coroutine[Any, Any, _T]) -> _T:
     """Return the result of a coroutine; in an event loop, another thread runs it."""
     try:
         asyncio.get_running_loop()
@@ -336,9 +205,9 @@ def build_request(
         sub_resource=subresource,
         name=metadata.get("name", "") if name is None else name,
         namespace=metadata.get("name" if is_namespace else "namespace", ""),
-        user_info=msgspec.Raw(msgspec.json.encode(user or {})),
-        object_raw=msgspec.Raw(msgspec.json.encode(document)),
-        old_object_raw=msgspec.Raw(msgspec.json.encode(old)),
+        user_info=_encode(user or {}),
+        object_raw=_encode(document),
+        old_object_raw=_encode(old),
         dry_run=dry_run,
     )
 
@@ -358,8 +227,8 @@ def _show(request: AdmissionRequest, version: CustomVersion | None, declared: De
     return msgspec.structs.replace(
         request,
         name=request.name or generated,
-        object_raw=msgspec.Raw(msgspec.json.encode(new)),
-        old_object_raw=msgspec.Raw(msgspec.json.encode(old)),
+        object_raw=_encode(new),
+        old_object_raw=_encode(old),
     )
 
 
@@ -375,6 +244,10 @@ def _check_metadata(metadata: Any) -> Mapping[str, Any]:
     return given
 
 
+def _encode(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
 def _make_review(request: AdmissionRequest, response: Response, *, reason: str = "") -> Review:
     changed = apply(request.object, response.patch) if response.patch else request.object
     return Review(
@@ -388,11 +261,3 @@ def _make_review(request: AdmissionRequest, response: Response, *, reason: str =
         patch=response.patch,
         object=changed,
     )
-
-
-def _find_place(function: Function, error: BaseException | None = None) -> str:
-    """Return file and line of the function, or of its code that raised an error."""
-    code = inspect.unwrap(function).__code__
-    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
-    lines = [frame.lineno for frame in frames if frame.filename == code.co_filename]
-    return f"{Path(code.co_filename).name}:{lines[-1] if lines else code.co_firstlineno}"

@@ -5,6 +5,6 @@ The package data is generated: from a running kube-apiserver, and from the Custo
 """
 
 from fleethook.api_schema.members import check_object
-from fleethook.api_schema.served_kinds import CODES, Definitions, Finding, check_kind, read_definitions
+from fleethook.api_schema.served_kinds import CODES, NO_DEFINITIONS, Definitions, Finding, check_kind, read_definitions
 
-__all__ = ["CODES", "Definitions", "Finding", "check_kind", "check_object", "read_definitions"]
+__all__ = ["CODES", "NO_DEFINITIONS", "Definitions", "Finding", "check_kind", "check_object", "read_definitions"]

@@ -49,6 +49,7 @@ class _Node(NamedTuple):
         schema: Its schema.
         owner: The name of its type in messages.
         around: The names of types around it, with their members, the nearest first.
+        is_entry: Whether it is the value of a map.
     """
 
     field: str
@@ -56,14 +57,18 @@ class _Node(NamedTuple):
     schema: JSONObject
     owner: str
     around: tuple[tuple[str, JSONObject], ...] = ()
+    is_entry: bool = False
 
 
-def check_object(document: JSONObject, definitions: Definitions = NO_DEFINITIONS) -> list[Finding]:
+def check_object(
+    document: JSONObject, definitions: Definitions = NO_DEFINITIONS, *, nulls: bool = False
+) -> list[Finding]:
     """Return the findings about the kind, the version and the members of an object.
 
     Args:
         document: An object with apiVersion and kind.
         definitions: The CustomResourceDefinitions of the files, which decide about their kinds.
+        nulls: Whether a null in a map is a finding: kube-apiserver stores an empty value there. Files may be patches.
     """
     if (unserved := check_kind(document, definitions)) is not None:
         return [unserved]
@@ -82,17 +87,18 @@ def check_object(document: JSONObject, definitions: Definitions = NO_DEFINITIONS
     release = f" in Kubernetes {served.release}" if gvk.group in served.built_in and not decides else ""
     return [
         _make_finding(node, name, release=release, decides=decides)
-        for node, name in _find_mistakes(_Node("", document, schema, gvk.kind))
+        for node, name in _find_mistakes(_Node("", document, schema, gvk.kind), nulls=nulls)
     ]
 
 
-def _find_mistakes(root: _Node) -> Iterator[tuple[_Node, str]]:
+def _find_mistakes(root: _Node, *, nulls: bool) -> Iterator[tuple[_Node, str]]:
     """Yield the values of a wrong type or outside of an enumeration, and each unknown member with the node around."""
     todo = [root]
     while todo:
         node = _resolve(todo.pop())
         value, schema = node.value, node.schema
-        if value is None or (isinstance(value, str) and _VARIABLE in value):  # null is as if it were absent
+        is_absent = value is None and not (nulls and node.is_entry)
+        if is_absent or (isinstance(value, str) and _VARIABLE in value):
             continue
         if not _has_type(value, schema) or ("enum" in schema and value not in ("", *schema["enum"])):
             yield node, ""
@@ -109,7 +115,7 @@ def _find_mistakes(root: _Node) -> Iterator[tuple[_Node, str]]:
                 if name in members:
                     todo.append(_Node(field, inner, members[name], name, around))
                 elif isinstance(others, dict):
-                    todo.append(_Node(field, inner, others, name, around))
+                    todo.append(_Node(field, inner, others, name, around, is_entry=True))
                 elif not is_open and not name.startswith(_DIRECTIVE):
                     yield node, name
 

@@ -79,6 +79,11 @@ def guess_plural(singular: str) -> str:
     return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"
 
 
+def is_built_in(group: str) -> bool:
+    """Return whether a group is one of Kubernetes itself."""
+    return "." not in group or group.endswith(".k8s.io")
+
+
 def guess_resource(kind: str) -> str:
     """Return the plural of a kind as authors of custom resources form it: a gateway has gateways, a mesh meshes."""
     singular = kind.lower()

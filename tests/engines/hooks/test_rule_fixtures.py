@@ -81,6 +81,31 @@ def test_a_result_that_kubernetes_refuses_is_a_failure(changes: tuple[Rule, ...]
     assert run(changes, object=invalid, **of_subresource).error == ""
 
 
+MISTAKES = """
+from fleethook.admission import mutate, validate
+
+@mutate("v1", "Pod")
+def repeats(pod):
+    pod.spec.setdefault("tolerations", []).append({"key": "a"})
+
+@validate("v1", "Pod")
+def changes(pod):
+    pod.spec["nodeName"] = "n"
+"""
+
+
+def test_a_mistake_that_the_answer_does_not_show_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "mistakes.py").write_text(MISTAKES)
+    rules = load_rules([tmp_path / "mistakes.py"])
+    repeats = run(rules, rule="repeats", object="pod", output={"warnings": []}).error
+    assert repeats.startswith("mistakes.py:4: asked again about its own result, ")
+    both = run(rules, object="pod", output={"allowed": True}).error
+    assert (
+        both
+        == f"{repeats}; mistakes.py:8: it changes its object, and @validate drops the changes: use @mutate, or read with .get()"
+    )
+
+
 def test_a_request_about_which_no_rule_is_asked_has_the_reason(rules: tuple[Rule, ...]) -> None:
     unknown = {"apiVersion": "v1", "kind": "Podd", "metadata": {"name": "p"}}
     test = {"rule": "default-seccomp", "object": unknown}

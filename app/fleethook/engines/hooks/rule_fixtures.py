@@ -138,7 +138,8 @@ class RuleFixtureResult(NamedTuple):
 
     Attributes:
         rule: The rule that answered; ``""`` for several.
-        error: Why a rule failed, unless the fixture expects its message or warning; otherwise ``""``.
+        error: The mistake of a rule, or why it failed, unless the fixture expects its message or warning; otherwise
+            ``""``.
         unasked: Why no rule is asked about the request, unless the fixture expects that; otherwise ``""``.
         differences: The members of the answer that differ.
     """
@@ -157,7 +158,8 @@ def run_rule_fixture(
     Args:
         rules: The rules of the file.
         fixture: The request and the expected answer.
-        definitions: CustomResourceDefinitions, whose defaults kube-apiserver sets before it asks.
+        definitions: CustomResourceDefinitions, for the defaults that kube-apiserver sets before it asks, and for the
+            schemas of results.
     """
     asked = [one for one in rules if fixture.rule in ("", one.name)]
     if not asked:
@@ -166,6 +168,8 @@ def run_rule_fixture(
     fixture = fixture._replace(arguments={**fixture.arguments, "store": store})
     shown = _show(fixture, fixture.document)
     name, answer = _ask(asked, fixture, shown)
+    if answer.mistakes:
+        return RuleFixtureResult(name, "; ".join(answer.mistakes), "", [])
     if not fixture.output.keys() & {"message", "warnings"}:
         # The failure policy decides, so the expected verdict would hide a mistake in the rule.
         for text in (answer.message, *answer.warnings):
@@ -223,19 +227,21 @@ def _ask(rules: Sequence[Rule], fixture: RuleFixture, shown: JSONObject) -> tupl
 
     The first refusal is the answer, and a rule gets the object of the mutating rules before it.
     """
-    document, warnings, matched = shown, list[str](), list[str]()
+    document, warnings, matched, mistakes = shown, list[str](), list[str](), list[str]()
     answer = None
     for rule in rules:
         answer = rule.review(document, operation=fixture.operation, **fixture.arguments)
+        mistakes += answer.mistakes
         if answer.matched:
             matched.append(rule.name)
             warnings += answer.warnings
         if not answer.allowed:
-            return rule.name, answer._replace(warnings=tuple(warnings))
+            return rule.name, answer._replace(warnings=tuple(warnings), mistakes=tuple(mistakes))
         if rule.declaration.mutates and fixture.operation != "DELETE":
             document = answer.object
     assert answer is not None, "there is at least one rule"
+    patch = diff(shown, document)
     whole = answer._replace(
-        matched=bool(matched), warnings=tuple(warnings), patch=diff(shown, document), object=document
+        matched=bool(matched), warnings=tuple(warnings), patch=patch, object=document, mistakes=tuple(mistakes)
     )
     return matched[0] if len(matched) == 1 else fixture.rule, whole

@@ -133,6 +133,25 @@ def test_a_test_about_which_no_rule_is_asked_is_a_note(tests: Path) -> None:
     )
 
 
+def test_results_are_checked_by_the_definitions_of_the_paths(tests: Path) -> None:
+    definition = tests.with_name("crds.yaml")
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
+    document = yaml.safe_load(WIDGETS)
+    document["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+    definition.write_text(yaml.safe_dump(document))
+    tests.with_name("rules.py").write_text(
+        'from fleethook.admission import mutate\n@mutate("apps.example.org/v1", "Widget")\n'
+        'def grows(widget): widget.spec = {"size": "large"}\n'
+    )
+    tests.write_text(
+        "rules: [rules.py]\ntests:\n  - name: large\n    output: {allowed: true}\n"
+        "    object: {apiVersion: apps.example.org/v1, kind: Widget, metadata: {name: a}}\n"
+    )
+    assert run(tests)[0] == 0
+    code, out, _ = run(tests, definition)
+    assert (code, "rules.py:2: its changes are invalid: spec.size: must be an integer" in out) == (1, True)
+
+
 def test_a_file_that_does_not_import_exits_2_with_its_line(tests: Path) -> None:
     tests.with_name("rules.py").write_text("import nothing_of_this_name\n")
     code, _, err = run(tests)

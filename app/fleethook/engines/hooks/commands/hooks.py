@@ -62,7 +62,8 @@ def run_tests(
     """Run tests of admission rules, and print the answers that differ.
 
     A test is a member of the list tests of a YAML document, with name, operation, object and output. The rules are
-    those of --hooks, or of the files that the member rules of the document lists, relative to it.
+    those of --hooks, or of the files that the member rules of the document lists, relative to it. The results of
+    mutating rules are checked by the schemas of built-in kinds, and of the CustomResourceDefinitions in PATHS.
 
     Exit codes: 0 success; 1 a test failed; 2 invalid arguments, unreadable input, an invalid test or an invalid rule.
     """

@@ -1,0 +1,197 @@
+"""A rule as servers and commands ask it."""
+
+import inspect
+import re
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from fleethook.admission.declaration import Declaration, RuleError
+from fleethook.admission.existing import REFUSALS, judge_update
+from fleethook.admission.invocation import (
+    Denied,
+    Invocation,
+    Lookup,
+    read_signature,
+    respond_to_denial,
+    shorten_text,
+    write_warning,
+)
+from fleethook.admission.matching import bind_variables
+from fleethook.cel import PendingChecksError, Program
+from fleethook.cel.program import INLINE_LIMITS, LIMITS, EvaluationLimits
+from fleethook.model.admission import AdmissionRequest, Response, allowed
+
+Function = Callable[..., Any]
+
+NO_SETTINGS: Final[Mapping[str, Any]] = {}
+_NAMES_MORE: Final = re.compile(r"\b(oldObject|userInfo|options)\b")
+"""The variables and members of an expression that depends on more than the object."""
+
+
+class ServedRule:
+    """A rule, without its tests from Python.
+
+    Attributes:
+        declaration: The requests that it decides about.
+        name: The name in webhook configurations, paths, metrics and logs.
+        function: The decorated function.
+        is_async: Whether the rule is a coroutine function; an expression never is.
+        expression: The rule in CEL; None for a rule in Python.
+        followed: The kinds that the rule reads from ``store``.
+    """
+
+    def __init__(
+        self, declaration: Declaration, function: Function, *, expression: Program | None, message: str
+    ) -> None:
+        """Read the parameters of the function; raises RuleError."""
+        self.declaration: Final = declaration
+        self.followed: Final = declaration.followed
+        self.function: Final = function
+        self.name: Final = declaration.name
+        self.expression: Final = expression
+        self.message: Final = message
+        # A decorator may return a plain function that passes on the coroutine.
+        is_async = any(map(inspect.iscoroutinefunction, (function, inspect.unwrap(function))))
+        self.is_async: Final = is_async and expression is None
+        self.__doc__ = function.__doc__
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise RuleError("the function has a yield, so a call does not run it: remove the yield")
+        if declaration.inline and (self.is_async or expression is not None):
+            raise RuleError("inline=True is for plain functions: remove it")
+        self._signature: Final = read_signature(function, mutates=declaration.mutates)
+        if expression is not None and (self._signature.names or self._signature.object_name):
+            raise RuleError("a rule with an expression does not run its function: remove the parameters")
+        # A rule about changes or callers, or one that changes something else, is not asked about the stored object.
+        named = expression is not None and _NAMES_MORE.search(expression.expression) is not None
+        self._decides_itself: Final = (
+            declaration.existing == "refuse"
+            or declaration.side_effects != "None"
+            or "old" in self._signature.names
+            or named
+        )
+        if "store" in self._signature.names and not declaration.follows:
+            raise RuleError("the parameter 'store' needs the kinds to follow: give follows=('v1', 'ConfigMap')")
+
+    @property
+    def place(self) -> str:
+        """File and line of the function."""
+        return _find_place(self.function)
+
+    @property
+    def file(self) -> str:
+        """The path of the file with the function."""
+        return str(inspect.unwrap(self.function).__code__.co_filename)
+
+    @property
+    def line(self) -> int:
+        """The first line of the function or its decorators."""
+        return int(inspect.unwrap(self.function).__code__.co_firstlineno)
+
+    def answer(
+        self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = NO_SETTINGS
+    ) -> Response:
+        """Answer a review with a plain function or an expression, as `answer_async` does."""
+        work = self.answer_async(request, lookup=lookup, settings=settings)
+        try:
+            work.send(None)
+        except StopIteration as end:
+            answer: Response = end.value
+            return answer
+        raise AssertionError("only a coroutine waits")
+
+    async def answer_async(
+        self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = NO_SETTINGS
+    ) -> Response:
+        """Answer a review; a failure is answered under the failure policy."""
+        return (await self.decide(request, lookup, settings))[0]
+
+    async def decide(
+        self, request: AdmissionRequest, lookup: Lookup | None, settings: Mapping[str, Any]
+    ) -> tuple[Response, Invocation | None]:
+        """Return the answer to a review, with the call of the function for it."""
+        answer, invocation = await self._ask(request, lookup, settings)
+        reads_more = self._decides_itself or (invocation is not None and invocation.reads_more)
+        if request.operation != "UPDATE" or answer.reason not in REFUSALS or reads_more:
+            return answer, invocation
+
+        async def ask(other: AdmissionRequest) -> Response:
+            return (await self._ask(other, lookup, settings))[0]
+
+        return await judge_update(self.declaration, request, answer, ask), invocation
+
+    async def _ask(
+        self, request: AdmissionRequest, lookup: Lookup | None, settings: Mapping[str, Any]
+    ) -> tuple[Response, Invocation | None]:
+        """Return the answer to a request, with the call of the function for it."""
+        invocation = None
+        try:
+            if self.expression is not None:
+                return self._evaluate(request, self.expression), None
+            invocation = Invocation(self._signature, request, lookup=lookup, followed=self.followed, settings=settings)
+            result = self.function(**invocation.arguments)
+            if self.is_async and inspect.isawaitable(result):
+                result = await result
+            if self.declaration.mutates:
+                return invocation.respond_to_mutation(result), invocation
+            return invocation.respond_to_validation(result), invocation
+        except BaseException as error:  # noqa: BLE001 - a rule may fail in any way
+            return self._respond_to_error(error, invocation), invocation
+
+    def _respond_to_error(self, error: BaseException, invocation: Invocation | None) -> Response:
+        """Return the answer of a rule that raised an error or a refusal; raises KeyboardInterrupt for Ctrl+C."""
+        while isinstance(error, BaseExceptionGroup):  # Of a TaskGroup. Its refusals count if nothing else failed.
+            error = (error.split(Denied)[1] or error).exceptions[0]
+        if isinstance(error, Denied):
+            try:
+                return respond_to_denial(error, warnings=invocation.warnings if invocation else ())
+            except (AttributeError, TypeError) as unusable:  # A class of the author may lack the attributes.
+                return self.fail(self._describe(unusable.with_traceback(error.__traceback__)))
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise error
+        return self.fail(self._describe(error))
+
+    def answer_on_loop(self, request: AdmissionRequest) -> Response | None:
+        """Return the answer of an expression within `INLINE_LIMITS`; None if it needs more or fails: ask `answer`."""
+        if self.expression is None:
+            return None
+        try:
+            answer = self._evaluate(request, self.expression, INLINE_LIMITS)
+        except Exception:  # noqa: BLE001 - `answer` describes the failure
+            return None
+        # `answer` compares the refusal of an update with the stored object.
+        return answer if answer.allowed or request.operation != "UPDATE" else None
+
+    def _evaluate(self, request: AdmissionRequest, expression: Program, limits: EvaluationLimits = LIMITS) -> Response:
+        # A policy has the Namespace, which is unknown here: null would give another verdict.
+        if expression.measure(bind_variables(request, has_namespace=False), limits).value:
+            return allowed()
+        return respond_to_denial(Denied(self.message))
+
+    @property
+    def failure(self) -> str:
+        """The beginning of the message, or of the warning, of an answer without a result."""
+        return f"the rule {self.name} failed, and failurePolicy {self.declaration.failure_policy}"
+
+    def fail(self, problem: str) -> Response:
+        """Return the answer of a rule that has no result, under its failure policy."""
+        if self.declaration.failure_policy == "Ignore":
+            return allowed(warnings=(write_warning(f"{self.failure} admits the object: {problem}"),))
+        message = f"{self.failure} refuses the object: {problem}"
+        return Response(allowed=False, code=500, reason="InternalError", message=message)
+
+    def _describe(self, error: BaseException) -> str:
+        if isinstance(error, PendingChecksError):
+            return f"{self.place}: the expression needs an authorizer, which only kube-apiserver has"
+        text = shorten_text(error)
+        return f"{_find_place(self.function, error)}: {type(error).__name__}{': ' if text else ''}{text}"
+
+
+def _find_place(function: Function, error: BaseException | None = None) -> str:
+    """Return file and line of the function, or of its code that raised an error."""
+    code = inspect.unwrap(function).__code__
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    lines = [frame.lineno for frame in frames if frame.filename == code.co_filename]
+    return f"{Path(code.co_filename).name}:{lines[-1] if lines else code.co_firstlineno}"
