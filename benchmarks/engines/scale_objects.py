@@ -107,7 +107,7 @@ class Workloads:
 
     def __init__(self, size: Size) -> None:
         self._size = size
-        self._plans = PlanCache(max_bytes=32 << 20)
+        self._plans = PlanCache()
         self._subjects: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
         self._store = Store([OVERRIDERS_BY_SUBJECT])
         # The first pool has one entry less.

@@ -94,10 +94,7 @@ class Server:
             number, pool = chosen.randrange(self.size.subjects), chosen.randrange(self.size.pools)
             document = json.loads(workloads.text(number, pool))
             self.bodies.append(objects.update_review("Deployment", document, document))
-        return {
-            "stage": "serving", "mib": resident_mib(), "cpu": cpu, "plan_mib": self.app.find_engine(OverriderServer).plans.size / 2**20,
-            "evicted": self.app.find_engine(OverriderServer).plans.evicted,
-        }  # fmt: skip
+        return {"stage": "serving", "mib": resident_mib(), "cpu": cpu}
 
     def documents(self, number: int) -> tuple[dict[str, Any], dict[str, Any]]:
         place = (objects.namespace_of(number), objects.subject_name(number))

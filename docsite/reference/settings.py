@@ -62,7 +62,7 @@ def _render_default(name: str, field: FieldInfo) -> str:
         return f"`[{', '.join(sorted(value))}]`"
     if isinstance(value, (list, tuple)):
         return f"`[{', '.join(map(str, value))}]`"
-    if isinstance(value, int) and name in {"plan_cache_bytes", "record_max"}:
+    if isinstance(value, int) and name == "record_max":
         return f"`{_render_quantity(value)}`"
     return f"`{value:g}`" if isinstance(value, float) else f"`{value.as_posix() if isinstance(value, Path) else value}`"
 

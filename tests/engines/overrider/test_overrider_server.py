@@ -104,22 +104,3 @@ def test_a_server_without_objects_has_no_checks() -> None:
     engine = create_app(Settings(), log=None).find_engine(OverriderServer)
     assert list(engine.checks()) == []
     assert engine.conflicts is None
-
-
-def test_the_metrics_of_plans_follow_the_cache() -> None:
-    engine = create_app(Settings(), log=None).find_engine(OverriderServer)
-    before = {
-        sample.name: sample.value
-        for one in engine.collectors()
-        for family in one.collect()
-        for sample in family.samples
-    }
-    assert before == {"fleethook_plan_cache_bytes": 0, "fleethook_plan_cache_evictions_total": 0}
-    engine.plans.evicted = 7
-    after = {
-        sample.name: sample.value
-        for one in engine.collectors()
-        for family in one.collect()
-        for sample in family.samples
-    }
-    assert after["fleethook_plan_cache_evictions_total"] == 7

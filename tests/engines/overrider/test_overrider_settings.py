@@ -11,21 +11,6 @@ from fleethook.settings import Settings
 
 
 @pytest.mark.parametrize(
-    ("text", "found"), [("256Mi", 256 << 20), ("1Gi", 1 << 30), ("2.68435456e+08", 256 << 20), (" 5M ", 5_000_000)]
-)
-def test_the_plan_cache_takes_a_quantity(monkeypatch: pytest.MonkeyPatch, text: str, found: int) -> None:
-    monkeypatch.setenv("FLEETHOOK_PLAN_CACHE_BYTES", text)
-    assert Settings().plan_cache_bytes == found
-
-
-@pytest.mark.parametrize("text", ["256 MB", "", "1Ki", "2Ti"])
-def test_an_invalid_size_of_the_plan_cache_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("FLEETHOOK_PLAN_CACHE_BYTES", text)
-    with pytest.raises(ValidationError, match="plan_cache_bytes"):
-        Settings()
-
-
-@pytest.mark.parametrize(
     ("given", "controls"),
     [
         ({}, False),

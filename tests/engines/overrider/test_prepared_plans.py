@@ -52,7 +52,7 @@ def test_a_prepared_plan_is_compiled_in_slices_and_not_again() -> None:
     assert list(prepare(cache, "p1")) == []  # It shares the plan.
     plan(cache, "p1")
     plan(at_once, "p1")
-    assert (cache.compiled, cache.size) == (at_once.compiled, at_once.size)
+    assert (cache.compiled, cache.weight) == (at_once.compiled, at_once.weight)
     assert len(list(prepare(cache, "p2"))) > 0
 
 
@@ -64,7 +64,7 @@ def test_a_plan_that_a_review_compiled_in_between_is_kept_and_counted_once() -> 
     assert list(work) == []  # The review has done the other slices.
     assert plan(cache, "p0") is made
     plan(at_once, "p0")
-    assert (cache.compiled, cache.size) == (at_once.compiled, at_once.size)
+    assert (cache.compiled, cache.weight) == (at_once.compiled, at_once.weight)
 
 
 def test_plans_of_an_overrider_that_was_edited_in_between_are_not_counted() -> None:
@@ -75,7 +75,7 @@ def test_plans_of_an_overrider_that_was_edited_in_between_are_not_counted() -> N
     for one in (cache, at_once):
         plan(one, "p0", edited)
     list(work)
-    assert (cache.compiled, cache.size) == (at_once.compiled, at_once.size)
+    assert (cache.compiled, cache.weight) == (at_once.compiled, at_once.weight)
 
 
 def test_an_overrider_that_does_not_fit_is_an_error_when_its_plan_is_asked_for() -> None:
@@ -97,7 +97,7 @@ def test_concurrent_callers_compile_a_plan_together() -> None:
     assert turns <= alone + 8  # Each caller needs a turn at its begin and one at its end.
     for one in (cache, at_once):
         plan(one, "p0")
-    assert (cache.compiled, cache.size) == (at_once.compiled, at_once.size) == (1, at_once.size)
+    assert (cache.compiled, cache.weight) == (at_once.compiled, at_once.weight) == (1, at_once.weight)
 
 
 def test_a_caller_that_gives_up_leaves_its_slices_to_the_next_one() -> None:

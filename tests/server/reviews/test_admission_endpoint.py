@@ -10,7 +10,6 @@ from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.resources import DISPATCHING, INTERPRETING
 from fleethook.cluster.store import PartState, StaleError
 from fleethook.engines.dispatch.dispatch_server import DispatchServer
-from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.model.admission import AdmissionRequest, errored
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
@@ -204,8 +203,6 @@ async def test_metrics_count_by_route_operation_and_outcome_with_the_request_id_
     assert f'fleethook_review_duration_seconds_count{{route="{MUTATE}"}} 3.0' in text
     assert '# {request_id="u-1"}' in text
     assert "fleethook_reviews_in_flight 0.0" in text
-    assert f"fleethook_plan_cache_bytes {float(app.find_engine(OverriderServer).plans.size)}" in text
-    assert "fleethook_plan_cache_evictions_total 0.0" in text
 
 
 async def test_openapi_documents_every_review_route(app: Fleethook) -> None:

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Final
 
 import msgspec
-from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from fleethook.cluster.api_errors import UnreachableError
@@ -54,7 +53,6 @@ from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from fleethook.server.engine_server import BackgroundTask, EngineServer, Leadership, ServerContext
 from fleethook.server.health import Check
-from fleethook.server.metrics.worker_metrics import Gauges
 from fleethook.server.reviews.admission_endpoint import (
     Conclude,
     ReviewRoute,
@@ -168,7 +166,7 @@ class OverriderServer(EngineServer):
         settings, store = context.settings.section(OverriderSettings), context.store
         self._settings: Final = settings
         self.conflicts: Final = None if context.cluster is None else OpenYurtConflicts(store)
-        self.plans: Final = PlanCache(max_bytes=settings.plan_cache_bytes)
+        self.plans: Final = PlanCache()
         self.manifest_report: Final = ManifestReport(store)
         self._leader: Final = OverriderLeader(context, self.plans, self.conflicts)
         self.leads = settings.controls
@@ -202,13 +200,6 @@ class OverriderServer(EngineServer):
                 yield Check("openyurt", ok=True, detail=text)
         if detail := self.manifest_report.detail():
             yield Check("overriders", ok=True, detail=detail)
-
-    def collectors(self) -> Iterator[Collector]:
-        """Yield the metrics of compiled plans."""
-        plans, text = self.plans, "Estimated bytes of compiled plans."
-        yield Gauges("fleethook_plan_cache_bytes", text, lambda: [({}, plans.size)])
-        text = "Number of times that the plans of a subject or of a node pool were dropped to make room."
-        yield Gauges("fleethook_plan_cache_evictions", text, lambda: [({}, plans.evicted)], family=CounterMetricFamily)
 
     async def check_manifests(self, documents: Sequence[Document]) -> None:
         """Check the overriders of the manifests, and log new findings."""

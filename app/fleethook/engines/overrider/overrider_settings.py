@@ -2,11 +2,9 @@
 
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from fleethook.server_settings import ServerSettings, parse_bytes
-
-_MAX_PLAN_CACHE_BYTES = 1 << 40
+from fleethook.server_settings import ServerSettings
 
 
 class OverriderSettings(ServerSettings):
@@ -26,11 +24,6 @@ class OverriderSettings(ServerSettings):
     rollout_warning_share: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Warn about an edit of an overrider that replaces the pods of more than this share of its subject's workloads. 1
     never warns."""
-    plan_cache_bytes: Annotated[int, BeforeValidator(parse_bytes), Field(ge=1 << 20, le=_MAX_PLAN_CACHE_BYTES)] = (
-        256 << 20
-    )
-    """Size of the cache of compiled plans, for example 256Mi. The plans of the least recently used subjects are evicted
-    first."""
 
     @property
     def controls(self) -> bool:

@@ -5,8 +5,8 @@
     body_memory        = per process / 4, at least twice body_limit
     dispatch_workspace_requests = max_connections / 2
 
-The other half of the memory is for the objects, their compiled plans (keep ``plan_cache_bytes`` below it) and the
-program. With the chart's limit of 1 GiB: 256 connections and 256 MiB of bodies.
+The other half of the memory is for the objects, their compiled plans and the program. With the chart's limit of 1 GiB:
+256 connections and 256 MiB of bodies.
 """
 
 import asyncio

@@ -12,42 +12,10 @@ from fleethook.engines.overrider.plan.shared_plan import (
     PoolPlan,
     SharedPlan,
     find_names,
-    share_plan,
-    size_of,
 )
-from fleethook.engines.overrider.subject.subject_members import templates_of
-from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.work.pausing import do_at_once
 from fleethook.workload_schema.value_marks import POOL_MARK, PoolValues
 from tests.builders import entry, image, overrider, pool, yurt_app_set
-
-LONG = "x" * 1000
-
-
-def test_an_object_is_counted_once() -> None:
-    value = {"a": LONG}
-    assert size_of([value], shared=None) > len(LONG)
-    assert size_of([value, value, LONG], shared=None) - size_of([value], shared=None) < 100
-
-
-def test_parts_of_the_shared_document_are_not_counted() -> None:
-    shared: dict[str, Any] = {"spec": [{"text": LONG}]}
-    own = {"inner": shared["spec"], "text": LONG}
-    assert size_of(own, shared=shared) < len(LONG) < size_of(own, shared=None)
-
-
-def test_names_of_members_and_the_merge_keys_are_not_counted() -> None:
-    assert size_of({LONG: 1}, shared=None) == size_of({"short": 1}, shared=None)
-    assert size_of([WORKLOAD], shared=None) == size_of([None], shared=None)
-
-
-def test_a_function_is_counted_with_its_closure() -> None:
-    def make(text: str) -> Any:
-        return lambda: text
-
-    assert size_of(make("y" * 5000), shared=None) - size_of(make("y" * 1000), shared=None) == 4000
-
 
 RULE = overrider(entry("*", items=[image("nginx", "r.io/{{nodepool}}:1")]))
 
@@ -55,7 +23,7 @@ RULE = overrider(entry("*", items=[image("nginx", "r.io/{{nodepool}}:1")]))
 def share(name: str = POOL_MARK, rule: dict[str, Any] | None = RULE) -> SharedPlan:
     subject = yurt_app_set(pools=[pool(name)])
     plan = compile_plan(YURT_APP_SET, subject, rule, kind="Deployment", pool=name, node_pool=None)
-    return do_at_once(share_plan(plan, kind="Deployment", pool=name, key=name, template=templates_of(subject)))
+    return SharedPlan(plan, kind="Deployment", pool=name)
 
 
 def image_of(plan: PoolPlan) -> str:

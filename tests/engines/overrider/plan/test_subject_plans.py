@@ -55,17 +55,3 @@ def test_an_error_is_kept_and_raised_again() -> None:
     assert not errors or errors[0] is errors[1]
     with pytest.raises(SubjectError):
         made.plan("StatefulSet", "hangzhou", None)
-
-
-def test_the_size_grows_with_plans_and_shrinks_with_the_oldest() -> None:
-    made = plans("hangzhou", "beijing", rule=overrider(entry("*", items=[image("nginx", "nginx:2.0")])))
-    empty = made.size
-    made.plan("Deployment", "hangzhou", None)
-    one = made.size
-    made.plan("Deployment", "beijing", None)
-    assert empty < one < made.size
-    # The second pool shares the plan of the first one.
-    assert made.size - one < (one - empty) / 2
-    assert not made.drop_oldest()  # one pool is left
-    assert made.find_plan("Deployment", "hangzhou", None) is None
-    assert made.find_plan("Deployment", "beijing", None) is not None

@@ -53,8 +53,8 @@ def find_subject(overrider: JSONObject, *, cluster: str, namespace: str, store: 
 # Units of work between two pauses. A pool takes one, some 0.1 ms; a plan that must be compiled takes `_PLAN_UNITS`.
 _SLICE: Final = 40
 _PLAN_UNITS: Final = 30
-# Limits the memory of a check if every pool of a subject needs a plan of its own.
-_MAX_PLAN_BYTES: Final = 8 << 20
+# Limits the memory of a check if every pool of a subject needs a plan of its own: 200 plans.
+_MAX_WEIGHT: Final = 10_000
 # Values of templates that one check renders: enough for 5,000 node pools with a plan each of a template of 400 values.
 # A hostile subject has thousands of node pools and a template of 8 MiB.
 _MAX_RENDERED: Final = 2_000_000
@@ -110,8 +110,8 @@ def dry_run_overrider(
             else:
                 for remark in _cache_remarks(plan, subject.group_kind, kind=kind, known=known):
                     found.remarks.setdefault(remark._replace(text=plan.values.fill_text(remark.text)), []).append(pool)
-            while plans.size > _MAX_PLAN_BYTES and plans.drop_oldest():
-                pass
+            if plans.weight > _MAX_WEIGHT:
+                plans.clear()
             if pauses.due(1 + _PLAN_UNITS * (plans.compiled - before)):
                 yield
     causes = [

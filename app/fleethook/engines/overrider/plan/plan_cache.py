@@ -1,4 +1,4 @@
-"""Caches the plans of subjects, within a number of bytes, until an object that they were compiled from changes."""
+"""Caches the plans of subjects, within a number, until an object that they were compiled from changes."""
 
 from collections import OrderedDict
 from typing import Final
@@ -12,10 +12,9 @@ from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL
 from fleethook.work.pausing import Work
 
-DEFAULT_CACHE_BYTES: Final = 256 << 20
-# Subjects whose plans are compiled at the same time; the controller works on eight.
-_MAX_RECENT: Final = 10
-
+MAX_WEIGHT: Final = 500_000
+"""The plans of 10,000 node pools with entries of their own take some 250 MiB, and so do 500,000 node pools that share
+plans."""
 _DONE: Final = object()
 _Key = tuple[str, str, str, str]
 """Cluster, namespace, kind and name of a subject."""
@@ -29,20 +28,16 @@ class PlanCache:
     becomes ready, the plans stay.
 
     Attributes:
-        size: Estimated bytes of all plans.
         compiled: Number of compiled plans.
-        evicted: How often the plans of a subject or of a pool were evicted.
+        weight: Number of pools and plans, as in `SubjectPlans.weight`.
     """
 
-    def __init__(self, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
+    def __init__(self, *, max_weight: int = MAX_WEIGHT) -> None:
         """Create an empty cache, which evicts the least recently requested subjects first."""
-        self.size = 0
         self.compiled = 0
-        self.evicted = 0
-        self._max_bytes: Final = max_bytes
+        self.weight = 0
+        self._max_weight: Final = max_weight
         self._filled: Final = FilledPlans()
-        # Subjects that were requested lately, the last one at the end.
-        self._recent: Final[OrderedDict[SubjectPlans, None]] = OrderedDict()
         self._subjects: Final[OrderedDict[_Key, SubjectPlans]] = OrderedDict()
 
     def plan(  # noqa: PLR0913 - all inputs of a plan, by name
@@ -74,9 +69,9 @@ class PlanCache:
             if compiled_plan is not None:
                 self._subjects.move_to_end(key)
                 return compiled_plan
-        plans = self._select(group_kind, subject, overrider, cluster=cluster)
+        plans = self.of_subject(group_kind, subject, overrider, cluster=cluster)
         node_pool = _find_node_pool(plans, pool=pool, cluster=cluster, store=store)
-        before, compiled = plans.size, plans.compiled
+        before, compiled = plans.weight, plans.compiled
         try:
             plan = plans.plan_if_compiled(kind, pool, node_pool, kept=kept, compiles=compiles)
         finally:
@@ -90,7 +85,7 @@ class PlanCache:
     ) -> Work[None]:
         work = plans.prepare(kind, pool, node_pool, kept=kept)
         while True:
-            before, compiled = plans.size, plans.compiled
+            before, compiled = plans.weight, plans.compiled
             is_done = next(work, _DONE) is _DONE
             if self._subjects.get(key) is plans:  # Otherwise they were replaced or evicted during a pause.
                 self._account(plans, before, compiled)
@@ -98,20 +93,11 @@ class PlanCache:
                 return
             yield
 
-    def _select(
-        self, group_kind: GroupKind, subject: JSONObject, overrider: JSONObject | None, *, cluster: str
-    ) -> SubjectPlans:
-        plans = self.of_subject(group_kind, subject, overrider, cluster=cluster)
-        if plans not in self._recent and len(self._recent) == _MAX_RECENT:
-            self._recent.popitem(last=False)[0].forget_bare()
-        self._recent[plans] = None
-        return plans
-
     def _account(self, plans: SubjectPlans, before: int, compiled: int) -> None:
         """Add the growth of plans since ``before`` and ``compiled``, and evict others if the cache is full."""
         self.compiled += plans.compiled - compiled
-        if plans.size != before:
-            self.size += plans.size - before
+        if plans.weight != before:
+            self.weight += plans.weight - before
             self._make_room(plans)
 
     def of_subject(
@@ -128,24 +114,19 @@ class PlanCache:
                 plans.inputs = (subject, overrider)
                 self._subjects.move_to_end(key)
                 return plans
-            self.size -= plans.size
+            self.weight -= plans.weight
         plans = self._subjects[key] = SubjectPlans(group_kind, subject, overrider, filled=self._filled)
         self._subjects.move_to_end(key)
-        self.size += plans.size
         return plans
 
     def _make_room(self, requested: SubjectPlans) -> None:
-        """Evict other subjects, and then pools of the requested one, until the cache is within its limit."""
-        while self.size > self._max_bytes and len(self._subjects) > 1:
+        """Evict other subjects, and then the requested one, until the cache is within its limit."""
+        while self.weight > self._max_weight and len(self._subjects) > 1:
             _, oldest = self._subjects.popitem(last=False)
-            self.size -= oldest.size
-            self.evicted += 1
-        more = True
-        while more and self.size > self._max_bytes:
-            before = requested.size
-            more = requested.drop_oldest()
-            self.size -= before - requested.size
-            self.evicted += 1
+            self.weight -= oldest.weight
+        if self.weight > self._max_weight:
+            requested.clear()
+            self.weight = 0
 
 
 def _key_of(group_kind: GroupKind, subject: JSONObject, *, cluster: str) -> _Key:

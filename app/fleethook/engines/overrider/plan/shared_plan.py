@@ -5,11 +5,8 @@ are filled. The hash and the undo of a pool are computed from text, without fill
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable, Sequence
-from gc import get_referents
-from sys import getsizeof
-from types import FunctionType, ModuleType
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 from weakref import ref
 
 import msgspec
@@ -19,86 +16,13 @@ from fleethook.engines.overrider.render.fast_path import PrecompiledPatch
 from fleethook.engines.overrider.render.undo import Memory, hash_text
 from fleethook.model.formats.labels import MAX_LABEL, MAX_SUBDOMAIN
 from fleethook.model.json import JSON, as_object
-from fleethook.model.merge_keys import WORKLOAD
-from fleethook.work.pausing import Work
 from fleethook.workload_schema.value_marks import (
-    NO_VALUES,
     POOL_MARK,
     EntryValues,
     Filler,
     PoolValues,
     has_number_mark,
 )
-
-# Names of members are short, and the decoder and the compiler keep only one copy of each.
-_MAX_NAME_LENGTH: Final = 40
-# The header of the garbage collector on each container, and the rounding of the allocator.
-_HEADER_BYTES: Final = 16
-_SCALARS: Final = (bool, int, float, type(None), type, ModuleType)
-
-
-def size_of(root: object, *, shared: JSON) -> int:
-    """Return the bytes of all objects that ``root`` refers to, estimated within a tenth.
-
-    Args:
-        root: The object to measure.
-        shared: A document that is not counted, nor any part of it.
-    """
-    seen = _SHARED_BY_ALL.copy()
-    _add_parts(shared, seen)
-    return _add_sizes(root, seen)
-
-
-def _add_parts(value: JSON, seen: set[int]) -> None:
-    kind = type(value)
-    if kind is str:
-        if len(value) > _MAX_NAME_LENGTH:
-            seen.add(id(value))
-    elif kind is dict or kind is list:
-        seen.add(id(value))
-        for inner in value.values() if kind is dict else value:
-            _add_parts(inner, seen)
-
-
-def _add_sizes(root: object, seen: set[int]) -> int:
-    total = 0
-    pending: list[Any] = [root]
-    while pending:
-        value = pending.pop()
-        kind = type(value)
-        if kind is str:
-            if len(value) > _MAX_NAME_LENGTH and id(value) not in seen:
-                seen.add(id(value))
-                total += getsizeof(value)
-        elif id(value) in seen:
-            continue
-        elif kind is dict or kind is list or not isinstance(value, _SCALARS):
-            seen.add(id(value))
-            total += getsizeof(value) + _HEADER_BYTES
-            pending += _list_parts(value)
-    return total
-
-
-def _list_parts(value: Any) -> Iterable[object]:
-    if type(value) is dict:
-        return value.values()
-    if type(value) is list:
-        return value
-    if isinstance(value, FunctionType):
-        # A function also refers to the globals of its module. Only its closure is its own.
-        return [cell.cell_contents for cell in value.__closure__ or ()]
-    return get_referents(value)
-
-
-def _find_merge_keys() -> set[int]:
-    seen: set[int] = set()
-    _add_sizes(WORKLOAD, seen)
-    return seen
-
-
-# All plans refer to the same merge keys of the API.
-_SHARED_BY_ALL: Final = _find_merge_keys()
-
 
 # A render requests the same filled plan several times. All of them together take 3 MB at most.
 MAX_FILLED: Final = 64
@@ -112,10 +36,6 @@ MAX_PATCHES: Final = 2_048
 # succession. A pass of the controller requests the patch of each pool once or twice.
 _REQUESTS_BEFORE_FILLING: Final = 3
 
-# Measured with tracemalloc: a pool, and the tuples with the values of its own entries.
-_POOL_BYTES: Final = 430
-_VALUES_BYTES: Final = 330
-
 _Names = tuple[frozenset[str], frozenset[str]]
 """The names of elements with the mark, and the other names."""
 _NO_NAMES: Final[_Names] = (frozenset(), frozenset())
@@ -125,24 +45,28 @@ class SharedPlan:
     """The plan of all pools of a subject that differ only by their `PoolValues`."""
 
     __slots__ = (
-        "__weakref__", "_changed_values", "_has_numbers", "_longest", "_text", "is_marked", "key", "names", "plan",
-        "pools", "size",
+        "__weakref__", "_changed_values", "_has_numbers", "_longest", "_text", "is_marked", "names", "plan",
     )  # fmt: skip
 
-    def __init__(
-        self, plan: Plan, *, key: Hashable, text: bytes, names: "_Names | None", size: int, is_marked: bool
-    ) -> None:
-        """Store a plan; use `share_plan` instead."""
+    def __init__(self, plan: Plan, *, kind: str, pool: str) -> None:
+        """Prepare a plan for other pools.
+
+        Args:
+            plan: The plan, compiled for the mark or for a single pool.
+            kind: Deployment or StatefulSet.
+            pool: The name that the plan was compiled for.
+        """
         self.plan: Final = plan
-        self.key: Final = key
-        self.pools = 0
-        """The number of pools that share the plan."""
-        self.is_marked: Final = is_marked
-        self.names: Final = names
-        self.size: Final = size
-        self._longest: Final = _find_longest_name(plan.rendered) if is_marked else MAX_SUBDOMAIN
-        self._text: Final = text
-        self._has_numbers: Final = has_number_mark(text)
+        self.is_marked: Final = pool == POOL_MARK
+        self.names: Final = find_names((plan.bare, plan.rendered)) if self.is_marked else _NO_NAMES
+        """The names of elements with the mark, and the other names; None if no pool can share the plan."""
+        self._longest: Final = _find_longest_name(plan.rendered) if self.is_marked else MAX_SUBDOMAIN
+        self._text: Final = (
+            digest_text(kind, pool, plan.rendered, plan.undo_text, tweaks=plan.template.tweaks)
+            if self.is_marked and plan.steps
+            else b""
+        )
+        self._has_numbers: Final = has_number_mark(self._text)
         self._changed_values: Filler | None = None
 
     def changed_values(self, values: PoolValues) -> tuple[tuple[JSON, JSON], ...]:
@@ -181,29 +105,6 @@ class SharedPlan:
         if not creating:
             plan = msgspec.structs.replace(plan, create=plan.update, rendered=plan.bare, fast=None)
         return Filler(msgspec.structs.astuple(plan))
-
-
-def share_plan(plan: Plan, *, kind: str, pool: str, key: Hashable, template: JSON) -> Work[SharedPlan]:
-    """Return the plan of all pools that differ only by their `PoolValues`.
-
-    Args:
-        plan: The plan, compiled for the mark or for a single pool.
-        kind: Deployment or StatefulSet.
-        pool: The name that the plan was compiled for.
-        key: The settings that the pools with this plan have in common.
-        template: The template of the subject, which the size does not include.
-    """
-    is_marked = pool == POOL_MARK
-    names = find_names((plan.bare, plan.rendered)) if is_marked else _NO_NAMES
-    text = (
-        digest_text(kind, pool, plan.rendered, plan.undo_text, tweaks=plan.template.tweaks)
-        if is_marked and plan.steps
-        else b""
-    )
-    yield
-    size = size_of((plan, names, key), shared=template) + len(text)
-    yield
-    return SharedPlan(plan, key=key, text=text, names=names, size=size, is_marked=is_marked)
 
 
 class FilledPlans:
@@ -282,12 +183,6 @@ class PoolPlan:
     def values(self) -> PoolValues:
         """The values of the pool for the marks of the plan."""
         return PoolValues(self.pool, self.replicas, self._of_entries)
-
-    @property
-    def size(self) -> int:
-        """Estimated bytes of the pool, without the shared plan."""
-        own = self._of_entries
-        return _POOL_BYTES if own is NO_VALUES else _POOL_BYTES + _VALUES_BYTES + sum(map(getsizeof, own.texts))
 
     @property
     def applies(self) -> bool:

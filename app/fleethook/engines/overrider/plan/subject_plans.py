@@ -4,7 +4,6 @@ Pools of a subject share one plan if they differ only by their names, their repl
 their own set. A pool then adds some hundred bytes: its hash, its values and a reference to the plan.
 """
 
-from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final, NamedTuple
 
@@ -13,7 +12,7 @@ import msgspec
 from fleethook.engines.overrider.entries.alike_entries import Applied, EntryPatterns
 from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_entries
 from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, compile_steps_in_slices
-from fleethook.engines.overrider.plan.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names, share_plan
+from fleethook.engines.overrider.plan.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names
 from fleethook.engines.overrider.rules.value_shapes import replicas_problem
 from fleethook.engines.overrider.subject.subject_members import (
     SetSelections,
@@ -40,9 +39,8 @@ from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_
 from fleethook.work.pausing import Work, do_at_once
 from fleethook.workload_schema.value_marks import POOL_MARK, PoolValues, has_mark, is_safe_name
 
-# Measured with tracemalloc: a pool that cannot be rendered, and a subject without pools.
-_ERROR_BYTES: Final = 420
-_SUBJECT_BYTES: Final = 4_000
+# A plan takes as much memory as the hashes and values of so many pools that share it.
+_PLAN_WEIGHT: Final = 50
 Outcome = PoolPlan | SubjectError | RenderError
 _Shared = SharedPlan | SubjectError | RenderError | object
 """The plan or the error that pools of one configuration share; `NAMED_AFTER_POOL` if they share none."""
@@ -84,7 +82,6 @@ class SubjectPlans:
 
     Attributes:
         inputs: The subject and the overrider.
-        size: Estimated bytes of the plans.
         compiled: Number of compiled plans.
         depends_on_node_pools: Whether the plans depend on NodePools.
     """
@@ -106,7 +103,6 @@ class SubjectPlans:
             filled: The cache of filled plans; None to create one.
         """
         self.inputs = (subject, overrider)
-        self.size = _SUBJECT_BYTES
         self.compiled = 0
         self._filled: Final = filled or FilledPlans()
         self._template: Final = templates_of(subject)
@@ -126,8 +122,17 @@ class SubjectPlans:
         self._plans: Final[dict[Hashable, _Shared]] = {}
         # Several reviews and the controller may need the same plan at once. Each of them does slices of the same work.
         self._compiling: Final[dict[Hashable, Work[_Shared]]] = {}
-        # Least recently requested first.
-        self._pools: Final[OrderedDict[tuple[str, str], tuple[JSONObject | None, str, Outcome]]] = OrderedDict()
+        self._pools: Final[dict[tuple[str, str], tuple[JSONObject | None, str, Outcome]]] = {}
+
+    @property
+    def weight(self) -> int:
+        """The number of pools and plans, in units of the memory that a pool takes."""
+        return len(self._pools) + _PLAN_WEIGHT * len(self._plans)
+
+    def clear(self) -> None:
+        """Drop all plans."""
+        self._plans.clear()
+        self._pools.clear()
 
     def plan(self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str = "") -> PoolPlan:
         """Return the plan for the subject's workload of ``kind`` in ``pool``.
@@ -151,7 +156,6 @@ class SubjectPlans:
         known = self._pools.get((kind, pool))
         if known is None or known[0] is not node_pool or known[1] != kept or not isinstance(known[2], PoolPlan):
             return None
-        self._pools.move_to_end((kind, pool))
         return known[2]
 
     def plan_if_compiled(
@@ -160,39 +164,12 @@ class SubjectPlans:
         """Return the plan of a pool as `plan` does, None if it has to be compiled and ``compiles`` is False."""
         known = self._pools.get((kind, pool))
         if known is not None and known[1] == kept and (known[0] is node_pool or same_input(known[0], node_pool)):
-            self._pools.move_to_end((kind, pool))
             return _unwrap(known[2])
-        if known is not None:
-            self._drop(kind, pool)
         outcome = self._find_outcome(kind, pool, node_pool, kept=kept, compiles=compiles)
         if outcome is None:
             return None
-        if isinstance(outcome, PoolPlan):
-            outcome.shared.pools += 1
-        self.size += _measure(outcome)
         self._pools[kind, pool] = (node_pool, kept, outcome)
         return _unwrap(outcome)
-
-    def forget_bare(self) -> None:
-        """Drop the bare plan, which speeds up consecutive compilations."""
-        self._bare = None
-
-    def drop_oldest(self) -> bool:
-        """Drop the least recently requested pool; return whether more than one is left."""
-        if len(self._pools) > 1:
-            self._drop(*next(iter(self._pools)))
-        return len(self._pools) > 1
-
-    def _drop(self, kind: str, pool: str) -> None:
-        """Drop a pool, and its plan if no other pool shares it."""
-        *_, outcome = self._pools.pop((kind, pool))
-        self.size -= _measure(outcome)
-        if isinstance(outcome, PoolPlan):
-            shared = outcome.shared
-            shared.pools -= 1
-            if not shared.pools:
-                del self._plans[shared.key]
-                self.size -= shared.size
 
     def _find_outcome(
         self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str, compiles: bool
@@ -265,7 +242,6 @@ class SubjectPlans:
         """Store the plan or the error of a configuration, and return it."""
         self.compiled += 1
         self._plans[of.key] = shared
-        self.size += shared.size if isinstance(shared, SharedPlan) else _ERROR_BYTES
         return shared
 
     def _compile_shared(self, of: _Configuration, kind: str) -> "Work[_Shared]":
@@ -275,7 +251,7 @@ class SubjectPlans:
             steps = compile_entries(self._patterns.entries_of(of.applied), of.pool)
             work = compile_steps_in_slices(steps, self.inputs[0], bare=bare, kind=kind, pool=of.pool)
             plan = yield from work
-            shared = yield from share_plan(plan, kind=kind, pool=of.pool, key=of.key, template=self._template)
+            shared = SharedPlan(plan, kind=kind, pool=of.pool)
             # A tweak may name an element of the template after the pool. Then entries find it only in that pool.
             in_template = plan.of_v1beta1 and plan.steps and of.pool == POOL_MARK and find_names((plan.bare,))
         except (SubjectError, RenderError) as error:
@@ -326,10 +302,6 @@ class SubjectPlans:
 _Found = tuple[_Configuration, _Shared]
 NAMED_AFTER_POOL: Final = object()
 """A member or an element is named after the pool. In some pool, the template may have another element of that name."""
-
-
-def _measure(outcome: Outcome) -> int:
-    return outcome.size if isinstance(outcome, PoolPlan) else _ERROR_BYTES
 
 
 def _unwrap(outcome: Outcome) -> PoolPlan:
