@@ -1,8 +1,8 @@
 """Build CustomResourceDefinitions and JSON Schemas from the API types; schemas/generate.py writes them.
 
 kube-apiserver accepts structural schemas only (apiextensions.k8s.io/v1, "Specifying a structural schema"): each node
-has a type or preserves unknown fields, there are no references, and alternatives have no types. The types of
-``fleethook.model`` use only features that a structural schema can express.
+has a type or preserves unknown fields, there are no references, and alternatives have no types. The types use only
+features that a structural schema can express.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ from docsite.docstrings import read_attribute_texts
 from fleethook.model import karmada, openyurt, operator
 from fleethook.model.admission import AdmissionReview
 from fleethook.model.json import JSON, JSONObject
+from schemas import karmada_types, openyurt_types
 
 _REF: Final = "#/$defs/{name}"
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
@@ -58,7 +59,7 @@ def _condition(name: str) -> str:
 
 RESOURCES: Final = (
     Resource(
-        openyurt.YurtAppOverrider,
+        openyurt_types.YurtAppOverrider,
         "yurtappoverriders",
         # The short names of the proposal and of OpenYurt v1.4.
         ("yacr", "yao"),
@@ -78,7 +79,7 @@ RESOURCES: Final = (
         selectable_fields=(".subject.kind", ".subject.name"),
     ),
     Resource(
-        openyurt.YurtAppSet,
+        openyurt_types.YurtAppSet,
         "yurtappsets",
         ("yas",),
         (
@@ -88,13 +89,13 @@ RESOURCES: Final = (
         ),
     ),
     Resource(
-        openyurt.YurtAppDaemon,
+        openyurt_types.YurtAppDaemon,
         "yurtappdaemons",
         ("yad",),
         (Column("Template", "string", ".status.templateType", "Kind of the workloads."), _AGE),
     ),
     Resource(
-        openyurt.NodePool,
+        openyurt_types.NodePool,
         "nodepools",
         ("np",),
         (
@@ -105,7 +106,7 @@ RESOURCES: Final = (
         namespaced=False,
     ),
     Resource(
-        karmada.ResourceExploringWebhookConfiguration,
+        karmada_types.ResourceExploringWebhookConfiguration,
         "resourceexploringwebhookconfigurations",
         (),
         (_AGE,),
@@ -120,7 +121,7 @@ RESOURCES: Final = (
 
 FOREIGN_RESOURCES: Final = (
     Resource(
-        operator.Karmada,
+        karmada_types.Karmada,
         "karmadas",
         (),
         (
@@ -191,7 +192,7 @@ def structural_schema(api_type: type[msgspec.Struct]) -> JSONObject:
 
 _DESCRIBED: Final = {
     name: found
-    for module in (openyurt, karmada, operator)
+    for module in (openyurt_types, karmada_types, operator)
     for name, found in vars(module).items()
     if isinstance(found, type) and issubclass(found, msgspec.Struct) and found.__module__ == module.__name__
 }

@@ -45,7 +45,6 @@ DIFFERENCES: Final = {
 WORDS: Final = {
     "accessor error (not an int64)": "accessor error",
     ".status accessor error": ".status accessor error",
-    "must be specified when `operator` is 'In' or 'NotIn'": "must be given when the operator is In",
     "strconv.ParseInt": "expected the generation of the resource template",
 }
 """Errors of Go's libraries, and the corresponding ones of ours."""

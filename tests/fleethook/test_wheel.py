@@ -18,17 +18,17 @@ from fleethook import interpret, model, patch
 
 database = interpret.interpreter("db.example.com/v1", "Database")
 question = interpret.Question(interpret.Operation.HEALTH, database.kind, {"status": {}})
-pool = model.openyurt.Pool(name="hangzhou")
+source = model.operator.LocalSource(path="/a")
 patched = patch.apply({}, [{"op": "add", "path": "/a", "value": 1}])
-print(patched, pool.name, question.kind.kind)
+print(patched, source.path, question.kind.kind)
 """
 MISUSE = """
 from fleethook.interpret import interpreter
-from fleethook.model.openyurt import Pool
+from fleethook.model.operator import LocalSource
 from fleethook.patch import apply
 
 interpreter(kind=1)
-Pool(nome="hangzhou")
+LocalSource(pfad="/a")
 apply({}, [], dialect="rfc7386")
 """
 
@@ -77,7 +77,7 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
 def test_a_clean_environment_has_the_public_package(python: Path, tmp_path: Path) -> None:
     script = tmp_path / "use.py"
     script.write_text(USE, encoding="utf-8")
-    assert run(python, script, cwd=tmp_path) == "{'a': 1} hangzhou Database\n"
+    assert run(python, script, cwd=tmp_path) == "{'a': 1} /a Database\n"
     where = run(python, "-c", "import fleethook; print(fleethook.__file__)", cwd=tmp_path)
     assert Path(where.strip()).is_relative_to(python.parents[1])
 

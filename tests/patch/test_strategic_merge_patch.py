@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
-from fleethook.patch import StrategicMergeError, identical, strategic_merge
+from fleethook.patch import StrategicMergeError, identical, merge_patch, strategic_merge
 from fleethook.patch.strategic_merge_patch import (
     delete_scalars,
     drop_deleted,
@@ -387,3 +387,31 @@ def test_an_invalid_order_is_an_error(order: Any, schema: MergeSchema, error: st
         order_list(named("a", "b"), order, named=named("a", "b"), schema=schema, path="/l")
 
     assert str(caught.value) == error
+
+
+# RFC 7386, appendix A.
+RFC_7386: list[tuple[Any, Any, Any]] = [
+    ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+    ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+    ({"a": "b"}, {"a": None}, {}),
+    ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+    ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+    ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+    ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+    ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+    (["a", "b"], ["c", "d"], ["c", "d"]),
+    ({"a": "b"}, ["c"], ["c"]),
+    ({"a": "foo"}, None, None),
+    ({"a": "foo"}, "bar", "bar"),
+    ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+    ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+    ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+]
+
+
+@pytest.mark.parametrize(("target", "patch", "result"), RFC_7386)
+def test_examples_of_rfc_7386(target: Any, patch: Any, result: Any) -> None:
+    before = copy.deepcopy((target, patch))
+
+    assert merge_patch(target, patch) == result
+    assert (target, patch) == before

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 import yaml
 
-from fleethook.model.openyurt import YurtAppOverrider, YurtAppSet
 from schemas import generate
+from schemas.openyurt_types import YurtAppOverrider, YurtAppSet
 from tests.builders import entry, image, overrider, patch, yurt_app_set
 
 SCHEMAS = Path(__file__).parent.parent.parent / "schemas"

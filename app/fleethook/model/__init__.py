@@ -1,15 +1,15 @@
 """API types and rules of the Kubernetes API that engines share. Pure: no I/O, no clock, no settings.
 
 The supported types are `msgspec` structs that decode and encode the JSON of each API group. The modules are
-`admission`, `openyurt`, `karmada` (interpreter reviews and configurations) and `operator` (instances of Karmada). This
-package itself has the names that all of them use.
+`admission`, `karmada` (interpreter reviews) and `operator` (instances of Karmada). This package itself has the names
+that all of them use.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from fleethook.model import admission, karmada, openyurt, operator
+    from fleethook.model import admission, karmada, operator
     from fleethook.model.formats.quantity import Quantity
     from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, gvk_of, parse_api_version
     from fleethook.model.json import JSON, JSONObject
@@ -24,7 +24,6 @@ __all__ = [
     "admission",
     "gvk_of",
     "karmada",
-    "openyurt",
     "operator",
     "parse_api_version",
 ]

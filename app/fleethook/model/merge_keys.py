@@ -1,7 +1,7 @@
-"""Merge keys of lists and unions in workloads and webhook configurations.
+"""Merge keys of lists and unions in workloads.
 
-The sources are the ``patchMergeKey`` and ``patchStrategy`` tags of k8s.io/api (apps/v1, core/v1, meta/v1,
-admissionregistration/v1), and its ``listMapKey`` markers if more than the merge key identifies an element. All other
+The sources are the ``patchMergeKey`` and ``patchStrategy`` tags of k8s.io/api (apps/v1, core/v1, meta/v1),
+and its ``listMapKey`` markers if more than the merge key identifies an element. All other
 lists are atomic.
 """
 
@@ -83,14 +83,3 @@ WORKLOAD: Final = _object(
     status=_object(conditions=_by("type")),
 )
 """The merge rules of Deployments and StatefulSets. Fields of only one kind never occur in the other."""
-
-_HOOK_CONFIGURATION: Final = _object(metadata=_METADATA, webhooks=_by("name", matchConditions=_by("name")))
-_METADATA_ONLY: Final = _object(metadata=_METADATA)
-_BY_GROUP: Final[Mapping[str, MergeSchema]] = MappingProxyType(
-    {"": _METADATA_ONLY, "apps": WORKLOAD, "admissionregistration.k8s.io": _HOOK_CONFIGURATION}
-)
-
-
-def find_merge_schema(group: str) -> MergeSchema | None:
-    """Return the merge rules of the kinds of a built-in API group that fleethook reads, None for custom resources."""
-    return _BY_GROUP.get(group)

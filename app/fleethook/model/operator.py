@@ -9,14 +9,11 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from fleethook.model.gvk import GroupKind
-from fleethook.model.openyurt import API, FreeObject
 
 __all__ = [
     "CRDTarball",
     "ConfigMapSource",
     "HTTPSource",
-    "Karmada",
-    "KarmadaSpec",
     "LocalSource",
     "ProxyConfig",
     "SecretReference",
@@ -36,7 +33,11 @@ MAX_TIMEOUT_SECONDS: Final = 3600
 MAX_TARBALL_BYTES: Final = 1024 * 1024 * 1024
 SHA256_FORM: Final = "[0-9a-fA-F]{64}"
 
-_OPEN: Final = msgspec.Meta(extra_json_schema={"x-kubernetes-preserve-unknown-fields": True})
+OPEN: Final = msgspec.Meta(extra_json_schema={"x-kubernetes-preserve-unknown-fields": True})
+
+
+class API(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Common options: JSON names in camel case, unknown fields allowed, defaults omitted."""
 
 
 class SecretReference(API, frozen=True):
@@ -62,7 +63,7 @@ class HTTPSource(API, frozen=True):
 
     url: str | None = None
     """URL of the tarball. Extension: optional, by default the release of the version."""
-    proxy: Annotated[ProxyConfig | None, _OPEN] = None
+    proxy: Annotated[ProxyConfig | None, OPEN] = None
     """The proxy for requests to the origin."""
     sha256: Annotated[str, msgspec.Meta(pattern=f"^{SHA256_FORM}$")] | None = None
     """Extension: SHA-256 of the tarball, 64 hexadecimal digits."""
@@ -101,7 +102,7 @@ class CRDTarball(API, frozen=True):
 
     crd_download_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     """IfNotPresent downloads if the cache has no entry. Extension: Never uses the cached tarball or fails."""
-    http_source: Annotated[HTTPSource | None, _OPEN] = None
+    http_source: Annotated[HTTPSource | None, OPEN] = None
     """A tarball over HTTP or HTTPS."""
     local_source: LocalSource | None = None
     """Extension: a file where the controller runs."""
@@ -109,20 +110,3 @@ class CRDTarball(API, frozen=True):
     """Extension: a ConfigMap."""
     version: str | None = None
     """Extension: release of Karmada whose CRDs are used without a source, such as v1.10.0."""
-
-
-class KarmadaSpec(API, frozen=True):
-    """The part of an instance's spec that selects its CRDs."""
-
-    crd_tarball: Annotated[CRDTarball | None, _OPEN] = None
-    """Source of the CRDs."""
-
-
-class Karmada(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """An instance of Karmada."""
-
-    spec: Annotated[KarmadaSpec, _OPEN] = KarmadaSpec()
-    status: FreeObject = {}
-    api_version: str = API_VERSION
-    kind: str = "Karmada"
-    metadata: FreeObject = {}

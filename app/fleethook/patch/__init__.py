@@ -10,8 +10,7 @@ from fleethook.patch.pointer import PatchError, PatchLimits, StrategicMergeError
 from fleethook.patch.pointer import format_tokens as format_pointer
 from fleethook.patch.pointer import parse as parse_pointer
 from fleethook.patch.pointer import resolve as resolve_pointer
-from fleethook.patch.strategic_merge_patch import strategic_merge
-from fleethook.patch.three_way_merge import merge_patch
+from fleethook.patch.strategic_merge_patch import merge_patch, strategic_merge
 
 __all__ = [
     "WORKLOAD",

@@ -12,7 +12,7 @@ from fleethook.model.formats.text import nearest
 from fleethook.model.json import JSON, JSONObject
 from fleethook.patch.diff import diff
 from fleethook.patch.pointer import resolve as resolve_pointer
-from fleethook.patch.three_way_merge import merge_patch
+from fleethook.patch.strategic_merge_patch import merge_patch
 
 DOCUMENT: Final = ("rules", "objects", "tests")
 """The members of a document; only those of admission rules have ``rules``."""

@@ -123,15 +123,24 @@ def test_two_manifests_of_an_object_are_refused(capsys: pytest.CaptureFixture[st
     assert "change.yaml:2: YurtAppSet.apps.openyurt.io/default/demo is already defined at change.yaml:1" in message
 
 
-def test_a_manifest_that_kubectl_could_not_apply_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    hooks = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": "a", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}},
-        "webhooks": [],
-    }
-    message = refuse(documents(hooks), change({**hooks, "webhooks": [{"rules": []}]}), capsys)
-    assert message.startswith("fleethook: change.yaml:1: kubectl apply would fail: /webhooks/0: ")
+def test_a_manifest_replaces_an_object_and_keeps_what_the_server_sets() -> None:
+    server = {"uid": "1", "resourceVersion": "7", "ownerReferences": [{"uid": "2"}]}
+    before = {**named("Widget", "a", **server, labels={"a": "b"}), "spec": {"x": 1}, "status": {"ok": True}}
+    manifest = {**named("Widget", "a", ownerReferences=[]), "spec": {"y": 2}}
+    (after,) = overlay(documents(before), change(manifest)).documents
+    metadata = {"name": "a", **server, "ownerReferences": []}
+    assert after.object == {**manifest, "metadata": metadata, "status": {"ok": True}}
+
+
+def test_the_injected_ca_bundle_of_a_webhook_stays() -> None:
+    def hooks(*configs: dict[str, Any]) -> dict[str, Any]:
+        webhooks = [{"name": name, "clientConfig": one} for name, one in zip("abc", configs, strict=False)]
+        return {**named("ValidatingWebhookConfiguration", "a"), "webhooks": webhooks}
+
+    url = {"url": "https://b"}
+    before = hooks({**url, "caBundle": "Q0E="}, {**url, "caBundle": "Q0E="})
+    (after,) = overlay(documents(before), change(hooks(url, {**url, "caBundle": "b3du"}, url))).documents
+    assert after.object == hooks({**url, "caBundle": "Q0E="}, {**url, "caBundle": "b3du"}, url)
 
 
 @pytest.mark.parametrize(

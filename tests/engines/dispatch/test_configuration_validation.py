@@ -84,7 +84,11 @@ def test_stored_expressions_may_move_to_another_webhook() -> None:
         ({"timeoutSeconds": 1.5}, "timeoutSeconds", "an integer"),
         ({"namespaceSelector": []}, "namespaceSelector", "an object"),
         ({"objectSelector": {"matchLabels": []}}, "objectSelector.matchLabels", "an object"),
-        ({"objectSelector": {"matchLabels": {"a": 1}}}, "objectSelector.matchLabels", "an object of strings"),
+        (
+            {"objectSelector": {"matchLabels": {"a": 1}}},
+            "objectSelector.matchLabels",
+            'an object of strings: quote the value of "a"',
+        ),
         ({"objectSelector": {"matchExpressions": {}}}, "objectSelector.matchExpressions", "a list"),
         ({"objectSelector": {"matchExpressions": [1]}}, "objectSelector.matchExpressions[0]", "an object"),
         ({"clientConfig": []}, "clientConfig", "an object"),

@@ -19,6 +19,7 @@ from fleethook.engines.dispatch.converter import (
     plan_conversion,
     read_converted_objects,
 )
+from fleethook.model.formats.labels import label_key_problem, label_value_problem
 from fleethook.model.gvk import GroupVersionKind
 from tests.engines.dispatch.builders import WIDGETS, configuration, definition, review, store_of, widget
 from tests.engines.dispatch.conftest import Front
@@ -306,9 +307,9 @@ def metadata(**members: Any) -> dict[str, Any]:
         (metadata(uid=["1"]), INVALID + "must have the same uid: 1 != ['1']"),
         (metadata(labels=["l"]), INVALID + "metadata.labels is not an object"),
         (metadata(labels={"l": 1}), INVALID + "metadata.labels[l] must be a string"),
-        (metadata(labels={"l": "-"}), INVALID + "metadata.labels[l]: '-' must have at most 63 letters, digits, '-', '_' or '.', with a letter or digit at its ends"),
-        (metadata(labels={"X/l": "1"}), INVALID + "metadata.labels[X/l]: the prefix 'X' must be a lower case DNS subdomain"),
-        (metadata(annotations={"a/b/c": "-"}), INVALID + "metadata.annotations[a/b/c]: the prefix 'a/b' must be a lower case DNS subdomain"),
+        (metadata(labels={"l": "-"}), INVALID + "metadata.labels[l]: " + str(label_value_problem("-"))),
+        (metadata(labels={"X/l": "1"}), INVALID + "metadata.labels[X/l]: " + str(label_key_problem("X/l"))),
+        (metadata(annotations={"a/b/c": "-"}), INVALID + "metadata.annotations[a/b/c]: " + str(label_key_problem("a/b/c"))),
     ],
 )  # fmt: skip
 def test_invalid_conversion_responses_name_the_reason(answer: Any, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The changes of ``--change`` and ``--without``: objects as they are after ``kubectl apply`` and ``kubectl delete``.
+"""The changes of ``--change`` and ``--without``: objects as they are after ``kubectl replace`` and ``kubectl delete``.
 
 A user names an object as ``KIND[.GROUP]/[NAMESPACE/]NAME[@CLUSTER]``.
 """
@@ -11,10 +11,8 @@ from fleethook.cli.inputs.sources import NAMESPACED
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.model.gvk import GroupKind, guess_plural
-from fleethook.model.json import JSONObject
+from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.model.kcp import CLUSTER_ANNOTATION
-from fleethook.patch import StrategicMergeError
-from fleethook.patch.three_way_merge import apply_manifest
 
 
 class ObjectName(NamedTuple):
@@ -70,6 +68,16 @@ def describe_key(key: ObjectKey) -> str:
 
 _DEFAULT_NAMESPACE: Final = "default"
 _MAX_CANDIDATES: Final = 10
+_SERVER_METADATA: Final = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "ownerReferences",
+    "finalizers",
+)
 
 
 class Overlay(NamedTuple):
@@ -98,8 +106,8 @@ class Changed(NamedTuple):
 def overlay(documents: Sequence[Document], changes: Overlay) -> Changed:
     """Return the objects with the changes. Exits with a message if a change does not fit.
 
-    A manifest changes the object with its cluster, group, kind, namespace and name, or adds it
-    (`fleethook.patch.three_way_merge`). Removals name objects as they are before the changes.
+    A manifest replaces the object with its cluster, group, kind, namespace and name, or adds it. Removals name objects
+    as they are before the changes.
 
     Args:
         documents: The objects. Of two with the same key, the later one counts.
@@ -116,7 +124,8 @@ def overlay(documents: Sequence[Document], changes: Overlay) -> Changed:
         if key in applied:
             first = applied[key].place
             fail(f"{manifest.place}: {describe_key(key)} is already defined at {first}; remove one of them")
-        applied[key] = located._replace(object=_apply(located, objects.get(key)))
+        present = objects.get(key)
+        applied[key] = located if present is None else located._replace(object=_replace(located.object, present.object))
     removed = frozenset(_find_one(parse_name(text), objects) for text in changes.without)
     for key in removed & applied.keys():
         fail(f"--without and --change ({applied[key].place}) both name {describe_key(key)}: remove one of them")
@@ -167,11 +176,31 @@ def _move(manifest: Document, namespace: str) -> Document:
     return manifest._replace(object={**manifest.object, "metadata": metadata})
 
 
-def _apply(manifest: Document, present: Document | None) -> JSONObject:
-    try:
-        return apply_manifest(manifest.object, None if present is None else present.object)
-    except StrategicMergeError as error:
-        fail(f"{manifest.place}: kubectl apply would fail: {error}")
+def _replace(manifest: JSONObject, live: JSONObject) -> JSONObject:
+    """Return a manifest with the status, the metadata and the CAs that others set on the object."""
+    kept = {name: live["metadata"][name] for name in _SERVER_METADATA if name in live["metadata"]}
+    replaced = {**manifest, "metadata": {**kept, **manifest["metadata"]}}
+    if "status" in live:
+        replaced.setdefault("status", live["status"])
+    if isinstance(manifest.get("webhooks"), list):
+        replaced["webhooks"] = _keep_bundles(manifest["webhooks"], live)
+    return replaced
+
+
+def _keep_bundles(webhooks: list[JSON], live: JSONObject) -> list[JSON]:
+    """Return webhooks with the CAs that a controller such as cert-manager has set."""
+    bundles = {
+        str(one.get("name")): as_object(one.get("clientConfig")).get("caBundle")
+        for one in list_objects(live.get("webhooks"))
+    }
+    return [_keep_bundle(one, bundles.get(str(as_object(one).get("name")))) for one in webhooks]
+
+
+def _keep_bundle(webhook: JSON, bundle: JSON) -> JSON:
+    config = as_object(webhook).get("clientConfig")
+    if bundle is None or not isinstance(config, dict) or "caBundle" in config:
+        return webhook
+    return {**webhook, "clientConfig": {**config, "caBundle": bundle}}
 
 
 def _find_one(name: ObjectName, objects: Collection[ObjectKey]) -> ObjectKey:

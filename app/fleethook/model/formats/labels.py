@@ -1,18 +1,24 @@
 """Validate names, label keys and label values, and compile and validate label selectors.
 
-Sources: k8s.io/apimachinery, pkg/util/validation and pkg/labels. `label_key_problems` and `label_value_problems`
-have the messages of kube-apiserver.
+Sources: k8s.io/apimachinery, pkg/util/validation and pkg/labels. The messages are those of kube-apiserver.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from fleethook.model.formats.field_errors import Problem, invalid, is_readable, mistyped, required, subdomain_problems
+from fleethook.model.formats.field_errors import (
+    Problem,
+    invalid,
+    is_readable,
+    mistyped,
+    quoted,
+    required,
+    subdomain_problems,
+)
 from fleethook.model.json import JSON, as_object
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
-_QUALIFIED: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 """The label with its name, which kube-apiserver gives to each Namespace."""
 MAX_LABEL: Final = 63
@@ -27,25 +33,6 @@ def is_dns1123_label(text: str) -> bool:
 def is_dns1123_subdomain(text: str) -> bool:
     """Return whether ``text`` is an RFC 1123 subdomain, such as the name of most objects."""
     return len(text) <= MAX_SUBDOMAIN and all(_LABEL.fullmatch(part) for part in text.split("."))
-
-
-def label_key_problem(key: str) -> str | None:
-    """Return the problem of a label key, None if it is valid."""
-    prefix, separator, name = key.rpartition("/")
-    if separator and not is_dns1123_subdomain(prefix):
-        return f"the prefix {prefix!r} must be a lower case DNS subdomain"
-    if len(name) > MAX_LABEL or not _QUALIFIED.fullmatch(name):
-        return (
-            f"the name {name!r} must have 1 to 63 letters, digits, '-', '_' or '.', with a letter or digit at its ends"
-        )
-    return None
-
-
-def label_value_problem(value: str) -> str | None:
-    """Return the problem of a label value, None if it is valid; an empty value is valid."""
-    if value and (len(value) > MAX_LABEL or not _QUALIFIED.fullmatch(value)):
-        return f"{value!r} must have at most 63 letters, digits, '-', '_' or '.', with a letter or digit at its ends"
-    return None
 
 
 _KEY_FORM: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
@@ -87,6 +74,16 @@ def label_value_problems(value: str) -> Iterator[str]:
         yield _VALUE_TEXT
 
 
+def label_key_problem(key: str) -> str | None:
+    """Return a label key with its first error, None if it is valid."""
+    return next((f"{key!r}: {text}" for text in label_key_problems(key)), None)
+
+
+def label_value_problem(value: str) -> str | None:
+    """Return a label value with its first error, None if it is valid."""
+    return next((f"{value!r}: {text}" for text in label_value_problems(value)), None)
+
+
 def _count_bytes(text: str) -> int:
     # UTF-8 cannot encode a lone surrogate, which a manifest may contain.
     return len(text.encode(errors="replace"))
@@ -104,7 +101,7 @@ def labels_problems(labels: JSON, field: str) -> Iterator[Problem]:
         if isinstance(value, str):
             yield from (invalid(field, value, text) for text in label_value_problems(value))
         elif value is not None:
-            yield mistyped(field, "an object of strings")
+            yield mistyped(field, f"an object of strings: quote the value of {quoted(str(key))}")
 
 
 def selector_problems(selector: JSON, field: str, *, any_value: bool = False) -> Iterator[Problem]:
@@ -208,51 +205,8 @@ def _has_one_of(labels: Mapping[str, JSON], key: str, values: frozenset[str]) ->
 
 
 def validate_selector(selector: JSON, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the problems of ``selector``: a JSON pointer that starts with ``path``, and a message."""
-    if not isinstance(selector, dict):
+    """Yield the errors of a selector that is present: a JSON pointer that starts with ``path``, and a message."""
+    if selector is None:
         yield path, "must be an object"
-        return
-    wanted, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
-    if isinstance(wanted, dict):
-        yield from _find_label_problems(wanted, f"{path}/matchLabels")
-    else:
-        yield f"{path}/matchLabels", "must be an object"
-    if not isinstance(expressions, list):
-        yield f"{path}/matchExpressions", "must be a list"
-        return
-    for number, requirement in enumerate(expressions):
-        yield from _find_requirement_problems(requirement, f"{path}/matchExpressions/{number}")
-
-
-def _find_label_problems(wanted: Mapping[str, JSON], path: str) -> Iterator[tuple[str, str]]:
-    for key, value in wanted.items():
-        if problem := label_key_problem(key):
-            yield path, problem
-        if not isinstance(value, str):
-            yield path, f"the value of {key!r} must be text"
-        elif problem := label_value_problem(value):
-            yield path, problem
-
-
-def _find_requirement_problems(requirement: JSON, path: str) -> Iterator[tuple[str, str]]:
-    if not isinstance(requirement, dict):
-        yield path, "must be an object"
-        return
-    key, operator, values = requirement.get("key"), requirement.get("operator"), requirement.get("values") or []
-    if problem := label_key_problem(key if isinstance(key, str) else ""):
-        yield f"{path}/key", problem
-    if not isinstance(operator, str):
-        yield f"{path}/operator", "must be text: In, NotIn, Exists or DoesNotExist"
-    elif operator in _WITH_VALUES and not values:
-        yield f"{path}/values", f"must be given when the operator is {operator}"
-    elif operator in _WITHOUT_VALUES and values:
-        yield f"{path}/values", f"must be empty when the operator is {operator}"
-    elif operator not in (*_WITH_VALUES, *_WITHOUT_VALUES):
-        yield f"{path}/operator", f"must be In, NotIn, Exists or DoesNotExist, not {operator!r}"
-    if not isinstance(values, list):
-        yield f"{path}/values", "must be a list"
-        return
-    for value in values:
-        problem = label_value_problem(value) if isinstance(value, str) else "must be text"
-        if problem:
-            yield f"{path}/values", problem
+    for problem in selector_problems(selector, ""):
+        yield path + problem.field.replace("[", "/").replace("]", "").replace(".", "/"), problem.text
