@@ -24,7 +24,7 @@ from fleethook.outbound.call_errors import (
     private_address_in,
     quoted,
 )
-from fleethook.outbound.tls.trust import HeavyError, UntrustedError
+from fleethook.outbound.tls.server_certificates import UntrustedError
 
 
 def test_a_call_error_has_the_reason_and_the_status() -> None:
@@ -73,9 +73,8 @@ def tls_error(reason: str) -> ssl.SSLError:
         (connecting(OSError(errno.ENETUNREACH, "Network is unreachable")), "dial tcp h:443: network is unreachable"),
         (aiohttp.ClientConnectorDNSError(KEY, socket.gaierror(socket.EAI_NONAME, "x")), "lookup h: no such host"),
         (aiohttp.ClientConnectorDNSError(KEY, OSError(errno.ENOBUFS, "Too many")), "lookup h: too many"),
-        (refusal(UntrustedError(1, "x509: certificate has expired")), f"{TLS}certificate has expired"),
-        (refusal(UntrustedError(1, "tls: failed to parse it")), "tls: failed to parse it"),
-        (refusal(HeavyError([])), f"{TLS}the server presents many certificates, and different ones on each connection"),
+        (refusal(UntrustedError("x509: certificate has expired")), f"{TLS}certificate has expired"),
+        (refusal(UntrustedError("tls: failed to parse it")), "tls: failed to parse it"),
         (refusal(tls_error("WRONG_VERSION_NUMBER")), "tls: wrong version number"),
         (
             refusal(tls_error("BAD_ECC_CERT")),

@@ -169,14 +169,14 @@ VERSIONS: Final = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(("sent", "connections"), [(1, 1), (5, 2)])
+@pytest.mark.parametrize("sent", [1, 5])
 async def test_a_server_that_only_go_accepts_gets_the_client_certificate(
-    client: HookClient, hook: RawHook, tmp_path: Path, *, version: ssl.TLSVersion, sent: int, connections: int
+    client: HookClient, hook: RawHook, tmp_path: Path, *, version: ssl.TLSVersion, sent: int
 ) -> None:
-    """Five certificates are verified in a thread, before a second connection."""
+    """OpenSSL tries only the first of two roots of one subject."""
     (both, _), hook.context, credential = create_fleet(tmp_path, version, sent=sent)
     assert await client.post(endpoint(hook, ca_bundle=both), b"{}", seconds=LONG, credential=credential) == b"{}"
-    assert (hook.connections, len(hook.asked)) == (connections, 1)
+    assert (hook.connections, len(hook.asked)) == (1, 1)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -26,7 +26,8 @@ from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddre
 from fleethook.outbound.addresses import public_socket
 from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
 from fleethook.outbound.endpoint import Credential
-from fleethook.outbound.tls.trust import CallContext, HeavyError, UntrustedError, load_roots
+from fleethook.outbound.tls.server_certificates import CallContext
+from fleethook.outbound.tls.trust import load_roots
 from fleethook.work.turns import call_in_daemon_thread
 
 # A lookup takes milliseconds, and each session caches the result for ten seconds. Each lookup has its own thread. An
@@ -128,8 +129,6 @@ MAX_IDLE_CONNECTIONS: Final = 25
 MAX_INTERIM_RESPONSES: Final = 100
 # A bundle of this size takes a few milliseconds to decode; larger ones are decoded in a thread.
 _MAX_BUNDLE_ON_LOOP: Final = 64 * 1024
-# Handshakes for one connection: each server behind one name may have its own certificates.
-_MAX_ATTEMPTS: Final = 4
 
 
 class PoolKey(NamedTuple):
@@ -224,7 +223,7 @@ class _Handler(ResponseHandler):
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Verifies many certificates in a thread, and does not reuse an idle connection with data or an end of stream.
+    """Does not reuse an idle connection with data or an end of stream.
 
     aiohttp retries requests on a connection that the server has closed, but not a POST, so the connector checks for the
     end of stream first. Unsolicited data must not be read as the response to the next call.
@@ -241,24 +240,6 @@ class _Connector(aiohttp.TCPConnector):
                 return connection
             connection.close()
         return None
-
-    async def _wrap_create_connection(
-        self, *args: Any, req: aiohttp.ClientRequest, **rest: Any
-    ) -> tuple[asyncio.Transport, ResponseHandler]:
-        """Connect. Certificates that take long to verify are verified in a thread; then the server is called again."""
-        for _ in range(_MAX_ATTEMPTS):
-            try:
-                return await super()._wrap_create_connection(*args, req=req, **rest)
-            except aiohttp.ClientConnectorCertificateError as error:
-                if not isinstance(error.certificate_error, HeavyError):
-                    raise
-                refusal, presented = error, error.certificate_error.presented
-            context: CallContext = rest["ssl"]
-            try:
-                rest["ssl"] = await context.admit(presented, rest["server_hostname"])
-            except UntrustedError as error:
-                raise aiohttp.ClientConnectorCertificateError(req.connection_key, error) from None
-        raise refusal
 
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         full = len(self._conns.get(key, ())) >= MAX_IDLE_CONNECTIONS

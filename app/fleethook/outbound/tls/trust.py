@@ -8,16 +8,16 @@ import contextlib
 import functools
 import ssl
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, cast
+from typing import Final, NamedTuple
+
+from cryptography import x509
 
 from fleethook.model.formats.field_errors import Problem, too_long
 from fleethook.model.json import JSON, decode_bytes
 from fleethook.outbound.endpoint import Credential
-from fleethook.outbound.tls.certificate import parse_certificate
-from fleethook.outbound.tls.certificate_chain import Roots, is_light, verify
-from fleethook.outbound.tls.certificate_der import CertificateError
+from fleethook.outbound.tls.server_certificates import MALFORMED, Roots
 
 # Creating a context with the system's authorities takes about 10 ms. One is cached for each client certificate.
 _MAX_CACHED_CONTEXTS: Final = 64
@@ -25,7 +25,6 @@ _BEGIN: Final = b"-----BEGIN "
 _END: Final = b"\n-----END "
 _CERTIFICATE: Final = b"CERTIFICATE-----"
 _BLANK: Final = b" \t\r"
-_DER: Final = 2
 
 
 class TrustError(ValueError):
@@ -44,7 +43,7 @@ def load_roots(ca_bundle: str) -> Roots:
     if not ca_bundle:
         return _load_system_roots()
     roots = Roots(_decode_bundle(ca_bundle))
-    if roots.is_empty:
+    if not roots.certificates:
         raise TrustError(f"unable to load root certificates: {_explain_bundle(ca_bundle)}")
     return roots
 
@@ -73,113 +72,6 @@ def create_context(ca_bundle: str, credential: Credential | None = None) -> ssl.
     return _verify_as_go(context)
 
 
-class UntrustedError(ssl.SSLCertVerificationError):
-    """The certificates of a server are refused; the text is that of Go's crypto/x509."""
-
-
-class HeavyError(ssl.SSLCertVerificationError):
-    """Verifying the certificates would delay other calls.
-
-    Attributes:
-        presented: The certificates.
-    """
-
-    def __init__(self, presented: Sequence[bytes]) -> None:
-        """Stop a handshake."""
-        super().__init__(1, "the server presents many certificates, and different ones on each connection")
-        self.presented: Final = presented
-
-
-class _Connection(ssl.SSLObject):
-    """Verifies the server before the event loop sends it the second message of the handshake."""
-
-    context: "CallContext"
-    _is_verified = False
-
-    def do_handshake(self) -> None:
-        """Read and write messages; the event loop sends them unless this function raises another error."""
-        try:
-            super().do_handshake()
-        except ssl.SSLWantReadError:
-            # With TLS 1.2, the next message contains the client certificate.
-            if presented := presented_certificates(self):
-                self._verify(presented)
-            raise
-        # With TLS 1.3, the client's only message contains it.
-        self._verify(presented_certificates(self))
-
-    def _verify(self, presented: Sequence[bytes]) -> None:
-        if not self._is_verified:
-            self.context.check(presented, self.server_hostname or "")
-            self._is_verified = True
-
-
-class CallContext(ssl.SSLContext):
-    """The context of calls to servers whose certificates `fleethook.outbound.tls.certificate_chain` verifies.
-
-    OpenSSL refuses some certificates that Go accepts, so it verifies none. As with Go, a server that the bundle does
-    not trust gets neither the client certificate nor a request.
-    """
-
-    sslobject_class = _Connection
-
-    def __new__(cls, *_: object) -> Self:
-        """Return a context for clients."""
-        return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
-
-    def __init__(self, roots: Roots, credential: Credential | None = None, admitted: Sequence[bytes] = ()) -> None:
-        """Prepare.
-
-        Args:
-            roots: The trusted certificates.
-            credential: Its client certificate is presented, if it has one.
-            admitted: The chain of a server that is verified already.
-        """
-        super().__init__()
-        self._roots: Final = roots
-        self._credential: Final = credential
-        self._admitted: Final = admitted
-        self.check_hostname = False
-        self.verify_mode = ssl.CERT_NONE
-        self.options |= ssl.OP_NO_RENEGOTIATION
-        _call_as_apiserver(self)
-        if credential is not None:
-            credential.load(self)
-
-    def check(self, presented: Sequence[bytes], host: str) -> None:
-        """Verify the certificates of a server; raises UntrustedError or HeavyError."""
-        if presented == self._admitted:
-            return
-        if not is_light(presented, self._roots):
-            raise HeavyError(presented)
-        self._verify(presented, host)
-
-    async def admit(self, presented: Sequence[bytes], host: str) -> "CallContext":
-        """Verify the certificates of a HeavyError, and return a context that accepts them.
-
-        Raises:
-            UntrustedError: The certificates are refused.
-        """
-        import asyncio  # noqa: PLC0415 - commands that open no connection do without it
-
-        await asyncio.to_thread(self._verify, presented, host)
-        return CallContext(self._roots, self._credential, presented)
-
-    def _verify(self, presented: Sequence[bytes], host: str) -> None:
-        try:
-            verify(presented, self._roots, host=host, now=datetime.now(UTC))
-        except CertificateError as error:
-            raise UntrustedError(1, str(error)) from None
-
-
-def presented_certificates(connection: ssl.SSLObject) -> list[bytes]:
-    """Return the certificates that a server has sent, in DER, its own first."""
-    # Python 3.13 made this function public.
-    source = connection if hasattr(connection, "get_unverified_chain") else cast("Any", connection)._sslobj  # noqa: SLF001
-    found = source.get_unverified_chain() or ()
-    return [one if isinstance(one, bytes) else one.public_bytes(_DER) for one in found]
-
-
 @functools.lru_cache(maxsize=1)
 def _load_system_roots() -> Roots:
     paths = ssl.get_default_verify_paths()
@@ -203,11 +95,6 @@ def _verify_as_go(context: ssl.SSLContext) -> ssl.SSLContext:
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.hostname_checks_common_name = False
-    return _call_as_apiserver(context)
-
-
-def _call_as_apiserver(context: ssl.SSLContext) -> ssl.SSLContext:
-    # kube-apiserver also uses HTTP/1.1 for webhooks, because HTTP/2 defeats load balancing (kubernetes #75791).
     context.set_alpn_protocols(["http/1.1"])
     return context
 
@@ -226,16 +113,11 @@ def _explain_bundle(ca_bundle: str) -> str:
     return f"failed to parse certificate: {problem}" if problem else "unable to parse bytes as PEM block"
 
 
-def explain_certificates(pem: bytes) -> list[str]:
-    """Return why each certificate of a bundle cannot be parsed, ``""`` if it can."""
-    return [_explain_certificate(der) for der in decode_pem(pem)]
-
-
 def _explain_certificate(der: bytes) -> str:
     try:
-        parse_certificate(der)
-    except CertificateError as error:
-        return str(error)
+        x509.load_der_x509_certificate(der)
+    except MALFORMED:
+        return "x509: malformed certificate"
     return ""
 
 
@@ -282,12 +164,12 @@ class Validity(NamedTuple):
 def read_bundle(bundle: str) -> list[Validity]:
     """Return the validity of each usable authority of a ``caBundle``; raises BundleError if there is none."""
     try:
-        found = load_roots(bundle).list_periods() if bundle else []
+        found = list(load_roots(bundle).certificates.values()) if bundle else []
     except TrustError:
         found = []
     if not found:
         raise BundleError("caBundle is not PEM in base64")
-    return [Validity(*one) for one in found]
+    return [Validity(one.not_valid_before_utc, one.not_valid_after_utc) for one in found]
 
 
 def find_end(authorities: Sequence[Validity], now: datetime) -> datetime | None:
@@ -321,7 +203,7 @@ def list_skipped(bundle: JSON) -> list[str]:
     A bundle without a usable certificate gives no texts, because `bundle_problems` refuses it.
     """
     try:
-        problems = explain_certificates(decode_bytes(bundle))
+        problems = list(map(_explain_certificate, decode_pem(decode_bytes(bundle))))
     except ValueError:
         return []
     if all(problems):

@@ -211,8 +211,7 @@ def test_each_issue_is_reported_alone_with_its_remedy(code: str, documents: Docu
 
 
 def test_every_code_has_a_case() -> None:
-    # tests/engines/dispatch/lint/test_calls.py has the cases with certificates of their own.
-    assert {case[0] for case in BAD} == set(CODES) - {"untrusted-certificate"}
+    assert {case[0] for case in BAD} == set(CODES)
 
 
 FINE: list[tuple[str, Documents]] = [

@@ -27,7 +27,7 @@ from urllib3 import exceptions
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.outbound.addresses import PrivateAddressError
-from fleethook.outbound.tls.certificate_chain import UNKNOWN_AUTHORITY
+from fleethook.outbound.tls.server_certificates import UNKNOWN_AUTHORITY
 
 
 class Cancellation:

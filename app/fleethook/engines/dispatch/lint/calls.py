@@ -4,16 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import product
 from typing import Final, NamedTuple
-from urllib.parse import urlsplit
 
 from fleethook.admission.declaration import NO_CONTROL_PLANE, NO_MIRROR, NOT_DELETED
-from fleethook.cluster.store import StoreView, key_of
+from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.dispatcher import NAMESPACE
 from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.lint.codes import Issue
 from fleethook.engines.dispatch.match.should_call import read_labels
-from fleethook.model.gvk import GroupKind, GroupVersionResource
-from fleethook.model.json import JSON, as_object, as_text, decode_bytes
+from fleethook.model.gvk import GroupVersionResource
+from fleethook.model.json import JSON, as_object, as_text
 from fleethook.model.webhook_rules import EVERY, Rule, RuleAttributes, matches_rule
 
 # The default of timeoutSeconds. With failurePolicy Ignore, a longer one delays every request while the webhook is down
@@ -21,7 +20,6 @@ from fleethook.model.webhook_rules import EVERY, Rule, RuleAttributes, matches_r
 _DEFAULT_SECONDS: Final = 10.0
 # The resources that change when a webhook starts: its pods, their workload, and its Service.
 _OWN_RESOURCES: Final = (("", "pods"), ("apps", "deployments"), ("", "services"))
-_SECRET: Final = GroupKind("", "Secret")
 # A leader must renew its Lease within 10 s (k8s.io/component-base config/v1alpha1), and its client waits half of that.
 _LEASE_SECONDS: Final = 5.0
 _SYSTEM_NAMESPACES: Final = ("kube-system", "kube-node-lease")
@@ -33,8 +31,7 @@ _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 def call_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView, *, now: datetime) -> Iterator[Issue]:
     """Yield the issues of calling a webhook; ``now`` decides about expired certificates."""
     service = as_object(webhook.get("clientConfig")).get("service")
-    issues = list(_authority_findings(hook, now))
-    yield from issues or _served_findings(hook, as_text(as_object(service).get("namespace")), store, now)
+    yield from _authority_findings(hook, now)
     yield from _control_plane_findings(hook, store)
     if hook.endpoint is None and isinstance(service, dict):
         yield Issue("service-in-logical-cluster", hook.problem)
@@ -62,11 +59,11 @@ def call_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView, *, 
 def _authority_findings(hook: Hook, now: datetime) -> Iterator[Issue]:
     if hook.endpoint is None or not hook.endpoint.ca_bundle:
         return
-    from fleethook.outbound.tls.trust import TrustError, load_roots  # noqa: PLC0415 - cryptography takes long to import
+    from fleethook.outbound.tls.trust import BundleError, read_bundle  # noqa: PLC0415 - cryptography takes long to import
 
     try:
-        ends = load_roots(hook.endpoint.ca_bundle).list_periods()
-    except TrustError:
+        ends = read_bundle(hook.endpoint.ca_bundle)
+    except BundleError:
         return
     if any(start <= now <= end for start, end in ends):
         return
@@ -74,56 +71,6 @@ def _authority_findings(hook: Hook, now: datetime) -> Iterator[Issue]:
     since = f"has expired on {max(started):%Y-%m-%d}" if started else f"is valid from {min(ends)[0]:%Y-%m-%d} only"
     text = f"clientConfig.caBundle: every call fails, because each of its certificates {since}: renew it"
     yield Issue("expired-authority", text)
-
-
-def _served_findings(hook: Hook, namespace: str, store: StoreView, now: datetime) -> Iterator[Issue]:
-    """Find a bundle that accepts none of the known certificates of the webhook's host: those in Secrets of files."""
-    endpoint = hook.endpoint
-    if endpoint is None or not endpoint.ca_bundle or not store.has(_SECRET):
-        return
-    from fleethook.outbound.tls.certificate_chain import verify  # noqa: PLC0415 - as above
-    from fleethook.outbound.tls.certificate_der import CertificateError  # noqa: PLC0415 - as above
-    from fleethook.outbound.tls.trust import TrustError, load_roots  # noqa: PLC0415 - as above
-
-    host = endpoint.server_name or urlsplit(endpoint.url).hostname or ""
-    refused = ""
-    try:
-        roots = load_roots(endpoint.ca_bundle)
-    except TrustError:
-        return
-    for name, presented in _list_certificates(store, hook.cluster, namespace, host):
-        try:
-            verify(presented, roots, host=host, now=now)
-        except CertificateError as error:
-            refused = refused or f"Secret {name}, which is for {host}: {error}"
-        else:
-            return
-    if refused:
-        text = f"clientConfig.caBundle: it does not accept the certificate of {refused}: use the CA that has signed it"
-        yield Issue("untrusted-certificate", text)
-
-
-def _list_certificates(
-    store: StoreView, cluster: str, namespace: str, host: str
-) -> Iterator[tuple[str, Sequence[bytes]]]:
-    """Yield the names and certificates of Secrets for a host, in one namespace or in all if it is ``""``."""
-    from fleethook.outbound.tls.certificate import parse_certificate  # noqa: PLC0415 - as above
-    from fleethook.outbound.tls.certificate_der import CertificateError  # noqa: PLC0415 - as above
-    from fleethook.outbound.tls.trust import decode_pem  # noqa: PLC0415 - as above
-
-    for secret in store.each(cluster, _SECRET):
-        key = key_of(dict(secret))
-        text = as_object(secret.get("stringData")).get("tls.crt"), as_object(secret.get("data")).get("tls.crt")
-        if namespace not in ("", key.namespace) or not any(isinstance(one, str) for one in text):
-            continue
-        try:
-            pem = text[0].encode() if isinstance(text[0], str) else decode_bytes(text[1])
-            presented = list(decode_pem(pem))
-            leaf = parse_certificate(presented[0])
-        except (CertificateError, ValueError, IndexError):
-            continue
-        if not leaf.extensions.names.explain_mismatch(host, common_name=leaf.legacy_name):
-            yield f"{key.namespace}/{key.name}", presented
 
 
 class _SystemResource(NamedTuple):
