@@ -104,7 +104,7 @@ def test_unreadable_documents_are_results_of_the_json_output(command: tuple[str,
     assert "latin.yaml" in out
 
 
-@pytest.mark.parametrize("command", [("lint", "-f"), ("render", "-f"), ("interpret", "check")], ids=" ".join)
+@pytest.mark.parametrize("command", [("lint", "-f"), ("interpret", "check")], ids=" ".join)
 def test_unreadable_documents_are_annotations_beside_the_other_findings(
     command: tuple[str, ...], directory: Path
 ) -> None:
@@ -263,8 +263,6 @@ def test_every_log_is_valid(findings: list[Annotation]) -> None:
     "arguments",
     [
         ["lint", "-f", str(EXAMPLES)],
-        ["render", "-f", str(EXAMPLES / "yurtappoverrider")],
-        ["render", "-f", str(EXAMPLES), "--change", str(EXAMPLES / "yurtappoverrider" / "story-2" / "overrider.yaml")],
         ["interpret", "check", str(EXAMPLES / "retention"), str(EXAMPLES / "interpreter")],
     ],
 )
@@ -332,30 +330,10 @@ def test_lint_reports_each_finding_of_its_text_output_to_github() -> None:
     )
 
 
-@pytest.mark.parametrize("change", [False, True])
-def test_render_prints_findings_in_place_of_workloads(write_yaml: WriteYAML, *, change: bool) -> None:
-    files = write_yaml("a.yaml", yurt_app_set())
-    rule = write_yaml("b.yaml", overrider(entry("nowhere", items=[image("nginx", "nginx:2")])))
-    code, out, err = run("render", "-f", files, *(["--change", rule] if change else ["-f", rule]), "-o", "github")
-    assert code == 1
-    assert [line.partition(",line=")[0] for line in out.splitlines()] == [
-        f"::warning file={rule}",
-        f"::error file={rule}",
-    ]
-    assert "nowhere" not in err
-
-
 def test_findings_of_standard_input_have_no_file(write_yaml: WriteYAML) -> None:
     text = json.dumps(overrider(entry("nowhere", items=[image("nginx", "nginx:2")])))
-    _, out, _ = run("render", "-f", "-", "-f", write_yaml("a.yaml", yurt_app_set()), "-o", "github", stdin=text)
+    _, out, _ = run("lint", "-f", "-", "-f", write_yaml("a.yaml", yurt_app_set()), "-o", "github", stdin=text)
     assert out.startswith("::error title=")
-
-
-def test_a_change_without_findings_prints_nothing(write_yaml: WriteYAML) -> None:
-    rule = write_yaml("b.yaml", overrider(entry("hangzhou", items=[image("nginx", "nginx:2")])))
-    code, out, err = run("render", "-f", write_yaml("a.yaml", yurt_app_set()), "--change", rule, "-o", "github")
-    assert (code, out) == (0, "")
-    assert err.startswith("1 of ")
 
 
 def test_cases_failures_and_notes_are_valid_xml_with_any_text(capsys: pytest.CaptureFixture[str]) -> None:

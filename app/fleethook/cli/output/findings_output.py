@@ -1,4 +1,4 @@
-"""The findings of `lint`, `render` and `convert` as rows and text, with the numbers of errors and warnings."""
+"""The findings of `lint` and `render` as rows and text, with the numbers of errors and warnings."""
 
 import contextlib
 import hashlib

@@ -4,22 +4,18 @@ import enum
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple, NoReturn
 
-from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
-from fleethook.cli.inputs.manifests import fail_input, write_input_errors
+from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.inputs.manifests import fail_input
 from fleethook.cli.inputs.sources import ClusterOptions, Source, fill_store, read_source
 from fleethook.cli.inputs.what_if import parse_name
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, SubjectOption
 from fleethook.cli.output.findings_output import (
-    AnnotationFormat,
     Row,
-    annotate_errors,
-    annotate_row,
     count_levels,
     has_failures,
     print_lines,
     report_input_errors,
     select_new,
-    write_annotations,
 )
 from fleethook.cli.output.text_output import (
     Styled,
@@ -67,13 +63,6 @@ class Output(enum.StrEnum):
     yaml = "yaml"
     json = "json"
     diff = "diff"
-    sarif = "sarif"
-    github = "github"
-
-    @property
-    def has_workloads(self) -> bool:
-        """Whether the format shows workloads; the other formats show findings only."""
-        return self in _PRINTERS
 
 
 def print_previews(previews: Sequence[Preview], output: Output) -> None:
@@ -229,8 +218,7 @@ def render(
 
     Findings go to standard error, with file and line, in the words of admission. These are errors: a finding that
     admission refuses, an overrider whose subject does not exist, and an entry for a node pool that its subject lacks.
-    Workloads without errors are still printed. `--output sarif` for code scanning and `--output github` for pull
-    requests print only the findings, to standard output.
+    Workloads without errors are still printed.
 
     No workload is printed if a document cannot be read, because each one may depend on it.
 
@@ -248,18 +236,14 @@ def render(
     else:
         rendered = _render_all(matrix, _check(matrix))
         rows, size = rendered.rows, len(matrix.cells)
-        if output.has_workloads:
-            print_previews([*rendered.previews.values()], output)
+        print_previews([*rendered.previews.values()], output)
     if options.reads_cluster:
         from fleethook.engines.overrider.commands.server_check import (  # noqa: PLC0415 - as for `read_source`
             check_on_server,
         )
 
         rows += check_on_server(options, source.documents, matrix.store, rows, changed=source.changed or None)
-    if output.has_workloads:
-        print_lines(rows)
-    else:
-        write_annotations([annotate_row(one) for one in rows], AnnotationFormat(output))
+    print_lines(rows)
     if has_failures(rows, strict=reading.strict):
         fail(count_levels(rows), code=CHECK_FAILED)
     if not size:
@@ -281,13 +265,7 @@ def _describe_missing(every: Sequence[PoolKey], pool: str | None, subject: str |
 
 def _report_unreadable(source: Source, matrix: _Matrix, output: Output) -> NoReturn:
     """Report the documents that cannot be read, and findings about all others; their workloads could be wrong."""
-    rows = _check(matrix)
-    if not output.has_workloads:
-        write_input_errors(source.errors)
-        annotations = [*annotate_errors(source.errors), *map(annotate_row, rows)]
-        write_annotations(annotations, AnnotationFormat(output))
-        raise SystemExit(UNREADABLE)
-    print_lines(rows)
+    print_lines(_check(matrix))
     with report_input_errors(output):
         fail_input(source.errors)
 
@@ -299,8 +277,7 @@ def _print_changes(before: _Matrix, after: _Matrix, changed: Collection[ObjectKe
     # Findings before the change matter only if there are some after it, and finding them takes most of the time.
     former = _render_all(before, _check(before) if rendered.rows else [], skipped=same)
     changes = compare_previews(former.previews, rendered.previews, failed=rendered.failed)
-    if output.has_workloads:
-        print_changes(changes, output)
+    print_changes(changes, output)
     size = len(before.cells.keys() | after.cells.keys())
     failed = f", {len(rendered.failed)} cannot be rendered" if rendered.failed else ""
     write_error(f"{len(changes)} of {size} workloads differ{failed}")
