@@ -57,9 +57,9 @@ def test_only_our_own_trigger_is_removed_from_a_workload_that_is_not_rendered() 
     ("change", "problem"),
     [
         ({"ownerReferences": []}, "it has no owner"),
-        ({"ownerReferences": [owner(name="gone")]}, "its owner, YurtAppSet gone, is gone"),
-        ({"ownerReferences": [owner(uid="other")]}, "its owner, YurtAppSet demo, is gone"),
-        ({"labels": {"apps.openyurt.io/pool-name": "away"}}, "its owner, YurtAppSet demo, has no node pool away"),
+        ({"ownerReferences": [owner(name="gone")]}, "its owner YurtAppSet default/gone is not known"),
+        ({"ownerReferences": [owner(uid="other")]}, "its owner has uid other, but"),
+        ({"labels": {"apps.openyurt.io/pool-name": "away"}}, "has no pool 'away'"),
         ({"labels": {}}, "has no label apps.openyurt.io/pool-name"),
         ({"annotations": {"fleethook.io/undo": "[]"}}, "its annotation fleethook.io/undo is damaged"),
         ({"annotations": {"fleethook.io/undo": "{"}}, "its annotation fleethook.io/undo is damaged"),

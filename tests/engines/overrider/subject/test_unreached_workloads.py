@@ -16,10 +16,8 @@ from fleethook.engines.overrider.subject.unreached_workloads import (
     absent_pools,
     describe_lack_of_pools,
     describe_orphans,
-    find_orphans,
     former_bindings,
     is_orphan,
-    orphan_keys_of,
 )
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
@@ -29,7 +27,6 @@ from tests.builders import (
     node_pool,
     owner,
     patch,
-    pool,
     store_of,
     workload,
     yurt_app_daemon,
@@ -172,9 +169,6 @@ def test_every_reason_is_documented() -> None:
 SIDE = [patch("add", "/spec/template/spec/containers/-", {"name": "side", "image": "busybox:1"})]
 MINUTE = 60.0
 SUBJECT = Binding("", YURT_APP_SET, "default", "demo")
-STORE = store_of(
-    yurt_app_set(pools=[pool("hangzhou")]), yurt_app_daemon(), node_pool("hangzhou", {"region": "east"}), node_pool("beijing")
-)  # fmt: skip
 
 
 def orphan(name: str = "demo-hangzhou-bcdfg", pool: str = "hangzhou", **metadata: Any) -> dict[str, Any]:
@@ -187,14 +181,11 @@ def build_partial(document: dict[str, Any]) -> PartialObject:
     return PartialBuilder().build(document)
 
 
-def find_names(binding: Binding, *documents: dict[str, Any], pools: tuple[str, ...] = ()) -> list[str]:
+def find_names(binding: Binding, *documents: dict[str, Any]) -> list[str]:
     store = Store(ORPHAN_INDEXES.values())
     for document in documents:
         store.put(document)
-    keys = list(orphan_keys_of(binding, pools))
-    return [
-        one.name for index in ORPHAN_INDEXES.values() for key in keys for one in store.find(index, key.cluster, key)
-    ]
+    return [one.name for index in ORPHAN_INDEXES.values() for one in store.find(index, binding.cluster, binding)]
 
 
 @pytest.mark.parametrize(
@@ -244,15 +235,6 @@ def test_orphans_are_found_by_cluster_namespace_and_subject() -> None:
     elsewhere["metadata"]["annotations"]["kcp.io/cluster"] = "other"
     names = find_names(SUBJECT, here, stateful, other_namespace, other_subject, owned, elsewhere)
     assert names == ["demo-hangzhou-bcdfg", "demo-b-bcdfg"]
-
-
-def test_an_orphan_with_a_truncated_name_is_found_by_the_pools_of_its_subject() -> None:
-    """An apiserver truncates the prefix of a generated name after 58 characters."""
-    pool, subject = "p" * 30, SUBJECT._replace(name="s" * 40)
-    cut = orphan(f"{'s' * 40}-{'p' * 17}bcdfg", pool)
-    assert len(cut["metadata"]["name"]) == 63
-    assert find_names(subject, cut, pools=("other", pool)) == [cut["metadata"]["name"]]
-    assert find_names(subject, cut, pools=("q" * 30,)) == []
 
 
 # In a running controller.
@@ -378,51 +360,3 @@ async def test_workloads_of_a_former_subject_of_the_same_name_are_not_touched() 
 def test_the_indexes_have_the_kinds_that_are_rendered() -> None:
     kinds = [index.group_kind for index in ORPHAN_INDEXES.values()]
     assert kinds == [GroupKind("apps", "Deployment"), GroupKind("apps", "StatefulSet")]
-
-
-def reasons(*workloads: dict[str, Any]) -> list[str]:
-    return [one.reason for one in find_orphans(workloads, STORE)]
-
-
-def test_a_workload_with_its_owner_is_no_orphan() -> None:
-    assert reasons(workload(), workload("StatefulSet"), workload(owners=[owner("YurtAppDaemon", "agent")])) == []
-
-
-def test_a_released_workload_is_an_orphan() -> None:
-    released = workload(owners=[])
-    released["metadata"]["annotations"]["fleethook.io/rendered"] = "abc"
-    (orphan,) = find_orphans([released], STORE)
-    assert (orphan.key.name, orphan.pool, orphan.reason, orphan.rendered) == (
-        "demo-hangzhou-x", "hangzhou", "it has no owner", True,
-    )  # fmt: skip
-
-
-def test_a_workload_whose_owner_is_gone_is_an_orphan() -> None:
-    assert reasons(workload(owners=[owner(name="former")])) == ["its owner, YurtAppSet former, is gone"]
-
-
-def test_a_workload_of_a_former_owner_of_the_same_name_is_an_orphan() -> None:
-    assert reasons(workload(owners=[owner(uid="another")])) == ["its owner, YurtAppSet demo, is gone"]
-
-
-def test_a_workload_in_a_pool_that_its_owner_lacks_is_an_orphan() -> None:
-    assert reasons(workload(pool="beijing")) == ["its owner, YurtAppSet demo, has no node pool beijing"]
-    assert reasons(workload(pool="beijing", owners=[owner("YurtAppDaemon", "agent")])) == [
-        "its owner, YurtAppDaemon agent, has no node pool beijing"
-    ]
-
-
-def test_workloads_of_others_are_no_orphans() -> None:
-    united = {"apiVersion": "apps.openyurt.io/v1alpha1", "kind": "UnitedDeployment", "name": "u", "controller": True}
-    assert reasons(workload(owners=[united]), workload(pool=None, owners=[])) == []
-
-
-def test_a_workload_that_is_being_deleted_is_no_orphan() -> None:
-    gone = [workload(owners=[]), workload(owners=[owner(name="former")])]
-    for one in gone:
-        one["metadata"]["deletionTimestamp"] = "2026-06-01T00:00:00Z"
-    assert reasons(*gone) == []
-
-
-def test_an_owner_of_an_unknown_version_prevents_an_orphan() -> None:
-    assert reasons(workload(owners=[owner(apiVersion="apps.openyurt.io/v9")])) == []

@@ -28,13 +28,12 @@ from fleethook.cluster.kubernetes.resources import (
     YURT_APP_SETS,
     WatchedResource,
 )
-from fleethook.cluster.store import ObjectKey, Store, key_of
+from fleethook.cluster.store import Store, key_of
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.render import RenderTarget, render
 from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION, Memory, remembered
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT, find_owner
-from fleethook.engines.overrider.subject.unreached_workloads import find_orphans
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import NUDGED_ANNOTATION, TRIGGER_ANNOTATION
@@ -75,7 +74,6 @@ class Restorer:
         for one in inputs:
             self._store.put(one)
         self._plans: Final = PlanCache()
-        self._pools: Final[dict[ObjectKey, frozenset[str]]] = {}
 
     def plan(self, workload: JSONObject) -> Restoration:
         """Return the restoration of a stored Deployment or StatefulSet."""
@@ -93,11 +91,9 @@ class Restorer:
     def _render(self, workload: JSONObject, memory: Memory) -> JSONObject:
         if memory.undo_text and not _is_object(memory.undo_text):
             raise SubjectError(f"its annotation {UNDO_ANNOTATION} is damaged")
-        for orphan in find_orphans([workload], self._store, known=self._pools):
-            raise SubjectError(orphan.reason)
         owner = find_owner(workload["metadata"])
         if owner is None:
-            raise SubjectError("no YurtAppSet or YurtAppDaemon owns it")
+            raise SubjectError("it has no owner")
         target = RenderTarget(workload["kind"], workload["metadata"].get("namespace") or "", owner, creating=False)
         rendering = render(workload, target, memory=memory, store=self._store, plans=self._plans)
         restored: JSONObject = apply(workload, rendering.operations)

@@ -132,7 +132,7 @@ def collect_state(binding: Binding, *, store: StoreView, workloads: Workloads) -
     yield
     keys = [key for key, _ in owned.current]
     if subject is None or not (overriders or any(hash_of(workload) for _, workload in owned.current)):
-        orphans = workloads.orphans_of(binding, ())
+        orphans = workloads.orphans_of(binding)
         return SubjectState(binding, overriders, subject, keys, (), (), frozenset(), orphans, tuple(owned.dangling))
     kind, cluster = binding.group_kind, binding.cluster
     absent = absent_pools(subject, cluster=cluster, store=store)
@@ -145,7 +145,7 @@ def collect_state(binding: Binding, *, store: StoreView, workloads: Workloads) -
     having = other.union(pool_of(workload) for _, workload in owned.current)
     missing = tuple(pool for pool in pools if pool not in having)
     yield
-    orphans, dangling = workloads.orphans_of(binding, pools), tuple(owned.dangling)
+    orphans, dangling = workloads.orphans_of(binding), tuple(owned.dangling)
     has_no_workloads = bool(missing) and not (having or orphans or dangling)
     return SubjectState(
         binding,

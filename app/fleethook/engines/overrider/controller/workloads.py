@@ -1,7 +1,7 @@
 """Watches the workloads of node pools, compares them with their plans, and notifies subscribers of changes."""
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 from itertools import islice
 from typing import Final, NamedTuple
@@ -26,7 +26,6 @@ from fleethook.engines.overrider.subject.unreached_workloads import (
     ORPHAN_INDEXES,
     Orphan,
     former_bindings,
-    orphan_keys_of,
 )
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
@@ -251,21 +250,13 @@ class Workloads:
             for workload in self._store.find(index, binding.cluster, binding)
         }
 
-    def orphans_of(self, binding: Binding, pools: Iterable[str]) -> tuple[Orphan, ...]:
-        """Return the rendered workloads that a subject owned and that have no owner any more, by name.
-
-        Args:
-            binding: The subject.
-            pools: Its node pools.
-        """
-        keys = list(orphan_keys_of(binding, pools))
-        found = {
+    def orphans_of(self, binding: Binding) -> tuple[Orphan, ...]:
+        """Return the rendered workloads that a subject owned and that have no owner any more, by name."""
+        found = (
             Orphan(ObjectKey(binding.cluster, index.group_kind, workload.namespace, workload.name), pool_of(workload))
             for index in ORPHAN_INDEXES.values()
-            for key in keys
-            for workload in self._store.find(index, binding.cluster, key)
-            if binding in former_bindings(binding.cluster, workload) or not key.subject
-        }
+            for workload in self._store.find(index, binding.cluster, binding)
+        )
         return tuple(sorted(found))
 
     def rendered_bindings(self) -> Iterator[Binding]:

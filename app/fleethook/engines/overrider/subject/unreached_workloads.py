@@ -9,18 +9,17 @@ node pool, until a user deletes the workload.
 The controller reports orphans that were rendered; its message has the command that lists all.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.conditions import Status
-from fleethook.cluster.store import Index, ObjectKey, PartialBuilder, PartialObject, StoreView, key_of
-from fleethook.engines.overrider.subject.owner_index import Binding, Owner, find_owner_in, hash_of, pool_of
+from fleethook.cluster.store import Index, ObjectKey, PartialObject
+from fleethook.engines.overrider.subject.owner_index import Binding, Owner, hash_of, pool_of
 from fleethook.engines.overrider.subject.subject_members import (
     NodePoolView,
     depends_on_node_pools,
     is_v1beta1,
     listed_pools,
-    pools_of_subject,
 )
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSONObject, as_object
@@ -154,46 +153,19 @@ def list_names(names: Sequence[str], *, most: int = _MAX_NAMED) -> str:
     return ", ".join(names[:most]) + more
 
 
-# k8s.io/apiserver/pkg/storage/names/generate.go: a generated name has at most 63 characters, five of them random.
-_MAX_BASE: Final = 58
-_RANDOM: Final = 5
-
-
-RELEASED: Final = "it has no owner"
-
-
 class Orphan(NamedTuple):
-    """A workload without an owner that manages it."""
+    """A rendered workload without an owner that manages it."""
 
     key: ObjectKey
     pool: str
-    reason: str = RELEASED
-    rendered: bool = True
-    """Whether the workload was rendered, and so keeps its overrides."""
 
     def __str__(self) -> str:
         return f"{self.key.group_kind.kind} {self.key.name} in {self.pool}"
 
 
-class OrphanKey(NamedTuple):
-    """The index key of an orphan."""
-
-    cluster: str
-    namespace: str
-    subject: str
-    """The name of the former owner, ``""`` if the name of the workload does not contain it."""
-    base: str = ""
-    """If ``subject`` is empty, the name of the workload without its random part."""
-
-
 def is_orphan(workload: PartialObject) -> bool:
-    """Return whether a workload was rendered and is released."""
-    return bool(hash_of(workload)) and is_released(workload)
-
-
-def is_released(workload: PartialObject) -> bool:
-    """Return whether a workload of a node pool has lost its owner. A workload that is being deleted does not count."""
-    of_pool = bool(pool_of(workload)) and not workload.deleting
+    """Return whether a workload was rendered and has lost its owner. One that is being deleted does not count."""
+    of_pool = bool(hash_of(workload)) and bool(pool_of(workload)) and not workload.deleting
     return of_pool and not any(_is_owner(reference) for reference in workload.owners)
 
 
@@ -205,56 +177,11 @@ def is_former(owner: Owner, subject: JSONObject | None) -> bool:
     return bool(uid and owner.uid and uid != owner.uid)
 
 
-def find_orphans(
-    workloads: Iterable[JSONObject], store: StoreView, *, known: dict[ObjectKey, frozenset[str]] | None = None
-) -> Iterator[Orphan]:
-    """Yield the orphans: workloads of node pools without an owner, or whose owner is gone or lost the node pool.
-
-    Args:
-        workloads: Deployments and StatefulSets.
-        store: All subjects and NodePools of the same clusters.
-        known: The node pools of subjects, for several calls with the same store.
-    """
-    pools: dict[ObjectKey, frozenset[str]] = {} if known is None else known
-    builder = PartialBuilder()
-    for document in workloads:
-        workload, key = builder.build(document), key_of(document)
-        reason = _find_reason(workload, key.cluster, store, pools)
-        if reason:
-            yield Orphan(key, pool_of(workload), reason, bool(hash_of(workload)))
-
-
-def _find_reason(
-    workload: PartialObject, cluster: str, store: StoreView, pools: dict[ObjectKey, frozenset[str]]
-) -> str:
-    if is_released(workload):
-        return RELEASED
-    owner = find_owner_in(workload.owners)
-    if owner is None or not pool_of(workload) or workload.deleting:
-        return ""
-    name = f"{owner.group_kind.kind} {owner.name}"
-    of = ObjectKey(cluster, owner.group_kind, workload.namespace, owner.name)
-    subject = store.get(*of)
-    if subject is None or is_former(owner, subject):
-        return f"its owner, {name}, is gone"
-    if of not in pools:
-        pools[of] = frozenset(pools_of_subject(owner.group_kind, subject, cluster=cluster, store=store))
-    return "" if pool_of(workload) in pools[of] else f"its owner, {name}, has no node pool {pool_of(workload)}"
-
-
 def _is_owner(reference: JSONObject) -> bool:
     if reference.get("controller") is True:
         return True
     group, _ = parse_api_version(str(reference.get("apiVersion") or ""))
     return GroupKind(group, str(reference.get("kind"))) in SUBJECT_KINDS
-
-
-def _orphan_keys(cluster: str, workload: PartialObject) -> list[OrphanKey]:
-    if not is_orphan(workload):
-        return []
-    subject = _former_owner(workload)
-    base = "" if subject else workload.name[:-_RANDOM]
-    return [OrphanKey(cluster, workload.namespace, subject, base)]
 
 
 def _former_owner(workload: PartialObject) -> str:
@@ -269,25 +196,6 @@ def _former_owner(workload: PartialObject) -> str:
     return name if "-" not in rest else ""
 
 
-ORPHAN_INDEXES: Final = {
-    kind: Index(f"{kind}_orphans", GroupKind("apps", kind), _orphan_keys) for kind in ("Deployment", "StatefulSet")
-}
-
-
-def orphan_keys_of(binding: Binding, pools: Iterable[str]) -> Iterator[OrphanKey]:
-    """Yield the index keys of a subject's orphans.
-
-    Args:
-        binding: The subject.
-        pools: The names of its node pools, which are needed to find truncated names of workloads.
-    """
-    yield OrphanKey(binding.cluster, binding.namespace, binding.name)
-    for pool in pools:
-        base = f"{binding.name}-{pool}-"
-        if len(base) > _MAX_BASE:
-            yield OrphanKey(binding.cluster, binding.namespace, "", base[:_MAX_BASE])
-
-
 def former_bindings(cluster: str, workload: PartialObject) -> list[Binding]:
     """Return the subjects that may have owned an orphan, none if its name was truncated."""
     subject = _former_owner(workload) if is_orphan(workload) else ""
@@ -295,3 +203,9 @@ def former_bindings(cluster: str, workload: PartialObject) -> list[Binding]:
         return []
     kinds = [YURT_APP_SET] if workload.labels.get(REF_APP_SET_LABEL) else sorted(SUBJECT_KINDS)
     return [Binding(cluster, kind, workload.namespace, subject) for kind in kinds]
+
+
+ORPHAN_INDEXES: Final = {
+    kind: Index(f"{kind}_orphans", GroupKind("apps", kind), former_bindings) for kind in ("Deployment", "StatefulSet")
+}
+"""The orphans, by the subjects that may have owned them."""
