@@ -1,8 +1,8 @@
 """Marks: placeholders for the values that differ between node pools which share a plan.
 
 The compiler uses a mark as the name of the pool. The mark then appears in each value that depends on the name: a few
-labels, a node selector, values with ``{{nodepool}}``. Other marks replace the values of entries that only one pool has,
-and the numbers of these entries. Filling in the values takes some microseconds, compiling a millisecond.
+labels, a node selector, values with ``{{nodepool}}``. Another mark replaces the pool's own replicas. Filling in the
+values takes some microseconds, compiling a millisecond.
 """
 
 import re
@@ -13,96 +13,42 @@ import msgspec
 from fleethook.model.json import JSON
 
 # Private use characters of Unicode: kube-apiserver accepts them in no name and no label value.
-_START: Final = "\ue000"
 POOL_MARK: Final = "\ue000pool\ue001"
 _ENCODED_MARK: Final = POOL_MARK.encode()
-_MARK: Final = re.compile("\ue000(pool|entry|text)([0-9]*)\ue001")
-# Numbers that no user requests as replicas. REPLICAS_MARK is the mark for the pool's own replicas.
-SMALLEST_MARK: Final = 2_147_480_000
+# A number that no user requests as replicas.
 REPLICAS_MARK: Final = 2_147_480_017
-_FIRST_NUMBER: Final = 2_147_480_100
-MAX_NUMBERS: Final = 100
-_NUMBERS: Final = re.compile(r"2147480017|21474801[0-9]{2}")
+_NUMBER: Final = str(REPLICAS_MARK)
+_ENCODED_NUMBER: Final = _NUMBER.encode()
 _SAFE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
-def entry_mark(position: int) -> str:
-    """Return the mark for the number of an entry, given its position among the entries that apply to the pool."""
-    return f"\ue000entry{position}\ue001"
-
-
-def text_mark(number: int) -> str:
-    """Return the mark for a text that an entry sets."""
-    return f"\ue000text{number}\ue001"
-
-
-def number_mark(number: int) -> int:
-    """Return the mark for a number that an entry sets."""
-    return _FIRST_NUMBER + number
-
-
 def as_sample(text: str) -> str:
-    """Return a text with a letter in place of each mark: the value for some node pool, as far as a format shows."""
-    return _MARK.sub("a", text) if _START in text else text
-
-
-class EntryValues(NamedTuple):
-    """The values for the marks of the entries that apply to a pool."""
-
-    entries: tuple[int, ...] = ()
-    """The numbers of the entries."""
-    texts: tuple[str, ...] = ()
-    numbers: tuple[int, ...] = ()
-
-
-NO_VALUES: Final = EntryValues()
+    """Return a text with a letter in place of the mark: the value for some node pool, as far as a format shows."""
+    return text.replace(POOL_MARK, "a")
 
 
 class PoolValues(NamedTuple):
-    """The values for all marks of a plan."""
+    """The values for the marks of a plan."""
 
     pool: str
     replicas: int | None = None
     """The replicas of the pool in ``spec.topology``."""
-    of_entries: EntryValues = NO_VALUES
 
     def fill_text(self, text: str) -> str:
-        """Replace the marks in a text."""
-        if _START not in text:
-            return text
-        if self.of_entries is NO_VALUES:
-            return text.replace(POOL_MARK, self.pool)
-        return _MARK.sub(self._get_value, text)
-
-    def _get_value(self, mark: re.Match[str]) -> str:
-        kind, number = mark.groups()
-        if kind == "pool":
-            return self.pool
-        if kind == "entry":
-            return str(self.of_entries.entries[int(number)])
-        return self.of_entries.texts[int(number)]
+        """Replace the mark of the name in a text."""
+        return text.replace(POOL_MARK, self.pool)
 
     def fill_number(self, number: int) -> int | None:
-        """Return the value of a mark; another number is returned unchanged."""
-        if number == REPLICAS_MARK:
-            return self.replicas
-        position = number - _FIRST_NUMBER
-        return self.of_entries.numbers[position] if 0 <= position < len(self.of_entries.numbers) else number
+        """Return the replicas of the pool for their mark; another number is returned unchanged."""
+        return self.replicas if number == REPLICAS_MARK else number
 
-    def fill_json(self, text: bytes, *, has_numbers: bool = True) -> bytes:
-        """Replace the marks in JSON.
-
-        Args:
-            text: The JSON.
-            has_numbers: Whether the text may have marks of numbers.
-        """
-        if self.of_entries is NO_VALUES and not has_numbers:
-            return text.replace(_ENCODED_MARK, self.pool.encode())
-        return self.fill_numbers(self.fill_text(text.decode())).encode()
+    def fill_json(self, text: bytes) -> bytes:
+        """Replace the marks in JSON."""
+        return text.replace(_ENCODED_MARK, self.pool.encode()).replace(_ENCODED_NUMBER, str(self.replicas).encode())
 
     def fill_numbers(self, text: str) -> str:
-        """Replace the marks of numbers in a text, and leave other marks."""
-        return _NUMBERS.sub(lambda mark: str(self.fill_number(int(mark[0]))), text)
+        """Replace the mark of the replicas in a text, and leave that of the name."""
+        return text.replace(_NUMBER, str(self.replicas))
 
     def fill(self, value: JSON) -> JSON:
         """Replace the marks in ``value``; `Filler` is faster for large values."""
@@ -120,15 +66,10 @@ def is_safe_name(pool: str) -> bool:
     return _SAFE.fullmatch(pool) is not None
 
 
-def has_number_mark(text: bytes) -> bool:
-    """Return whether JSON has a mark of a number."""
-    return _NUMBERS.search(text.decode()) is not None
-
-
 def has_mark(value: object) -> bool:
     """Return whether a value contains a mark. It must be encodable as JSON."""
     text = msgspec.json.encode(value).decode()
-    return _START in text or _NUMBERS.search(text) is not None
+    return POOL_MARK in text or _NUMBER in text
 
 
 def mark_name(value: JSON, pool: str) -> JSON:
@@ -240,9 +181,9 @@ class _MarkFinder:
 
     def find(self, value: Any) -> _Found:
         if isinstance(value, str):
-            return value if _START in value else _Plain(value)
+            return value if POOL_MARK in value else _Plain(value)
         if type(value) is int:
-            return value if value >= SMALLEST_MARK else _Plain(value)
+            return value if value == REPLICAS_MARK else _Plain(value)
         if not isinstance(value, (dict, list, tuple)):
             return _Plain(value)
         known = self._known.get(id(value))

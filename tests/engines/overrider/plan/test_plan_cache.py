@@ -100,74 +100,12 @@ def test_pools_to_which_other_entries_apply_do_not() -> None:
     assert len({id(plan(cache, subject, rule, f"p{n}").shared) for n in range(3)}) == 3
 
 
-def test_pools_whose_own_entries_set_other_images_and_replicas_share_a_plan() -> None:
-    cache, subject = PlanCache(), yurt_app_set(pools=pools(6))
-    own = [
-        entry(f"p{n}", items=[image("nginx", f"r/own-{n}:{{{{nodepool}}}}"), {"replicas": 20 + n}]) for n in range(5)
-    ]
-    rule = overrider(entry("*", items=[{"labels": {"of": "all"}}]), *own)
-    found = [plan(cache, subject, rule, f"p{n}") for n in range(6)]
-    assert cache.compiled == 2
-    assert len({one.digest for one in found}) == 6
-    spec = found[3].full.rendered["spec"]
-    assert (spec["template"]["spec"]["containers"][0]["image"], spec["replicas"]) == ("r/own-3:p3", 23)
-    assert found[3].full.source_of(("spec", "replicas")) == "entries[4].items[1]"
-
-
-def test_pools_whose_own_entries_set_other_values_share_a_plan() -> None:
-    cache, subject = PlanCache(), yurt_app_set(pools=pools(6))
-    own = [
-        entry(
-            f"p{n}",
-            items=[
-                {"env": {"containerName": "nginx", "env": [{"name": "MODE", "value": f"mode {n}"}]}},
-                {"args": {"containerName": "nginx", "args": [f"--site={n}a"]}},
-                {"annotations": {"site": f"site-{n}"}},
-                {"nodeSelector": {"zone": f"zone-{n}"}},
-            ],
-            patches=[patch("add", "/spec/template/metadata/labels/site", f"at-{n}")],
-        )
-        for n in range(6)
-    ]
-    found = [plan(cache, subject, overrider(*own), f"p{n}") for n in range(6)]
-    assert cache.compiled == 1
-    template = found[4].full.rendered["spec"]["template"]
-    (nginx,) = template["spec"]["containers"]
-    assert (nginx["env"], nginx["args"]) == ([{"name": "MODE", "value": "mode 4"}], ["--site=4a"])
-    assert (template["metadata"]["annotations"], template["metadata"]["labels"]["site"]) == ({"site": "site-4"}, "at-4")
-    assert template["spec"]["nodeSelector"]["zone"] == "zone-4"
-
-
 def test_a_value_that_a_path_names_escaped_is_no_mark() -> None:
     cache, subject = PlanCache(), yurt_app_set(pools=pools(1))
     env = {"env": {"containerName": "nginx", "env": [{"name": "MODE", "value": "x/y"}]}}
     rule = overrider(entry("p0", items=[env], patches=[patch("remove", f"{SPEC}/containers/0/env/[value=x~1y]")]))
     (nginx,) = plan(cache, subject, rule, "p0").full.rendered["spec"]["template"]["spec"]["containers"]
     assert not nginx.get("env")
-
-
-def test_entries_with_many_values_of_one_pool_are_taken_as_they_are_written() -> None:
-    cache, subject = PlanCache(), yurt_app_set(pools=pools(2))
-    own = [entry(f"p{n}", items=[{"annotations": {f"a{at}": f"{n}-{at}" for at in range(65)}}]) for n in range(2)]
-    found = [plan(cache, subject, overrider(*own), f"p{n}") for n in range(2)]
-    assert cache.compiled == 2
-    assert found[1].full.rendered["spec"]["template"]["metadata"]["annotations"]["a64"] == "1-64"
-
-
-@pytest.mark.parametrize(
-    "different",
-    [
-        entry("p1", items=[image("other", "r/own:1")]),
-        entry("p1", items=[image("nginx", "nginx")]),
-        entry("p1", items=[image("nginx", "r/own:1"), image("nginx", "r/own:1")]),
-        entry("p1", items=[image("nginx", "r/own:1")], patches=[patch("add", f"{SPEC}/hostname", "h")]),
-    ],
-)
-def test_pools_with_other_differences_share_no_plan(different: dict[str, Any]) -> None:
-    template = pod_template(containers=[container("nginx", "nginx")])
-    cache, subject = PlanCache(), yurt_app_set(pools=pools(2), template=template)
-    rule = overrider(entry("p0", items=[image("nginx", "r/own:0")]), different)
-    assert plan(cache, subject, rule, "p0").shared is not plan(cache, subject, rule, "p1").shared
 
 
 def test_a_member_named_after_its_pool_is_compiled_for_each_pool() -> None:

@@ -55,15 +55,17 @@ _SLICE: Final = 40
 _PLAN_UNITS: Final = 30
 # Limits the memory of a check if every pool of a subject needs a plan of its own: 200 plans.
 _MAX_WEIGHT: Final = 10_000
-# Values of templates that one check renders: enough for 5,000 node pools with a plan each of a template of 400 values.
-# A hostile subject has thousands of node pools and a template of 8 MiB.
-_MAX_RENDERED: Final = 2_000_000
+# Values of templates that one check renders, some two seconds: enough for 2,000 node pools with a plan each of a
+# template of 400 values. The webhook has five seconds.
+_MAX_RENDERED: Final = 1_400_000
+# A plan takes as long as so many values of a template, beside those of its own template.
+_PLAN_VALUES: Final = 300
 # Members of the spec that list node pools. Rendering a pool reads only the element of that pool.
 _POOL_MEMBERS: Final = ("topology", "pools")
 _TOO_LARGE: Final = Remark(
     "not-checked",
-    f"not checked: the templates have more than {MAX_TEMPLATE_VALUES} values, or more than {_MAX_RENDERED} over all "
-    f"node pools that need a plan of their own, or the spec has more than {MAX_SHARED_VALUES}",
+    f"not checked: the templates have more than {MAX_TEMPLATE_VALUES} values, or too many over all node pools with "
+    f"entries of their own, or the spec has more than {MAX_SHARED_VALUES}",
 )
 
 
@@ -97,7 +99,7 @@ def dry_run_overrider(
     size, is_too_large = _count_templates(subject.document)
     for pool in pools:
         for kind in kinds:
-            if is_too_large or plans.compiled * size > _MAX_RENDERED:
+            if is_too_large or plans.compiled * (size + _PLAN_VALUES) > _MAX_RENDERED:
                 found.remarks.setdefault(_TOO_LARGE, []).append(pool)
                 continue
             before = plans.compiled
@@ -129,16 +131,15 @@ def _count_templates(subject: JSONObject) -> tuple[int, bool]:
     return size, size > MAX_TEMPLATE_VALUES or count_values(shared, limit=MAX_SHARED_VALUES) > MAX_SHARED_VALUES
 
 
-_Known = MutableMapping[SharedPlan, dict[tuple[int | None, ...], list[Remark]]]
-"""Remarks by plan, and by the numbers of the pool."""
+_Known = MutableMapping[SharedPlan, dict[int | None, list[Remark]]]
+"""Remarks by plan, and by the replicas of the pool."""
 
 
 def _cache_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str, known: _Known) -> list[Remark]:
-    by_numbers = known.setdefault(plan.shared, {})
-    numbers = (plan.replicas, *plan.values.of_entries.numbers)
-    if numbers not in by_numbers:
-        by_numbers[numbers] = list(_find_remarks(plan, group_kind, kind=kind))
-    return by_numbers[numbers]
+    by_replicas = known.setdefault(plan.shared, {})
+    if plan.replicas not in by_replicas:
+        by_replicas[plan.replicas] = list(_find_remarks(plan, group_kind, kind=kind))
+    return by_replicas[plan.replicas]
 
 
 def _join_pools(names: Sequence[str]) -> str:

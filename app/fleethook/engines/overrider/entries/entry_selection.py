@@ -112,10 +112,6 @@ class EntrySelection:
         for key, value in as_object(node_pool["metadata"].get("labels")).items():
             yield from self._by_label.get((key, value), ()) if isinstance(value, str) else ()
 
-    def is_shared(self, number: int) -> bool:
-        """Return whether an entry selects node pools by ``*`` or by labels, and not only by their names."""
-        return self._selectors[number].every or self._selectors[number].uses_labels
-
     def any_applies(self, pool: str, node_pool: JSONObject | None = None) -> bool:
         """Return whether any entry applies to ``pool``; arguments as in `applying`."""
         return bool(self.applying(pool, node_pool))

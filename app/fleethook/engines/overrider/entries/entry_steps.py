@@ -94,17 +94,7 @@ def compile_steps(
     """
     listed = entries if isinstance(entries, list) else []
     numbers = EntrySelection(listed).applying(pool, node_pool) if applying is None else applying
-    return compile_entries([(f"entries[{number}]", listed[number]) for number in numbers], pool)
-
-
-def compile_entries(entries: Iterable[tuple[str, Mapping[str, JSON]]], pool: str) -> tuple[Step, ...]:
-    """Return the steps of entries for the workload of ``pool``; errors as in `compile_steps`.
-
-    Args:
-        entries: The entries that apply, each with its path.
-        pool: The pool's name.
-    """
-    chosen = tuple(entries)
+    chosen = [(f"entries[{number}]", as_object(listed[number])) for number in numbers]
     _check_count(chosen, pool)
     return tuple(step for field, entry in chosen for step in _compile_entry(field, entry, pool))
 

@@ -18,10 +18,8 @@ from fleethook.model.formats.labels import MAX_LABEL, MAX_SUBDOMAIN
 from fleethook.model.json import JSON, as_object
 from fleethook.workload_schema.value_marks import (
     POOL_MARK,
-    EntryValues,
     Filler,
     PoolValues,
-    has_number_mark,
 )
 
 # A render requests the same filled plan several times. All of them together take 3 MB at most.
@@ -45,7 +43,7 @@ class SharedPlan:
     """The plan of all pools of a subject that differ only by their `PoolValues`."""
 
     __slots__ = (
-        "__weakref__", "_changed_values", "_has_numbers", "_longest", "_text", "is_marked", "names", "plan",
+        "__weakref__", "_changed_values", "_longest", "_text", "is_marked", "names", "plan",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, *, kind: str, pool: str) -> None:
@@ -66,7 +64,6 @@ class SharedPlan:
             if self.is_marked and plan.steps
             else b""
         )
-        self._has_numbers: Final = has_number_mark(self._text)
         self._changed_values: Filler | None = None
 
     def changed_values(self, values: PoolValues) -> tuple[tuple[JSON, JSON], ...]:
@@ -93,7 +90,7 @@ class SharedPlan:
         """Return the hash for a pool."""
         if not self._text:
             return self.plan.digest
-        return hash_text(values.fill_json(self._text, has_numbers=self._has_numbers))
+        return hash_text(values.fill_json(self._text))
 
     def filler(self, *, creating: bool) -> Filler:
         """Return a filler for the members of the plan.
@@ -160,14 +157,13 @@ class PoolPlan:
     """The plan of one pool: a shared plan and the values of the pool."""
 
     __slots__ = (
-        "__weakref__", "_filled", "_of_entries", "_patch", "_requested_at", "_requests", "digest", "pool", "replicas",
+        "__weakref__", "_filled", "_patch", "_requested_at", "_requests", "digest", "pool", "replicas",
         "shared", "undo_text",
     )  # fmt: skip
 
     def __init__(self, shared: SharedPlan, values: PoolValues, *, filled: FilledPlans) -> None:
         """Compute the hash and the undo of the pool."""
         self._filled: Final = filled
-        self._of_entries: Final[EntryValues] = values.of_entries
         self._patch: PrecompiledPatch | None = None
         self._requested_at = self._requests = 0
         self.shared: Final = shared
@@ -182,7 +178,7 @@ class PoolPlan:
     @property
     def values(self) -> PoolValues:
         """The values of the pool for the marks of the plan."""
-        return PoolValues(self.pool, self.replicas, self._of_entries)
+        return PoolValues(self.pool, self.replicas)
 
     @property
     def applies(self) -> bool:

@@ -1,7 +1,7 @@
 """Compiles the plans of one subject; its pools share the common parts.
 
-Pools of a subject share one plan if they differ only by their names, their replicas and the values that entries of
-their own set. A pool then adds some hundred bytes: its hash, its values and a reference to the plan.
+Pools of a subject share one plan if the same entries apply to them, and they differ only by their names and replicas. A
+pool then adds some hundred bytes: its hash, its values and a reference to the plan.
 """
 
 from collections.abc import Hashable
@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.entries.alike_entries import Applied, EntryPatterns
-from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_entries
+from fleethook.engines.overrider.entries.entry_selection import EntrySelection
+from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps
 from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, compile_steps_in_slices
 from fleethook.engines.overrider.plan.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names
 from fleethook.engines.overrider.rules.value_shapes import replicas_problem
@@ -21,7 +21,6 @@ from fleethook.engines.overrider.subject.subject_members import (
     get_identity,
     is_v1beta1,
     same_input,
-    templates_of,
     topology,
     tweaks_of,
 )
@@ -65,8 +64,8 @@ class _Configuration(NamedTuple):
     key: Hashable
     pool: str
     """The name to compile for: the mark, or the name of the pool."""
-    applied: Applied
-    """The entries that apply."""
+    entries: tuple[int, ...]
+    """The numbers of the entries that apply."""
     config: JSONObject | None
     """The settings of the pool as the subject has them."""
     node_pool: JSONObject | None
@@ -105,11 +104,11 @@ class SubjectPlans:
         self.inputs = (subject, overrider)
         self.compiled = 0
         self._filled: Final = filled or FilledPlans()
-        self._template: Final = templates_of(subject)
         self._group_kind: Final = group_kind
         entries = as_object(overrider or {}).get("entries")
-        self._patterns: Final = EntryPatterns(entries, template=(self._template, tweaks_of(subject)))
-        self.depends_on_node_pools: Final = self._patterns.uses_labels or depends_on_node_pools(group_kind, subject)
+        self._entries: Final = entries
+        self._selection: Final = EntrySelection(entries)
+        self.depends_on_node_pools: Final = self._selection.uses_labels or depends_on_node_pools(group_kind, subject)
         self._has_mark: Final = has_mark((get_identity(subject), subject.get("spec"), entries))
         text = msgspec.json.encode((entries, tweaks_of(subject)))
         self._has_pool_token: Final = NODEPOOL_TOKEN.encode() in text or TWEAK_POOL_TOKEN.encode() in text
@@ -190,7 +189,7 @@ class SubjectPlans:
             if not compiles:
                 return None
             of, shared = do_at_once(work)
-        values = PoolValues(pool, of.replicas, of.applied.values)
+        values = PoolValues(pool, of.replicas)
         if isinstance(shared, SharedPlan):
             return PoolPlan(shared, values, filled=self._filled)
         if isinstance(shared, RenderError):
@@ -214,7 +213,7 @@ class SubjectPlans:
         of = self._get_configuration(kind, pool, node_pool, kept)
         shared = self._plans.get(of.key) or (yield from self._compile_together(of, kind))
         if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
-            of = of._replace(key=(pool, of.key), pool=pool, applied=self._patterns.find_literal(pool, node_pool))
+            of = of._replace(key=(pool, of.key), pool=pool)
             shared = self._plans.get(of.key) or (yield from self._compile_together(of, kind))
         return of, shared
 
@@ -248,7 +247,7 @@ class SubjectPlans:
         try:
             bare = self._compile_bare(of, kind)
             yield
-            steps = compile_entries(self._patterns.entries_of(of.applied), of.pool)
+            steps = compile_steps(self._entries, of.pool, applying=of.entries)
             work = compile_steps_in_slices(steps, self.inputs[0], bare=bare, kind=kind, pool=of.pool)
             plan = yield from work
             shared = SharedPlan(plan, kind=kind, pool=of.pool)
@@ -288,15 +287,13 @@ class SubjectPlans:
             tweaks = () if self._selections is None else self._selections.tweaks(pool, node_pool)
         # Only workloads of a YurtAppDaemon tolerate the taints of their pools.
         taints = taints if self._group_kind == YURT_APP_DAEMON else None
-        name = self.inputs[0]["metadata"]["name"]
+        name, entries = self.inputs[0]["metadata"]["name"], self._selection.applying(pool, node_pool)
         if not is_safe_name(pool) or workload_prefix(name, pool) != f"{name}-{pool}-" or self._has_mark:
-            literal = self._patterns.find_literal(pool, node_pool)
-            key: Hashable = (kind, pool, tweaks, literal.numbers, msgspec.json.encode(taints))
-            return _Configuration(key, pool, literal, config, node_pool, replicas, tweaks, b"")
-        applied = self._patterns.find(pool, config, node_pool)
+            key: Hashable = (kind, pool, tweaks, entries, msgspec.json.encode(taints))
+            return _Configuration(key, pool, entries, config, node_pool, replicas, tweaks, b"")
         placement = encode_settings(config, taints, pool)
-        key = (kind, applied.key, tweaks, placement)
-        return _Configuration(key, POOL_MARK, applied, config, node_pool, replicas, tweaks, placement)
+        key = (kind, entries, tweaks, placement)
+        return _Configuration(key, POOL_MARK, entries, config, node_pool, replicas, tweaks, placement)
 
 
 _Found = tuple[_Configuration, _Shared]
