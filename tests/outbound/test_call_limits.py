@@ -1,4 +1,4 @@
-"""Limits of calls: quotas, fair shares, and circuit breakers."""
+"""Limits of calls: quotas and fair shares."""
 
 import asyncio
 from collections import Counter
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.outbound.call_limits import MAX_FAILURES, STARTS_PER_TURN, Breakers, CallSlots, FullError, Quotas
+from fleethook.outbound.call_limits import STARTS_PER_TURN, CallSlots, FullError, Quotas
 from tests.hypothesis_profiles import examples
 from tests.waiting import NET
 
@@ -217,63 +217,3 @@ async def test_retries_and_new_calls_share_the_starts_of_an_iteration() -> None:
         await asyncio.sleep(0)
         turn += 1
     assert max(Counter(turns).values()) <= STARTS_PER_TURN
-
-
-def fail(breakers: Breakers, consumer: str, key: bytes = b"k", *, times: int = MAX_FAILURES) -> Breakers:
-    for _ in range(times):
-        probe = breakers.begin(consumer, key)
-        breakers.end(consumer, key, answered=False, probe=probe)
-    return breakers
-
-
-def test_a_breaker_opens_after_consecutive_failures() -> None:
-    breakers = fail(Breakers(), "a", times=MAX_FAILURES - 1)
-    breakers.end("a", b"k", answered=True, probe=False)
-    fail(breakers, "a", times=MAX_FAILURES - 1)
-    assert not breakers.is_open("a", b"k")
-    fail(breakers, "a", times=1)
-    assert breakers.is_open("a", b"k")
-    assert not breakers.is_open("b", b"k")
-    assert not breakers.is_open("a", b"l")
-
-
-def test_an_open_breaker_allows_one_probe_at_a_time() -> None:
-    breakers = fail(Breakers(), "a")
-    assert not breakers.refuses("a", b"k")
-    assert breakers.begin("a", b"k")
-    assert breakers.refuses("a", b"k")
-    assert not breakers.begin("a", b"k")
-    breakers.end("a", b"k", answered=None, probe=False)
-    assert breakers.refuses("a", b"k"), "another call that ends does not end the one that is tried"
-    breakers.end("a", b"k", answered=False, probe=True)
-    assert not breakers.refuses("a", b"k")
-    assert breakers.is_open("a", b"k")
-
-
-def test_any_response_closes_a_breaker() -> None:
-    breakers = fail(Breakers(), "a")
-    breakers.begin("a", b"k")
-    breakers.end("a", b"k", answered=True, probe=False)
-    assert not breakers.refuses("a", b"k")
-    assert not breakers.is_open("a", b"k")
-    assert len(breakers) == 0
-
-
-def test_a_call_without_evidence_does_not_change_the_breaker() -> None:
-    breakers = fail(Breakers(), "a", times=MAX_FAILURES - 1)
-    breakers.end("a", b"k", answered=None, probe=False)
-    assert not breakers.is_open("a", b"k")
-    fail(breakers, "a", times=1)
-    breakers.end("a", b"k", answered=None, probe=breakers.begin("a", b"k"))
-    assert breakers.is_open("a", b"k")
-    assert not breakers.refuses("a", b"k")
-
-
-def test_many_endpoints_of_one_consumer_do_not_evict_breakers_of_another() -> None:
-    breakers = fail(Breakers(limit=10), "ws3")
-    for number in range(100):
-        fail(breakers, "ws2", str(number).encode())
-    assert breakers.is_open("ws3", b"k")
-    assert breakers.is_open("ws2", b"99")
-    assert not breakers.is_open("ws2", b"0")
-    assert len(breakers) == 10

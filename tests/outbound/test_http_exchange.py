@@ -1,7 +1,6 @@
 """Responses of webhooks: their statuses, messages and bodies."""
 
 import asyncio
-import contextlib
 import gzip
 import json
 import math
@@ -10,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.outbound.call_limits import MAX_FAILURES, Quotas
-from fleethook.outbound.client import CallError, HookClient, Parties
+from fleethook.outbound.call_limits import Quotas
+from fleethook.outbound.client import CallError, HookClient
 from fleethook.outbound.endpoint import Endpoint
 from fleethook.outbound.http_exchange import HEADER, MAX_RETRIES, OUTGOING, was_dispatched
 from tests.faults.webhook_calls import catch_call_error, endpoint
@@ -296,44 +295,6 @@ async def test_a_call_cancelled_before_a_retry_releases_its_slot(client: HookCli
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert (task.cancelled(), client.slots.under_way, len(hook.asked)) == (True, 0, 1)
-
-
-async def test_a_response_with_a_retry_closes_the_breaker_at_once(client: HookClient, hook: RawHook) -> None:
-    hook.answer = silent
-    for _ in range(MAX_FAILURES):
-        await failure(client, hook, seconds=0.1)
-    assert client.is_silent(retried_endpoint(hook), Parties())
-    to_probe, to_others = in_turn(respond(busy()), silent), respond(http())
-
-    async def answer(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
-        # On a busy machine, cancelled requests may arrive late.
-        await (to_probe if asked.body == b'{"probe": 1}' else to_others)(asked, writer)
-
-    hook.answer = answer
-    probe = asyncio.create_task(client.post(retried_endpoint(hook), b'{"probe": 1}', seconds=NET))
-    await until(lambda: client.retries["429"])
-    assert not client.is_silent(retried_endpoint(hook), Parties())
-    assert await client.post(retried_endpoint(hook), b"{}", seconds=NET) == b"{}"
-    probe.cancel()
-    await asyncio.gather(probe, return_exceptions=True)
-
-
-async def test_a_retry_without_response_is_no_evidence(hook: RawHook) -> None:
-    async with contextlib.AsyncExitStack() as stack:
-
-        async def call(seconds: float) -> HookClient:
-            made = await stack.enter_async_context(HookClient(allow_private=True))
-            hook.asked.clear()
-            hook.answer = in_turn(respond(busy()), silent)
-            assert (await failure(made, hook, seconds=seconds)).timed_out
-            return made
-
-        client = await with_patience_async(call, lambda _: len(hook.asked) == 2)
-        for _ in range(MAX_FAILURES - 1):
-            assert (await failure(client, hook, seconds=0.1)).timed_out
-        assert not client.is_silent(retried_endpoint(hook), Parties())
-        assert (await failure(client, hook, seconds=0.1)).timed_out
-        assert client.is_silent(retried_endpoint(hook), Parties())
 
 
 async def test_long_or_truncated_discarded_responses_close_only_their_connection(

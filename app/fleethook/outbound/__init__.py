@@ -1,1 +1,1 @@
-"""Calls to webhooks: TLS with the CA of their configuration, deadlines, size limits, quotas and circuit breakers."""
+"""Calls to webhooks: TLS with the CA of their configuration, deadlines, size limits and quotas."""

@@ -24,7 +24,7 @@ from fleethook.outbound.call_errors import (
     private_address_in,
     quoted,
 )
-from fleethook.outbound.call_limits import Breakers, CallSlots, Evidence, FullError, Quotas
+from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
 from fleethook.outbound.endpoint import Credential, Endpoint
 from fleethook.outbound.http_exchange import MAX_RETRIES, SingleWriteBody, discard, read_response, retry_after
 from fleethook.outbound.pool import PoolKey, Pools
@@ -64,7 +64,7 @@ class Parties(NamedTuple):
     owner: str = ""
     """The cluster of the webhook configuration; owners share no connections."""
     consumer: str = ""
-    """The cluster of the request; consumers share no quotas and no breakers."""
+    """The cluster of the request; consumers share no quotas."""
 
 
 LOCAL: Final = Parties()
@@ -90,7 +90,7 @@ class _Call(NamedTuple):
 
 
 class HookClient:
-    """Holds connections, quotas and breakers. Use it as an asynchronous context manager, or close it.
+    """Holds connections and quotas. Use it as an asynchronous context manager, or close it.
 
     A request is retried only if the webhook asks for it (`fleethook.outbound.http_exchange`). Without a response, the
     webhook may have acted on the request, and Go's client retries a POST only if none of it was written. The client
@@ -127,7 +127,6 @@ class HookClient:
         self._allow_private: Final = allow_private
         self._limit: Final = response_limit
         self._pools: Final = Pools(resolver, fixed=fixed)
-        self._breakers: Final = Breakers()
         self.slots: Final = CallSlots(quotas or Quotas())
         self.failures: Final = FailureLog()
         self.retries: Final = {"429": 0, "5xx": 0}
@@ -149,10 +148,6 @@ class HookClient:
         """Close every connection."""
         await self._pools.close()
 
-    def is_silent(self, endpoint: Endpoint, parties: Parties) -> bool:
-        """Return whether the breaker of a consumer is open, because its last calls had no response."""
-        return self._breakers.is_open(parties.consumer, _breaker_key(parties.owner, endpoint))
-
     async def post(
         self,
         endpoint: Endpoint,
@@ -161,7 +156,6 @@ class HookClient:
         seconds: float,
         within: float | None = None,
         parties: Parties = LOCAL,
-        insist: bool = False,
         credential: Credential | None = None,
     ) -> bytes:
         """Call a webhook and return the body of its response.
@@ -173,8 +167,6 @@ class HookClient:
             within: The time until the caller's deadline, by default ``seconds``. The request tells the webhook the
                 smaller of the two.
             parties: The clusters of the call.
-            insist: Whether to call even if the breaker is open. Callers that ignore failures must set this. Otherwise
-                an open breaker would bypass the webhook.
             credential: Authenticates the call; calls with other credentials use other connections.
 
         Raises:
@@ -183,8 +175,7 @@ class HookClient:
         """
         within = seconds if within is None else within
         url = called_url(endpoint.url, min(seconds, within))
-        key = _breaker_key(parties.owner, endpoint)
-        self._refuse_silent(parties, key, url, insist=insist)
+        key = _endpoint_key(parties.owner, endpoint)
         loop = asyncio.get_running_loop()
         until = loop.time() + within
         try:
@@ -192,49 +183,22 @@ class HookClient:
                 left = until - loop.time() if waited else within
                 if left <= 0:
                     raise _timed_out(url, cut_short=True)
-                self._refuse_silent(parties, key, url, insist=insist)
                 given = min(seconds, left)
                 url = called_url(endpoint.url, given)
                 made = body if isinstance(body, bytes) else await _encode(body)
                 now = loop.time()
                 call = _Call(endpoint, url, made, parties, credential, until=now + given, own_until=now + seconds)
-                return await self._call_with_breaker(call)
+                try:
+                    async with asyncio.timeout_at(call.until):
+                        return await self._call(call)
+                except TimeoutError:
+                    raise _timed_out(call.url, cut_short=call.is_cut_short) from None
         except FullError as error:
             count = getattr(self.slots.quotas, error.limit)
             reason = _FULL[error.limit].format(count, parties.consumer)
             raise OverloadedError(posting(url, reason), limit=error.limit) from None
 
-    def _refuse_silent(self, parties: Parties, key: bytes, url: URL, *, insist: bool) -> None:
-        if not insist and self._breakers.refuses(parties.consumer, key):
-            reason = "the last calls of this webhook had no response, and another call is probing it"
-            raise NotCalledError(posting(url, reason))
-
-    async def _call_with_breaker(self, call: _Call) -> bytes:
-        """Call, and report the result to the breaker.
-
-        Only two failures count against a webhook, because they do not depend on the request: no connection, and no
-        response within the webhook's own timeout. Any response counts in its favour, also an error or a denial.
-        """
-        evidence = Evidence(self._breakers, call.parties.consumer, _breaker_key(call.parties.owner, call.endpoint))
-        try:
-            async with asyncio.timeout_at(call.until):
-                body = await self._call(call, evidence)
-            evidence.record_response()
-        except TimeoutError:
-            if not call.is_cut_short:
-                evidence.record_timeout()
-            raise _timed_out(call.url, cut_short=call.is_cut_short) from None
-        except CallError as error:
-            if error.code:
-                evidence.record_response()
-            elif _has_no_connection(error):
-                evidence.record_no_connection()
-            raise
-        finally:
-            evidence.close()
-        return body
-
-    async def _call(self, call: _Call, evidence: Evidence) -> bytes:
+    async def _call(self, call: _Call) -> bytes:
         endpoint, url, partition = call.endpoint, call.url, call.parties.owner
         guarded = not self._allow_private and not (endpoint.service and partition == "")
         try:
@@ -244,7 +208,7 @@ class HookClient:
                 partition, str(url.origin()), endpoint.server_name, endpoint.ca_bundle, guarded, call.credential
             )
             async with self._pools.lease(key) as session:
-                response = await self._send_with_retries(session, call, evidence)
+                response = await self._send_with_retries(session, call)
                 return await self._read(response, url)
         except TrustError as error:
             raise NotCalledError(posting(url, str(error))) from error
@@ -256,16 +220,13 @@ class HookClient:
                 raise OverloadedError(posting(url, reason), limit="") from error
             raise CallError(posting(url, describe_error(error, url))) from error
 
-    async def _send_with_retries(
-        self, session: aiohttp.ClientSession, call: _Call, evidence: Evidence
-    ) -> aiohttp.ClientResponse:
+    async def _send_with_retries(self, session: aiohttp.ClientSession, call: _Call) -> aiohttp.ClientResponse:
         """Return the response after the retries that the webhook asks for. The call holds one slot for all of them."""
         for _ in range(MAX_RETRIES):
             response = await self._send(session, call)
             seconds = retry_after(response)
             if seconds is None:
                 return response
-            evidence.record_response()
             if asyncio.get_running_loop().time() + seconds >= call.until:
                 await self._fail_early(response, call, seconds)
             await discard(response)
@@ -345,11 +306,6 @@ def _timed_out(url: URL, *, cut_short: bool) -> CallError:
     return CallError(posting(url, "context deadline exceeded"), timed_out=True, cut_short=cut_short)
 
 
-def _has_no_connection(error: CallError) -> bool:
-    """Return whether the request was not sent, because no connection was established."""
-    return isinstance(error.__cause__, aiohttp.ClientConnectorError) and not isinstance(error, NotCalledError)
-
-
-def _breaker_key(owner: str, endpoint: Endpoint) -> bytes:
+def _endpoint_key(owner: str, endpoint: Endpoint) -> bytes:
     """Return a key of a fixed size, because tenants choose the size of URLs and authorities."""
     return hashlib.sha256(repr((owner, endpoint)).encode()).digest()

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.explain import ExplainedHook, Explanation, explain
 from fleethook.engines.dispatch.request_limits import RequestLimits
-from tests.engines.dispatch.breaker import open_breaker, shared
 from tests.engines.dispatch.builders import (
     WIDGETS,
     binding,
@@ -27,7 +26,7 @@ from tests.engines.dispatch.builders import (
     widget,
 )
 from tests.engines.dispatch.conftest import Front
-from tests.engines.dispatch.webhook_server import Webhooks, allow, hook
+from tests.engines.dispatch.webhook_server import Webhooks, hook
 from tests.engines.dispatch.worlds import CLUSTERS, World, reviews, world_of, worlds
 from tests.engines.dispatch.worlds import hooks as webhooks
 from tests.hypothesis_profiles import examples
@@ -272,26 +271,6 @@ async def test_unsupported_dry_runs_are_noted() -> None:
     made = world(configuration("ws3", "validating", webhook(sideEffects="Some")))
     (one,) = (await run_explain(made, review(dryRun=True))).validating
     assert one.notes == ("it does not support dry runs (sideEffects), so the dry run is refused",)
-
-
-@pytest.mark.parametrize(
-    ("policy", "text"),
-    [("Fail", "other requests are refused meanwhile"), ("Ignore", "It is still called")],
-)
-async def test_an_open_breaker_is_noted(front: Front, server: Webhooks, policy: str, text: str) -> None:
-    server.answers["/w"] = allow
-    store = shared(server, failurePolicy=policy)
-    await open_breaker(front, server, policy)
-    dispatcher, deadline = front.dispatcher(store), Deadline(time.monotonic() + NET)
-    notes = {
-        cluster: (await explain(dispatcher, request_of(review()), cluster=cluster, deadline=deadline))
-        .validating[0]
-        .notes
-        for cluster in ("ws2", "ws3")
-    }
-    assert notes["ws3"] == ()
-    assert text in notes["ws2"][0]
-    assert f"failurePolicy {policy}" in notes["ws2"][0]
 
 
 async def test_too_many_webhooks_are_noted(front: Front, server: Webhooks) -> None:

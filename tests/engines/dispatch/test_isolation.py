@@ -8,13 +8,11 @@ from hypothesis import strategies as st
 
 from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.hooks.hooks import Phase
-from fleethook.outbound.client import Parties
 from tests.engines.dispatch.builders import (
     binding,
     configuration,
     definition,
     export,
-    request_of,
     review,
     store_of,
     webhook,
@@ -117,24 +115,6 @@ async def test_clusters_share_no_connections(front: Front, server: Webhooks) -> 
             assert (await front.dispatch(store, review(), cluster=cluster)).response.allowed
     assert [len(ports[cluster]) for cluster in CLUSTERS] == [1, 1, 1]
     assert len(set.union(*ports.values())) == 3
-
-
-async def test_circuit_breakers_are_separate_for_each_consumer(front: Front, server: Webhooks) -> None:
-    """A circuit breaker belongs to a consumer and an endpoint, not to an endpoint and its owner."""
-    broken = {**server.client_config("/w"), "caBundle": ""}
-    store = store_of(
-        export("owner", "widgets.example.org"),
-        configuration("owner", "validating", webhook(clientConfig=broken)),
-        *(binding(cluster, "owner", "widgets.example.org") for cluster in CLUSTERS),
-    )
-    (hook,) = (
-        await front.dispatcher(store).find_target(request_of(review()), cluster="a", phase="validating")
-    ).relevant
-    for _ in range(8):
-        assert not (await front.dispatch(store, review(), cluster="a")).response.allowed
-    assert hook.hook.endpoint
-    silent = {name: front.client.is_silent(hook.hook.endpoint, Parties("owner", name)) for name in CLUSTERS}
-    assert silent == {"a": True, "b": False, "c": False}
 
 
 async def test_consumers_of_one_owner_may_have_different_schemas() -> None:

@@ -81,13 +81,6 @@ ReadNamespace = Callable[[str, str], Awaitable[None]]
 """Reads a namespace of a logical cluster into the store; raises StatusError."""
 
 
-class IsSilent(Protocol):
-    """Reports whether a webhook's circuit breaker is open, as `dispatch.call.WebhookCaller.is_silent` does."""
-
-    def __call__(self, hook: Hook, consumer: str) -> bool:
-        """Return whether the last calls of a webhook for a consumer had no answer."""
-
-
 class Dependencies(NamedTuple):
     """The functions with which the dispatcher leaves the process."""
 
@@ -95,7 +88,6 @@ class Dependencies(NamedTuple):
     convert: ConvertObject
     authorize: Authorize | None = None
     read_namespace: ReadNamespace | None = None
-    is_silent: IsSilent = lambda _hook, _consumer: False
     own: OwnEndpoints = OwnEndpoints()
     """Recognizes webhooks that are this server itself; they are not called."""
 
@@ -234,10 +226,6 @@ class Dispatcher:
     def limits(self) -> RequestLimits:
         """The limits of one request."""
         return self._limits
-
-    def is_silent(self, hook: Hook, consumer: str) -> bool:
-        """Return whether the last calls of a webhook for a consumer had no answer."""
-        return self._dependencies.is_silent(hook, consumer)
 
     async def dispatch(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False

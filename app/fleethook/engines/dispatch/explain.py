@@ -1,7 +1,6 @@
 """Explains which webhooks a request is sent to, and why the others are skipped, with the functions of dispatch."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -34,15 +33,6 @@ from fleethook.workload_schema.admission_objects import may_be_set
 
 # kube-apiserver's default budget for admission plus storage (k8s.io/apiserver pkg/endpoints/handlers: requestTimeout).
 BUDGET_SECONDS: Final = 34.0
-
-_SILENT_FAIL: Final = (
-    "its circuit breaker is open for this cluster: its last calls had no answer. It is called for one request at a "
-    "time; other requests are refused meanwhile (failurePolicy Fail)"
-)
-_SILENT_IGNORE: Final = (
-    "its circuit breaker is open for this cluster: its last calls had no answer. It is still called, because only a "
-    "failed call may be ignored (failurePolicy Ignore)"
-)
 
 # Units of work before other clusters get a turn: about 3 ms. Each webhook takes 40 units in addition to its rules.
 _SLICE: Final = 1_000
@@ -162,14 +152,13 @@ async def _explain_phase(
     context = context._replace(
         namespace=await dispatcher.find_namespace(attributes, await dispatcher.find_hooks(target, phase))
     )
-    silent = partial(dispatcher.is_silent, consumer=attributes.cluster)
     relevant = {one.hook.uid: one for one in target.relevant}
     equivalents = EquivalentIndex(target.equivalents)
     deciders = _Deciders(CallDecider(context), CallDecider(context), context.own, equivalents, has_defaults)
     pauses = Pauses(_SLICE)
     found: list[ExplainedHook] = []
     for hook in hooks:
-        found.append(await _explain_hook(hook, relevant.get(hook.uid), target, deciders, silent))
+        found.append(await _explain_hook(hook, relevant.get(hook.uid), target, deciders))
         if pauses.due(_PER_HOOK + hook.weight):
             await dispatcher.turns.pause(attributes.cluster)
     return tuple(found)
@@ -187,7 +176,7 @@ class _Deciders(NamedTuple):
 
 
 async def _explain_hook(
-    hook: Hook, relevant: RelevantHook | None, target: Target, deciders: _Deciders, is_silent: Callable[[Hook], bool]
+    hook: Hook, relevant: RelevantHook | None, target: Target, deciders: _Deciders
 ) -> ExplainedHook:
     attributes, namespace = target.attributes, deciders.dispatched.namespace
     own, nearest = _check_own_endpoint(hook, deciders.own), ""
@@ -218,7 +207,7 @@ async def _explain_hook(
         predicates=tuple(Predicate(one.stage, one.ok, one.reason) for one in answers),
         nearest_miss=nearest,
         sent_as=_format_kind(relevant.invocation.kind) if relevant is not None else "",
-        notes=tuple(_list_hook_notes(hook, attributes, relevant, silent=is_silent(hook))) if barrier is None else (),
+        notes=tuple(_list_hook_notes(hook, attributes, relevant)) if barrier is None else (),
     )
 
 
@@ -322,10 +311,8 @@ def _format_kind(kind: GroupVersionKind | None) -> str:
     return "" if kind is None else f"{kind.api_version}, Kind={kind.kind}"
 
 
-def _list_hook_notes(hook: Hook, attributes: Attributes, relevant: RelevantHook | None, *, silent: bool) -> list[str]:
+def _list_hook_notes(hook: Hook, attributes: Attributes, relevant: RelevantHook | None) -> list[str]:
     notes: list[str] = []
-    if silent:
-        notes.append(_SILENT_IGNORE if hook.fails_open else _SILENT_FAIL)
     if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
         notes.append("it does not support dry runs (sideEffects), so the dry run is refused")
     if hook.endpoint is None:

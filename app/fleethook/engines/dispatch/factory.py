@@ -151,7 +151,6 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
         if post is not None and live is not None
         else None,
         read_namespace=partial(read_namespace, live=live) if live is not None else None,
-        is_silent=caller.is_silent,
         own=own or OwnEndpoints(),
     )
     if replace is not None:
@@ -187,7 +186,6 @@ def answer_from_records(store: Store, dependencies: Dependencies) -> Dependencie
         convert=_RecordedConverter(store),
         authorize=_authorize,
         read_namespace=_NamespaceReader(store),
-        is_silent=lambda _hook, _consumer: False,
     )
 
 

@@ -130,10 +130,6 @@ class WebhookCaller:
         except PatchError as error:
             raise internal(f'the patch of admission webhook "{hook.name}" does not apply: {error}') from None
 
-    def is_silent(self, hook: Hook, consumer: str) -> bool:
-        """Return whether the circuit breaker of a webhook is open for a consumer."""
-        return hook.endpoint is not None and self._client.is_silent(hook.endpoint, Parties(hook.cluster, consumer))
-
     async def _post(self, hook: Hook, encode: Encode, *, consumer: str, seconds: float) -> bytes:
         assert hook.endpoint is not None
         if seconds <= 0:
@@ -148,8 +144,6 @@ class WebhookCaller:
                 seconds=hook.seconds,
                 within=seconds,
                 parties=Parties(hook.cluster, consumer),
-                # An open breaker does not skip webhooks with Ignore: only a failed call may be ignored.
-                insist=hook.fails_open,
                 credential=None if self._find_credential is None else self._find_credential(hook),
             )
             outcome, code = "answered", 200
