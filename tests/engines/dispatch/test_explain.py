@@ -277,10 +277,7 @@ async def test_too_many_webhooks_are_noted(front: Front, server: Webhooks) -> No
     hooks = [hook(server, "/w", f"w{number}.example.org") for number in range(4)]
     store = store_of(configuration("ws2", "validating", *hooks))
     deadline = Deadline(time.monotonic() + NET)
-    text = (
-        "the request is refused in the validating phase: it matches more than 3 webhooks, the limit of one request "
-        "(setting dispatch_request_webhooks)"
-    )
+    text = "the request is refused in the validating phase: it matches more than 3 webhooks, the limit of one request"
     for limit, notes in ((4, ()), (3, (text,))):
         dispatcher = front.dispatcher(store, limits=RequestLimits(webhooks=limit))
         found = await explain(dispatcher, request_of(review()), cluster="ws2", deadline=deadline)

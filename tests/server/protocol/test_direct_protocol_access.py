@@ -145,15 +145,6 @@ async def test_a_path_of_workspaces_needs_the_right_in_the_cluster_that_it_leads
     assert b"403 Forbidden" in (await ask_with(app, TOKEN, "/clusters/root:org/validate")).received
 
 
-async def test_a_token_that_expired_is_asked_about_again(reviewer: Reviewer, tmp_path: Path) -> None:
-    app = dispatching(kubeconfig=tmp_path / "none", dispatch_token_seconds=0.0, **OPEN)
-    await ask_with(app, TOKEN)
-    reviewer.users.clear()
-    outcome = await ask_with(app, TOKEN)
-    assert b"401 Unauthorized" in outcome.received
-    assert outcome.writes == BY_ASGI
-
-
 async def test_a_review_before_the_objects_are_read_waits_for_them() -> None:
     lines: list[bytes] = []
     app = dispatching(lines.append)

@@ -158,12 +158,9 @@ class DispatchServer(EngineServer):
             post=None if cluster is None else cluster.connection.json,
             live=None if cluster is None else cluster.source,
             as_kcp=settings.dispatch_as_kcp,
-            share=settings.dispatch_share_time,
             find_credential=None if self.credentials is None else self.credentials.find,
             limits=RequestLimits(
-                webhooks=settings.dispatch_request_webhooks,
                 access_reviews=settings.dispatch_request_access_reviews,
-                cel_cost=settings.dispatch_cel_budget,
             ),
             own=OwnEndpoints(self._list_addresses),
             replace=answer_from_records if self.context.is_replay else None,
@@ -185,7 +182,6 @@ class DispatchServer(EngineServer):
             tokens = Tokens(
                 cluster.connection.json,
                 cluster.source,
-                seconds=settings.dispatch_token_seconds,
                 audiences=settings.dispatch_token_audiences,
             )
         if not self.context.is_replay:

@@ -13,8 +13,6 @@ class DispatchSettings(ServerSettings):
 
     dispatch_as_kcp: bool = False
     """Behave like kcp: allow requests whose schema owner is ambiguous, and report only the first denial."""
-    dispatch_share_time: bool = False
-    """Limit a mutating webhook with failurePolicy Ignore to its share of the time left for all webhooks."""
     dispatch_metrics_clusters: Annotated[int, Field(ge=0, le=10_000)] = 100
     """Logical clusters that metrics name. Others are counted as `other`; 0 names none."""
     dispatch_workspace_connections: Annotated[int, Field(ge=1)] = 32
@@ -24,13 +22,8 @@ class DispatchSettings(ServerSettings):
     dispatch_calls: Annotated[int, Field(ge=1)] = 512
     """Concurrent calls of webhooks. Beyond it, each logical cluster without a call may make one, up to twice as many in
     total."""
-    dispatch_request_webhooks: Annotated[int, Field(ge=1)] = 128
-    """Webhooks to call for one request. A request that matches more is refused."""
     dispatch_request_access_reviews: Annotated[int, Field(ge=1)] = 64
     """SubjectAccessReviews for the matchConditions of one request. A request that needs more is refused."""
-    dispatch_cel_budget: Annotated[int, Field(ge=1)] = 10_000_000
-    """CEL cost of the matchConditions of all webhooks for one request, in Kubernetes' cost units. An apiserver allows
-    2500000 for each webhook."""
     admission_control_config_file: Path | None = None
     """AdmissionConfiguration (apiserver.config.k8s.io/v1). Its kubeConfigFile holds the credentials for webhooks, by
     host. Changes are followed."""
@@ -42,8 +35,6 @@ class DispatchSettings(ServerSettings):
     (loopback), or none (never)."""
     dispatch_token_audiences: list[str] = Field(default_factory=list)
     """Accepted audiences of bearer tokens. Default: those of the apiserver."""
-    dispatch_token_seconds: Annotated[float, Field(ge=0, le=600)] = 60.0
-    """Seconds to reuse the apiserver's answer about a bearer token. A revoked right remains valid that long."""
     private_webhooks: bool | None = None
     """Allow webhooks of logical clusters at private addresses. Default: only if this server listens on a loopback
     address. Authors of configurations could otherwise reach this server's network."""

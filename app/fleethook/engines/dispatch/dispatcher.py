@@ -117,7 +117,6 @@ class Dispatcher:
         dependencies: Dependencies,
         *,
         as_kcp: bool = False,
-        share: bool = False,
         limits: RequestLimits = _LIMITS,
         traces: bool = False,
     ) -> None:
@@ -129,7 +128,6 @@ class Dispatcher:
             dependencies: The functions with which the dispatcher leaves the process.
             as_kcp: Decide like kcp if the owner of a schema is unknown
                 (`fleethook.engines.dispatch.schema_owner`), and report only the first denial.
-            share: Limit a mutating webhook with failurePolicy Ignore to its share of the remaining time.
             limits: The limits of one request.
             traces: Return the calls that an answer depended on.
         """
@@ -145,7 +143,6 @@ class Dispatcher:
         self._configurations: Final = configurations
         self._dependencies: Final = dependencies
         self._as_kcp: Final = as_kcp
-        self._share: Final = share
 
     async def find_target(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool = False
@@ -304,7 +301,7 @@ class Dispatcher:
         return DispatchResult(response, target)
 
     async def _mutate(self, target: Target, context: RequestContext) -> JSON:
-        mutating = MutatingPhase(target.relevant, target.attributes, context, share=self._share)
+        mutating = MutatingPhase(target.relevant, target.attributes, context)
         await mutating.run_round(0)
         if mutating.needs_reinvocation:
             await mutating.run_round(1)

@@ -338,7 +338,7 @@ def _list_notes(target: Target, found: Mapping[Phase, Sequence[ExplainedHook]], 
         if sum(one.decision == "call" for one in hooks) > max_webhooks:
             notes.append(
                 f"the request is refused in the {phase} phase: it matches more than {max_webhooks} webhooks, the limit "
-                "of one request (setting dispatch_request_webhooks)"
+                "of one request"
             )
     called = [one for one in found["mutating"] if one.decision == "call"]
     if len(called) > 1:

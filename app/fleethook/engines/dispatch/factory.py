@@ -118,7 +118,6 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
     post: Post | None = None,
     live: LiveSource | None = None,
     as_kcp: bool = False,
-    share: bool = False,
     limits: RequestLimits | None = None,
     find_credential: FindCredential | None = None,
     own: OwnEndpoints | None = None,
@@ -134,7 +133,6 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
         post: Posts to the apiserver. Without it, conditions cannot ask the authorizer.
         live: Reads objects from the apiserver into the store.
         as_kcp: As for `Dispatcher`.
-        share: As for `Dispatcher`.
         limits: As for `Dispatcher`.
         find_credential: As for `fleethook.engines.dispatch.call.call.WebhookCaller`. Conversion webhooks are called
             without credentials.
@@ -156,9 +154,7 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
     if replace is not None:
         dependencies = replace(store, dependencies)
     limits = limits or RequestLimits()
-    return Dispatcher(
-        store, Configurations(store), dependencies, as_kcp=as_kcp, share=share, limits=limits, traces=traces
-    )
+    return Dispatcher(store, Configurations(store), dependencies, as_kcp=as_kcp, limits=limits, traces=traces)
 
 
 def build_offline_dispatcher(store: Store, *, as_kcp: bool = False) -> Dispatcher:

@@ -30,7 +30,7 @@ class RequestLimits(NamedTuple):
 
 def too_many_webhooks(attributes: Attributes, limit: int) -> StatusError:
     """Return the refusal of a request that matches too many webhooks."""
-    text = f"it matches more than {limit} webhooks, the limit of one request (setting dispatch_request_webhooks)"
+    text = f"it matches more than {limit} webhooks, the limit of one request"
     return forbidden(attributes.resource_name, attributes.name, text)
 
 

@@ -19,7 +19,7 @@ from tests.engines.dispatch.builders import (
     store_of,
     widget,
 )
-from tests.engines.dispatch.conftest import Front, read_stopped_clock
+from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Webhooks, allow, apply_response, hook, label, patch
 from tests.waiting import with_patience_async
 
@@ -48,17 +48,6 @@ async def test_an_expired_deadline_is_a_timeout_even_with_ignore(front: Front, s
     assert (response.allowed, response.code, response.reason) == (False, 504, "Timeout")
     assert response.message == "Timeout: request did not complete within requested timeout"
     assert server.paths == ["/w"]
-
-
-async def test_time_can_be_shared_among_webhooks_with_ignore(front: Front, server: Webhooks) -> None:
-    server.answers["/w"] = allow
-    ignoring = {"failurePolicy": "Ignore", "timeoutSeconds": 30}
-    hooks = (hook(server, "/w", **ignoring), hook(server, "/w", **ignoring), hook(server, "/w", timeoutSeconds=30))
-    store = store_of(configuration("ws1", "mutating", *hooks))
-    await front.dispatch(
-        store, review(), cluster="ws1", phase="mutating", seconds=29.7, clock=read_stopped_clock, share=True
-    )
-    assert [call.query for call in server.calls] == ["timeout=10s", "timeout=15s", "timeout=30s"]
 
 
 async def test_webhooks_are_reinvoked_after_a_later_change(front: Front, server: Webhooks) -> None:

@@ -188,9 +188,7 @@ async def test_without_an_authorizer_its_variable_is_missing(front: Front, serve
 
 
 DEAR = "object.numbers.all(x, object.numbers.all(y, x + y >= 0))"
-OVER_BUDGET = (
-    "the matchConditions of all webhooks cost more than 1000, the limit of one request (setting dispatch_cel_budget)"
-)
+OVER_BUDGET = "the matchConditions of all webhooks cost more than 1000, the limit of one request"
 
 
 def scope(numbers: int) -> Activation:

@@ -31,21 +31,17 @@ class MutatingPhase:
         needs_reinvocation: Whether a webhook changed the object, so that earlier webhooks are called again.
     """
 
-    def __init__(
-        self, relevant: Sequence[RelevantHook], attributes: Attributes, context: RequestContext, *, share: bool = False
-    ) -> None:
+    def __init__(self, relevant: Sequence[RelevantHook], attributes: Attributes, context: RequestContext) -> None:
         """Initialize the phase.
 
         Args:
             relevant: The webhooks whose rules match the request, in order.
             attributes: The request.
             context: The context of the request.
-            share: Limit a webhook with failurePolicy Ignore to its share of the remaining time.
         """
         self._relevant: Final = tuple(relevant)
         self._context: Final = context
         self._decider: Final = CallDecider(context)
-        self._share: Final = share
         self._invoked: set[str] = set()
         self._to_reinvoke: set[str] = set()
         self._last_output: JSON = attributes.object
@@ -69,27 +65,27 @@ class MutatingPhase:
                     continue
                 if number == 0 or relevant.hook.uid in self._to_reinvoke:
                     versioned = await self._decider.build_versioned(relevant, self.attributes)
-                    await self._call(versioned, number, left=len(self._relevant) - position)
+                    await self._call(versioned, number)
         finally:
             self._last_output = self.attributes.object
 
     def _require_reinvocation(self) -> None:
         self._to_reinvoke |= self._invoked
 
-    async def _call(self, versioned: VersionedRequest, number: int, *, left: int) -> None:
+    async def _call(self, versioned: VersionedRequest, number: int) -> None:
         hook = versioned.relevant.hook
         self._calls += 1
         if self._calls > self._context.max_calls:
             raise too_many_webhooks(self.attributes, self._context.max_calls)
         try:
-            changed = await self._call_and_patch(versioned, number, left=left)
+            changed = await self._call_and_patch(versioned, number)
         except CallingError as error:
             self._context.audit.record_call(hook, round_number=number, mutated=False)
             self._record_invocation(hook)
             if not hook.fails_open:
                 raise internal(str(error)) from error
             self._context.audit.record_fail_open(hook, round_number=number, index=hook.position)
-            if self._context.deadline.remaining <= 0 or (error.cut_short and not self._share):
+            if self._context.deadline.remaining <= 0 or error.cut_short:
                 raise timed_out() from error
             return
         except StatusError:
@@ -104,16 +100,11 @@ class MutatingPhase:
         if hook.reinvoke_if_needed:
             self._invoked.add(hook.uid)
 
-    def _limit_seconds(self, hook: Hook, left: int) -> float:
-        remaining = self._context.deadline.remaining
-        return remaining / left if self._share and hook.fails_open else remaining
-
-    async def _call_and_patch(self, versioned: VersionedRequest, number: int, *, left: int) -> bool:
+    async def _call_and_patch(self, versioned: VersionedRequest, number: int) -> bool:
         """Call a webhook and apply its patch; return whether the patch changed the object."""
         relevant, kind, attributes = versioned
         hook, context = relevant.hook, self._context
-        seconds = self._limit_seconds(hook, left)
-        answer = await context.call_webhook(relevant, attributes, kind=kind, seconds=seconds)
+        answer = await context.call_webhook(relevant, attributes, kind=kind, seconds=context.deadline.remaining)
         context.audit.record_annotations(hook, answer.audit_annotations)
         context.warnings.extend(answer.warnings)
         if not answer.allowed:

@@ -92,10 +92,7 @@ class Budget:
         self.remaining -= min(used, self.remaining + 1)
         if self.remaining >= 0:
             return ""
-        return (
-            f"the matchConditions of all webhooks cost more than {self.limit}, the limit of one request "
-            "(setting dispatch_cel_budget)"
-        )
+        return f"the matchConditions of all webhooks cost more than {self.limit}, the limit of one request"
 
 
 Evaluation = Generator[tuple[Condition, EvaluationLimits], ConditionResult, ConditionsVerdict]

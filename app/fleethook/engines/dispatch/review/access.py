@@ -46,6 +46,7 @@ ACCESS_VERB: Final = "create"
 
 MAX_ENTRIES: Final = 10_000
 """Cached answers of each kind."""
+_ALLOWED_SECONDS: Final = 60.0
 REFUSED_SECONDS: Final = 10.0
 """The apiserver reviews a refused token again after this time, so that a new right has effect soon."""
 # Reviews in flight: for one client address and one cluster, for one client address, for all.
@@ -84,7 +85,7 @@ class Tokens:
         post: Post,
         live: LiveSource,
         *,
-        seconds: float,
+        seconds: float = _ALLOWED_SECONDS,
         audiences: Sequence[str] = (),
         limit: int = MAX_ENTRIES,
         clock: Callable[[], float] = time.monotonic,
