@@ -149,6 +149,10 @@ def tells_once(pod: Any, warnings: list[str]) -> None:
         pod.metadata["annotations"] = {"a": "b"}
 
 
+def drops_default(pod: Any) -> None:
+    del pod.spec["schedulerName"]
+
+
 def sets_null(pod: Any) -> None:
     pod.metadata["labels"] = {"a": None}
 
@@ -178,6 +182,7 @@ AGAIN = "asked again about its own result, as kube-apiserver does if a later web
         ),
         (sets_once, {}, ""),
         (tells_once, {}, ""),
+        (drops_default, {}, ""),
         # kube-apiserver does not ask again about an object that a condition excludes.
         (repeats, {"match_conditions": {"a": "!has(object.spec.containers[0].env)"}}, ""),
         (sets_null, {}, "its changes are invalid: metadata.labels.a: must be a string, not null"),

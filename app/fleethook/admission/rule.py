@@ -130,9 +130,9 @@ class Rule(ServedRule):
             mistakes.append(f"its changes are invalid: {'; '.join(faults)}")
             answer = self._refuse_faults(answer, faults)
         elif answer.patch:
-            changed = as_object(apply(request.object, answer.patch))
-            repeated = _show(msgspec.structs.replace(request, object_raw=_encode(changed)), version, self.declaration)
-            mistakes += self._list_repetitions(repeated, lookup, settings)
+            mistakes += self._list_repetitions(
+                _change(request, answer, version, self.declaration), version, lookup, settings
+            )
         elif invocation is not None and not self.declaration.mutates and invocation.has_changed_object():
             mistakes.append("it changes its object, and @validate drops the changes: use @mutate, or read with .get()")
         places = tuple(f"{self.place}: {one}" for one in mistakes)
@@ -147,7 +147,7 @@ class Rule(ServedRule):
         return Response(allowed=False, code=422, reason="Invalid", message=text, warnings=(*answer.warnings, text))
 
     def _list_repetitions(
-        self, repeated: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]
+        self, repeated: AdmissionRequest, version: CustomVersion | None, lookup: Lookup, settings: Mapping[str, Any]
     ) -> Iterator[str]:
         """Yield the mistake of a rule that does not leave its own result as it is."""
         with contextlib.suppress(EvaluationError, PendingChecksError):
@@ -155,7 +155,8 @@ class Rule(ServedRule):
                 return
         again = _run_to_end(self.decide(repeated, lookup, settings))[0]
         asked = "asked again about its own result, as kube-apiserver does if a later webhook changes the object,"
-        if again.patch:
+        # A member that only has its default comes back after each removal, which is harmless.
+        if again.patch and _change(repeated, again, version, self.declaration).object != repeated.object:
             paths = ", ".join(str(one["path"]) for one in again.patch)
             yield f"{asked} it changes {paths}: change only what is missing"
         for text in (again.message, *again.warnings):
@@ -230,6 +231,14 @@ def _show(request: AdmissionRequest, version: CustomVersion | None, declared: De
         object_raw=_encode(new),
         old_object_raw=_encode(old),
     )
+
+
+def _change(
+    request: AdmissionRequest, answer: Response, version: CustomVersion | None, declared: Declaration
+) -> AdmissionRequest:
+    """Return a request with the object that an answer makes, as kube-apiserver shows it to the next rule."""
+    changed = _encode(apply(request.object, answer.patch))
+    return _show(msgspec.structs.replace(request, object_raw=changed), version, declared)
 
 
 def _check_metadata(metadata: Any) -> Mapping[str, Any]:
