@@ -60,6 +60,11 @@ def test_a_good_overrider_is_admitted_without_a_word() -> None:
         ({"subject": {"kind": "Deployment", "name": "x"}}, "subject.kind", "must be one of YurtAppDaemon, YurtAppSet"),
         ({"subject": {"kind": "YurtAppSet"}}, "subject.name", "is required"),
         (
+            {"subject": {"kind": "YurtAppSet", "name": 5}},
+            "subject.name",
+            'must be text, not a number: quote it, as in "5"',
+        ),
+        (
             {"subject": {"apiVersion": "apps.openyurt.io/v1beta1", "kind": "YurtAppDaemon", "name": "x"}},
             "subject.apiVersion",
             "must be apps.openyurt.io/v1alpha1, not 'apps.openyurt.io/v1beta1'; YurtAppDaemon has no other version",

@@ -81,7 +81,9 @@ def _check_subject(subject: JSON) -> Iterator[Finding]:
         return
     kinds = sorted(group_kind.kind for group_kind in SUBJECT_KINDS)
     kind = subject.get("kind")
-    if kind not in kinds:
+    if isinstance(kind, bool | int | float):
+        yield Finding("invalid", "subject.kind", f"must be text, not {type_name(kind)}{quote_advice(kind)}")
+    elif kind not in kinds:
         hint = suggestion(kind, kinds) if isinstance(kind, str) else ""
         yield Finding("unsupported", "subject.kind", f"must be one of {', '.join(kinds)}, not {kind!r}{hint}")
     version = subject.get("apiVersion")
@@ -91,7 +93,9 @@ def _check_subject(subject: JSON) -> Iterator[Finding]:
         message = f"must be {' or '.join(known)}, not {version!r}; {owner} has no other version to override"
         yield Finding("unsupported", "subject.apiVersion", message)
     name = subject.get("name")
-    if not isinstance(name, str) or not name:
+    if isinstance(name, bool | int | float):
+        yield Finding("invalid", "subject.name", f"must be text, not {type_name(name)}{quote_advice(name)}")
+    elif not isinstance(name, str) or not name:
         yield Finding("required", "subject.name", "is required")
     yield from _check_subject_members(subject)
 

@@ -150,7 +150,8 @@ def replicas_problem(value: JSON) -> str | None:
         return None
     limit = f" to {MAX_REPLICAS}" if type(value) is int and value > 0 else ""
     hint = "; remove the quotes" if isinstance(value, str) and value.isdecimal() else ""
-    return f"must be a whole number from 0{limit}, not {value!r}{hint}"
+    written = repr(value) if isinstance(value, str | int | float) and type(value) is not bool else type_name(value)
+    return f"must be a whole number from 0{limit}, not {written}{hint}"
 
 
 def text(value: JSON, field: str) -> Iterator[Finding]:
