@@ -25,7 +25,7 @@ RUN mkdir -p /opt/fleethook/share/sbom \
         --output-format JSON --output-file /opt/fleethook/share/sbom/fleethook.cdx.json /opt/fleethook/bin/python3
 
 # Run: no pip, no compiler, an unprivileged user; the root file system may be read-only.
-# The server writes only to /var/run/fleethook: its certificates, and its metrics if it has several workers.
+# The server writes only to /var/run/fleethook: its certificates.
 FROM ${BASE}
 # A base may have no pip. Debian's refuses without the variable, and does not remove its own files.
 RUN if python3 -m pip --version; then PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip uninstall --yes pip; fi \

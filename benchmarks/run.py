@@ -21,7 +21,7 @@ from benchmarks.harness.section import Context
 from benchmarks.harness.tables import table
 
 PARTS = (
-    "webhook", "cold", "tracing", "one_connection", "unasked", "handshakes", "overriders", "objects", "workers", "stages",
+    "webhook", "cold", "tracing", "one_connection", "unasked", "handshakes", "overriders", "objects", "stages",
     "lua", "dispatch", "hooks", "scale", "console", "cli", "admission", "interpret", "worst", "soak",
 )  # fmt: skip
 """Modules of ``benchmarks/cases``, in the order of the page."""

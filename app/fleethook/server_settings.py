@@ -84,7 +84,7 @@ class ServerSettings(BaseSettings):
     )
     """Engines to serve. Objects of other engines are neither read nor kept."""
     dispatch_workspace_requests: Annotated[int | None, Field(ge=1)] = None
-    """Concurrent requests of one logical cluster per worker process. Further requests are refused. Default: half of
+    """Concurrent requests of one logical cluster. Further requests are refused. Default: half of
     max_connections."""
     resolve: Annotated[list[str], AfterValidator(_check_addresses)] = []
     """Addresses of webhooks that DNS does not know here, each as HOST:PORT:ADDRESS or HOST:PORT:ADDRESS:PORT. The host
@@ -120,8 +120,6 @@ class ServerSettings(BaseSettings):
         "::1",
     ]
     """DNS names and addresses of a certificate that fleethook issues."""
-    workers: Annotated[int, Field(ge=1, le=64)] = 1
-    """Server processes. Each has its own store."""
     body_limit: Annotated[int, Field(gt=0)] = _BODY_LIMIT
     """Largest accepted review, in bytes."""
     header_timeout: Annotated[float, Field(gt=0)] = 10.0
@@ -131,10 +129,10 @@ class ServerSettings(BaseSettings):
     write_timeout: Annotated[float, Field(gt=0)] = 15.0
     """Seconds until a client that acknowledges no sent byte is disconnected."""
     max_connections: Annotated[int | None, Field(ge=1)] = None
-    """Concurrent connections per worker process. Default: a quarter of its memory, at 1Mi each."""
+    """Concurrent connections. Default: a quarter of the memory, at 1Mi each."""
     body_memory: Annotated[int, BeforeValidator(parse_bytes), Field(ge=1 << 20)] | None = None
-    """Memory for request bodies, large answers and decoded objects per worker process, for example 256Mi. Default: a
-    quarter of its memory."""
+    """Memory for request bodies, large answers and decoded objects, for example 256Mi. Default: a quarter of the
+    memory."""
     # Longer than the 90 s after which an apiserver closes an idle connection (Go's DefaultTransport). The client always
     # closes first, so no request meets a connection that is closing.
     keep_alive: Annotated[int, Field(ge=1)] = 120

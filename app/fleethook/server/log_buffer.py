@@ -6,7 +6,6 @@ handle, on a crash of the interpreter, and on `os._exit`.
 """
 
 import asyncio
-import fcntl
 import logging
 import os
 import select
@@ -14,7 +13,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -69,30 +67,22 @@ class LineShares:
 
 
 class LogLines:
-    """Writes complete lines in their order.
-
-    Worker processes share the stream. A pipe keeps a write together only up to PIPE_BUF (4 KiB, POSIX write(2)), about
-    ten lines. So each write, of any length, holds a lock that all workers share.
-    """
+    """Writes complete lines in their order."""
 
     def __init__(
         self,
         descriptor: int = _STANDARD_ERROR,
         *,
-        lock_file: Path | None = None,
         convert: Callable[[bytes], bytes] | None = None,
     ) -> None:
         """Prepare.
 
         Args:
             descriptor: The file descriptor of the stream.
-            lock_file: Locked during each write; None if no other process writes to the same stream.
             convert: Turns each line into another form before it is written; None to write the lines as they are.
         """
         self._convert: Final = convert
         self._descriptor: Final = descriptor
-        # Each process opens the file itself: an inherited descriptor would share its lock (flock(2)).
-        self._lock_file: Final = None if lock_file is None else os.open(lock_file, os.O_RDWR | os.O_CREAT, 0o600)
         self._mutex: Final = threading.RLock()
         self._lines: list[bytes] = []
         self._size = 0
@@ -124,14 +114,7 @@ class LogLines:
                 return
             text = b"".join(self._lines if self._convert is None else map(self._convert, self._lines))
             self._lines, self._size = [], 0
-            if self._lock_file is None:
-                self._write(text)
-                return
-            fcntl.flock(self._lock_file, fcntl.LOCK_EX)
-            try:
-                self._write(text)
-            finally:
-                fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+            self._write(text)
 
     def _flush_in_time(self) -> None:
         with self._mutex:

@@ -32,11 +32,7 @@ _MAX_TRACEBACK: Final = 4096
 
 
 def write_line(line: bytes) -> None:
-    """Write one line to standard error.
-
-    Several worker processes share the stream. With one system call per line, a line below PIPE_BUF (4 KiB) never mixes
-    with a line of another process.
-    """
+    """Write one line to standard error."""
     os.write(_STANDARD_ERROR, line)
 
 

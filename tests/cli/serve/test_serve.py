@@ -3,10 +3,8 @@
 import asyncio
 import base64
 import json
-import os
 import re
 import shutil
-import signal
 import socket
 import ssl
 import threading
@@ -142,44 +140,6 @@ def test_mistakes_in_overriders_are_logged_and_leave_the_server_ready(tmp_path: 
         wait_for(lambda: "hangzou" not in detail())
 
 
-def test_two_workers_share_the_port_and_a_dead_one_is_replaced(tmp_path: Path) -> None:
-    with serving(tmp_path, "--workers", "2") as server:
-
-        def workers() -> set[int]:
-            children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
-            return {int(pid) for pid in children.read_text().split()}
-
-        wait_for(lambda: server.log.read_text().count("Application startup complete") == 2)
-        first = workers()
-        assert len(first) == 2
-        victim = min(first)
-        os.kill(victim, signal.SIGKILL)
-        wait_for(lambda: server.log.read_text().count("Application startup complete") == 3)
-        assert victim not in workers()
-        assert len(workers()) == 2
-        for _ in range(4):
-            assert read_response(server.request("POST", MUTATE, REVIEW.read_bytes())[1])["allowed"]
-        text = server.request("GET", "/metrics")[1].decode()
-        assert f'fleethook_reviews_total{{operation="CREATE",outcome="patched",route="{MUTATE}"}} 4.0' in text
-        assert server.stop() == 0
-
-
-def test_workers_show_the_metrics_of_one_process_for_all(tmp_path: Path) -> None:
-    def names(server: Server) -> set[str]:
-        return set(re.findall(r"^# TYPE (\S+)", server.request("GET", "/metrics")[1].decode(), re.MULTILINE))
-
-    (tmp_path / "alone").mkdir()
-    with serving(tmp_path / "alone") as alone:
-        expected = names(alone)
-    assert {"fleethook_store_objects", "fleethook_certificate_expiry_timestamp_seconds"} < expected
-    with serving(tmp_path, "--workers", "2", FLEETHOOK_MAX_CONNECTIONS="50") as server:
-        wait_for(lambda: "\nfleethook_connections_limit 100.0\n" in server.request("GET", "/metrics")[1].decode())
-        for _ in range(4):
-            assert read_response(server.request("POST", MUTATE, REVIEW.read_bytes())[1])["allowed"]
-        # prometheus_client's files have no times of creation.
-        assert {name for name in expected - names(server) if not name.endswith("_created")} == set()
-
-
 @pytest.mark.parametrize(
     ("arguments", "environment", "text"),
     [
@@ -235,10 +195,6 @@ def test_flags_override_the_environment_which_overrides_the_file(
         (
             ["--port", "{used}"],
             "cannot listen on 127.0.0.1:{used}: address already in use; give another --port, or end",
-        ),
-        (
-            ["--port", "{used}", "--workers", "2"],
-            "127.0.0.1:{used}: address already in use; give another --port, or end",
         ),
         (
             ["--host", "192.0.2.1"],

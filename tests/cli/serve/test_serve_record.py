@@ -83,21 +83,6 @@ def test_a_killed_server_leaves_readable_files(tmp_path: Path) -> None:
         gzip.decompress(path.read_bytes())
 
 
-def test_workers_write_files_of_their_own(tmp_path: Path) -> None:
-    directory = tmp_path / "records"
-    with serving(tmp_path, "--record", str(directory), "--workers", "2") as server:
-        # Each request is a connection, which either worker may accept.
-        writers: set[str] = set()
-        for _ in range(400):
-            server.request("POST", MUTATE, REVIEW.read_bytes())
-            writers = {path.name.split("-")[2] for path in directory.iterdir() if len(read_prefix(path)) > 1}
-            if len(writers) == 2:
-                break
-        assert len(writers) == 2
-        assert server.stop() == 0
-    assert len(records(directory)) > 1
-
-
 def test_a_directory_that_cannot_be_written_to_ends_the_start(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")

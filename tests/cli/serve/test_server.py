@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import socket
 import ssl
@@ -116,19 +115,19 @@ def send_incomplete_request(slow: SlowServer) -> Client:
 
 
 @contextlib.contextmanager
-def serve_slow_clients(directory: Path, workers: str, *arguments: str, **environment: str) -> Iterator[SlowServer]:
+def serve_slow_clients(directory: Path, *arguments: str, **environment: str) -> Iterator[SlowServer]:
     """Start a server without time limits for clients, so that only the shutdown ends connections."""
     limits = {"FLEETHOOK_HEADER_TIMEOUT": NEVER, "FLEETHOOK_REQUEST_TIMEOUT": NEVER, "FLEETHOOK_KEEP_ALIVE": NEVER}
-    with serving(directory, "--workers", workers, *arguments, **limits, **environment) as server:
-        wait_for(lambda: server.log.read_text().count("Application startup complete") == int(workers))
+    with serving(directory, *arguments, **limits, **environment) as server:
+        wait_for(lambda: server.log.read_text().count("Application startup complete") == 1)
         with contextlib.ExitStack() as stack:
             yield SlowServer(server, stack)
 
 
-def begin_shutdown(server: Server, workers: str) -> None:
-    """Send SIGTERM, and wait until every worker has closed its listener."""
+def begin_shutdown(server: Server) -> None:
+    """Send SIGTERM, and wait until the server has closed its listener."""
     server.process.send_signal(signal.SIGTERM)
-    wait_for(lambda: server.log.read_text().count("Shutting down") == int(workers), what="the shutdown begins")
+    wait_for(lambda: server.log.read_text().count("Shutting down") == 1, what="the shutdown begins")
 
 
 IDLE: Final[tuple[Callable[[SlowServer], Client], ...]] = (
@@ -136,10 +135,9 @@ IDLE: Final[tuple[Callable[[SlowServer], Client], ...]] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_idle_connections_do_not_delay_the_shutdown(tmp_path: Path, workers: str) -> None:
-    with serve_slow_clients(tmp_path, workers) as slow:
-        # Enough connections of each kind for each worker to have some.
+def test_idle_connections_do_not_delay_the_shutdown(tmp_path: Path) -> None:
+    with serve_slow_clients(tmp_path) as slow:
+        # Several connections of each kind.
         clients = [connect_client(slow) for connect_client in IDLE for _ in range(4)]
         slow.server.process.send_signal(signal.SIGTERM)
 
@@ -149,11 +147,10 @@ def test_idle_connections_do_not_delay_the_shutdown(tmp_path: Path, workers: str
         assert all(client.is_ended() for client in clients)
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_requests_in_flight_are_answered_before_the_server_exits(tmp_path: Path, workers: str) -> None:
-    with serve_slow_clients(tmp_path, workers) as slow:
+def test_requests_in_flight_are_answered_before_the_server_exits(tmp_path: Path) -> None:
+    with serve_slow_clients(tmp_path) as slow:
         clients = [send_incomplete_request(slow) for _ in range(4)]
-        begin_shutdown(slow.server, workers)
+        begin_shutdown(slow.server)
         wait_for(lambda: is_refused(slow.server), what="new connections are refused")
         assert slow.server.process.poll() is None
 
@@ -176,7 +173,7 @@ def is_refused(server: Server) -> bool:
 
 
 def test_after_sigterm_the_server_is_unready_and_answers_until_the_delay_ends(tmp_path: Path) -> None:
-    with serve_slow_clients(tmp_path, "1", "--drain-delay", NEVER) as slow:
+    with serve_slow_clients(tmp_path, "--drain-delay", NEVER) as slow:
         kept, half = connect_and_wait(slow), send_incomplete_request(slow)
         slow.server.process.send_signal(signal.SIGTERM)
         wait_for(lambda: slow.server.request("GET", "/readyz")[0] == 503)
@@ -195,42 +192,33 @@ def test_after_sigterm_the_server_is_unready_and_answers_until_the_delay_ends(tm
         assert GIVEN_UP not in slow.server.log.read_text()
 
 
-def send_to_group(server: Server, number: signal.Signals) -> None:
-    """Send a signal to the server and its workers, as a terminal does."""
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-    for process in (server.process.pid, *map(int, children)):
-        os.kill(process, number)
-
-
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_ctrl_c_with_a_sigterm_of_the_parent_is_one_signal(tmp_path: Path, workers: str) -> None:
-    with serve_slow_clients(tmp_path, workers) as slow:
+def test_ctrl_c_with_a_sigterm_of_the_parent_is_one_signal(tmp_path: Path) -> None:
+    with serve_slow_clients(tmp_path) as slow:
         half = send_incomplete_request(slow)
-        send_to_group(slow.server, signal.SIGINT)
+        slow.server.process.send_signal(signal.SIGINT)
         slow.server.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: slow.server.log.read_text().count("Shutting down") == int(workers))
+        wait_for(lambda: slow.server.log.read_text().count("Shutting down") == 1)
         half.connection.sendall(BODY[-100:])
         assert half.answer()[1]
         assert slow.server.process.wait(timeout=NET) == 0
         assert "Traceback" not in slow.server.log.read_text()
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_second_ctrl_c_ends_requests_without_a_traceback(tmp_path: Path, workers: str) -> None:
-    with serve_slow_clients(tmp_path, workers) as slow:
+def test_a_second_ctrl_c_ends_requests_without_a_traceback(tmp_path: Path) -> None:
+    with serve_slow_clients(tmp_path) as slow:
         send_incomplete_request(slow)
-        send_to_group(slow.server, signal.SIGINT)
-        wait_for(lambda: slow.server.log.read_text().count("Shutting down") == int(workers))
-        send_to_group(slow.server, signal.SIGINT)
+        slow.server.process.send_signal(signal.SIGINT)
+        wait_for(lambda: slow.server.log.read_text().count("Shutting down") == 1)
+        slow.server.process.send_signal(signal.SIGINT)
         assert slow.server.process.wait(timeout=NET) == 0
         assert "Traceback" not in slow.server.log.read_text()
-        assert slow.server.log.read_text().count("Application shutdown complete") == int(workers)
+        assert slow.server.log.read_text().count("Application shutdown complete") == 1
 
 
 def test_requests_that_outlast_the_shutdown_leave_no_traceback(tmp_path: Path) -> None:
-    with serve_slow_clients(tmp_path, "1", FLEETHOOK_SHUTDOWN_TIMEOUT="1") as slow:
+    with serve_slow_clients(tmp_path, FLEETHOOK_SHUTDOWN_TIMEOUT="1") as slow:
         send_incomplete_request(slow)
-        send_to_group(slow.server, signal.SIGINT)
+        slow.server.process.send_signal(signal.SIGINT)
         assert slow.server.process.wait(timeout=NET) == 0
         assert GIVEN_UP in slow.server.log.read_text()
         assert "Traceback" not in slow.server.log.read_text()
@@ -280,14 +268,14 @@ def build_status_question(message: str) -> dict[str, Any]:
 
 
 def test_a_slow_reader_gets_its_complete_answer(tmp_path: Path) -> None:
-    with serve_slow_clients(tmp_path, "1") as slow:
+    with serve_slow_clients(tmp_path) as slow:
         # The answer has the object's status, and is larger than the system's buffers.
         client = slow.connect(buffer=4096)
         body = json.dumps(build_status_question("m" * 6_000_000)).encode()
         head = HEAD.replace(MUTATE.encode(), INTERPRET.encode())
         client.connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
         wait_for(lambda: '"successful":true' in slow.server.log.read_text(), what="the question is answered")
-        begin_shutdown(slow.server, "1")
+        begin_shutdown(slow.server)
         # A server that does not wait for the client would end the connection within this time.
         time.sleep(1)
 

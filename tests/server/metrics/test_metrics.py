@@ -13,7 +13,6 @@ from fleethook.server.metrics.metrics import (
     exposition,
     store_gauges,
 )
-from fleethook.server.metrics.worker_metrics import MULTIPROCESS
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -123,8 +122,3 @@ def test_gauges_of_the_store_have_their_values() -> None:
         'fleethook_store_source_failing{source="overriders"} 0.0',
         'fleethook_store_source_failing{source="webhooks"} 1.0',
     ]
-
-
-def test_a_process_without_siblings_exposes_its_own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(MULTIPROCESS, raising=False)
-    assert Metrics().workers() is None

@@ -151,7 +151,6 @@ FILES = 1 << 20
     ("given", "memory", "open_files", "connections", "bodies"),
     [
         ({}, GI, FILES, 256, GI // 4),
-        ({"workers": 2}, GI, FILES, 128, GI // 8),
         ({}, 64 << 20, FILES, 64, 16 << 20),
         ({"body_limit": 32 << 20}, 64 << 20, FILES, 64, 64 << 20),
         ({}, 1024 * GI, FILES, 16384, 256 * GI),

@@ -1,4 +1,4 @@
-"""Accepting connections, in one process or in several workers, counted and timed from the moment of accept.
+"""Accepting connections, counted and timed from the moment of accept.
 
 uvicorn and the event loop see a connection only after its TLS handshake. Without this module, a client that never
 starts the handshake would hold an uncounted connection and its buffers for the 60 seconds of uvloop's limit.
@@ -7,16 +7,9 @@ starts the handshake would hold an uncounted connection and its buffers for the 
 import asyncio
 import errno
 import logging
-import os
-import signal
 import socket
 import ssl
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from types import FrameType
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from fleethook.model.formats.text import describe_os_error
@@ -136,7 +129,7 @@ class Acceptor:
             try:
                 accepted, address = listener.accept()
             except OSError as error:
-                # Other errors mean that another worker accepted the connection, or the client closed it.
+                # Other errors mean that the client closed the connection.
                 if error.errno in _OUT_OF_DESCRIPTORS:
                     _log.error(
                         "accepting paused for %g s: %s: raise the limit of open files (ulimit -n)",
@@ -242,96 +235,3 @@ def _listen_on(family: int, address: tuple[str | int, ...]) -> socket.socket:
         listener.close()
         raise _explain(error, *address[:2]) from None
     return listener
-
-
-LISTENER_VARIABLE: Final = "FLEETHOOK_LISTEN_FD"
-_METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
-LOCK_VARIABLE: Final = "FLEETHOOK_LOG_LOCK_FILE"
-"""Environment variable with the path of a file that workers lock while they write log lines."""
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket that child processes can inherit; raises OSError as `bind`."""
-    listener = _listen_on(socket.AF_INET6 if ":" in host else socket.AF_INET, (host, port))
-    listener.set_inheritable(True)
-    return listener
-
-
-def inherit_listeners() -> list[socket.socket] | None:
-    """Return the listening socket that a worker process inherits, None in a process without parent.
-
-    `socket.socket` detects the family of the descriptor. uvicorn would assume a Unix socket, and the event loop would
-    not disable Nagle's algorithm for its connections. Every answer would then wait 40 ms for an acknowledgement.
-    """
-    descriptor = os.environ.get(LISTENER_VARIABLE)
-    return None if descriptor is None else [socket.socket(fileno=int(descriptor))]
-
-
-class Workers:
-    """Child processes that serve on the same socket.
-
-    A worker that a signal killed is replaced. A worker that exits with an error ends all workers. Signals are forwarded
-    to all.
-    """
-
-    def __init__(self, listener: socket.socket, arguments: Sequence[str], *, count: int) -> None:
-        self._listener: Final = listener
-        self._arguments: Final = list(arguments)
-        self._count: Final = count
-        self._children: Final[dict[int, subprocess.Popen[bytes]]] = {}
-        self._is_stopping = False
-        self._signals: Final = set[int]()
-
-    def run(self) -> int:
-        """Serve until a signal arrives; return the exit code: 0, or that of a worker that exited with an error."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._forward)
-        with tempfile.TemporaryDirectory(prefix="fleethook-metrics-") as metrics:
-            for _ in range(self._count):
-                self._start(metrics)
-            while self._children:
-                pid, status = os.wait()
-                child = self._children.pop(pid, None)
-                code = os.waitstatus_to_exitcode(status)
-                if child is None or self._is_stopping:
-                    continue
-                if code > 0:
-                    # The worker has printed its error. Another start would fail in the same way.
-                    self._forward(signal.SIGTERM, None)
-                    return code
-                self._start(metrics)
-        return 0
-
-    def _start(self, metrics: str) -> None:
-        if self._is_stopping:
-            return
-        environment = {
-            **os.environ,
-            LISTENER_VARIABLE: str(self._listener.fileno()),
-            _METRICS_VARIABLE: metrics,
-            LOCK_VARIABLE: str(Path(metrics) / "log.lock"),
-        }
-        child = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [sys.executable, "-m", "fleethook", *self._arguments], env=environment, pass_fds=[self._listener.fileno()]
-        )
-        self._children[child.pid] = child
-        self._forward_missed(child)
-
-    def _forward_missed(self, child: "subprocess.Popen[bytes]") -> None:
-        """Forward a signal that arrived during the start of the worker, and so did not reach it."""
-        if self._is_stopping:
-            child.send_signal(signal.SIGTERM)
-
-    def _forward(self, number: int, _frame: FrameType | None) -> None:
-        """Stop the workers; the same signal again ends their requests.
-
-        They get SIGTERM, because a terminal sends SIGINT to each process itself.
-        """
-        if self._is_stopping and number not in self._signals:
-            return
-        self._signals.add(number)
-        self._is_stopping = True
-        # The workers share the socket. The system refuses connections after the last of them closes it.
-        self._listener.close()
-        for child in self._children.values():
-            child.send_signal(signal.SIGTERM)

@@ -1,10 +1,8 @@
-"""``fleethook serve``: serve admission reviews over HTTPS, in one process or in several workers."""
+"""``fleethook serve``: serve admission reviews over HTTPS, in one process."""
 
 import asyncio
 import contextlib
 import json
-import os
-import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +25,7 @@ from fleethook.cli.options import (
 )
 from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.parameters import Option
-from fleethook.cli.serve.acceptor import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, bind, inherit_listeners, listen
+from fleethook.cli.serve.acceptor import bind
 from fleethook.cli.serve.leader import lead, needs_leader
 from fleethook.cli.serve.server import GracefulServer
 from fleethook.cluster.api_errors import APIError, UnreachableError
@@ -92,7 +90,6 @@ def serve(
     resolve: ResolveOption = None,
     host: Annotated[str | None, Option(help="Address to listen on (default: 127.0.0.1).")] = None,
     port: Annotated[int | None, Option(help="Port to listen on; 0 chooses a free port (default: 9443).")] = None,
-    workers: Annotated[int | None, Option(help="Server processes, each with its own store (default: 1).")] = None,
     drain_delay: Annotated[
         float | None, Option(help="Seconds between becoming unready and closing the listener (default: 0).")
     ] = None,
@@ -133,13 +130,8 @@ def serve(
         flags["record_routes"] = flags.pop("record_route")
     settings = load_settings(flags, config)
     _check_source(settings)
-    if settings.workers > 1 and LISTENER_VARIABLE not in os.environ:
-        raise SystemExit(_run_workers(settings))
-    lock_file = os.environ.get(LOCK_VARIABLE)
     with (
-        LogLines(
-            lock_file=None if lock_file is None else Path(lock_file), convert=choose_format(settings.log_format)
-        ) as lines,
+        LogLines(convert=choose_format(settings.log_format)) as lines,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         configure_logging(lines)
@@ -173,15 +165,6 @@ def _check_source(settings: Settings) -> None:
         fail(f"--manifests: {settings.manifests} {problem}")
     if settings.kubeconfig is not None:
         find_kubeconfig_or_fail(settings.kubeconfig)
-
-
-def _run_workers(settings: Settings) -> int:
-    try:
-        listener = listen(settings.host, settings.port)
-    except OSError as error:
-        fail(describe_os_error(error))
-    with listener:
-        return Workers(listener, sys.argv[1:], count=settings.workers).run()
 
 
 StartTask = Callable[[Coroutine[Any, Any, None], str], Awaitable[None]]
@@ -223,9 +206,6 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         reloading = ReloadingContext(certificates.files, settings.client_ca_file)
         await start_task(reloading.watch(), "certificate reload")
         app.metrics.registry.register(certificate_gauge(lambda: reloading.expiry))
-        workers = app.metrics.workers()
-        if workers is not None:
-            await start_task(workers.keep_published(), "metrics of workers")
 
         def report_ready(port: int) -> None:
             app.port = port
@@ -235,7 +215,7 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         if needs_leader(app):
             await start_task(lead(app, certificates.bundle), "leader")
         server = GracefulServer(app, reloading.context, ready=report_ready, ended=lines.flush)
-        await server.serve(sockets=inherit_listeners() or bind(settings.host, settings.port))
+        await server.serve(sockets=bind(settings.host, settings.port))
         return server.started
 
 

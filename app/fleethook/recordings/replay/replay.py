@@ -22,7 +22,7 @@ from fleethook.server.reviews.endpoint import Endpoint
 
 OFFLINE: Final[dict[str, Any]] = {
     "manifests": None, "kubeconfig": None, "context": None, "in_cluster": False, "kcp": False, "cert_secret": None,
-    "registration": "off", "controller": False, "interpreter_registration": "off", "workers": 1,
+    "registration": "off", "controller": False, "interpreter_registration": "off",
     "host": "127.0.0.1", "client_ca_file": None, "dispatch_callers": [], "dispatch_open": "loopback",
     "log_reviews": False, "record": None, "record_routes": [],
 }  # fmt: skip

@@ -1,9 +1,7 @@
 """Prometheus metrics of reviews, and the gauges of the store and the certificate. Engines have metrics of their own."""
 
-import os
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -12,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from fleethook.cluster.store import PartState
 from fleethook.model.gvk import GroupKind
-from fleethook.server.metrics.worker_metrics import MULTIPROCESS, Counts, Gauges, Observations, WorkerMetrics
+from fleethook.server.metrics.families import Counts, Gauges, Observations
 
 # A review takes some 0.1 ms; an apiserver gives up after timeoutSeconds, 30 s at most.
 SECONDS_BUCKETS: Final = (
@@ -97,16 +95,7 @@ class Metrics:
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return the metrics as text and its content type, in the format that ``accept`` asks for."""
-        registry, workers = self.registry, self.workers()
-        if workers is not None:
-            registry = CollectorRegistry()
-            registry.register(workers)
-        return exposition(registry, accept)
-
-    def workers(self) -> WorkerMetrics | None:
-        """Return the metrics of all worker processes, None if this server has only one process."""
-        directory = os.environ.get(MULTIPROCESS)
-        return WorkerMetrics(self.registry, Path(directory)) if directory else None
+        return exposition(self.registry, accept)
 
 
 def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:

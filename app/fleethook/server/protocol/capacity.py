@@ -1,8 +1,7 @@
 """The limits of connections and bodies, derived from the memory that the server may use, and their metrics.
 
-    per worker process = memory limit / workers
-    max_connections    = per process / 4 / 1 MiB, at least 64, at most 16384 and at most the limit of open files - 256
-    body_memory        = per process / 4, at least twice body_limit
+    max_connections    = memory limit / 4 / 1 MiB, at least 64, at most 16384 and at most the limit of open files - 256
+    body_memory        = memory limit / 4, at least twice body_limit
     dispatch_workspace_requests = max_connections / 2
 
 The other half of the memory is for the objects, their compiled plans and the program. With the chart's limit of 1 GiB:
@@ -170,14 +169,14 @@ class Capacity(NamedTuple):
 
 
 def derive_capacity(settings: ServerSettings, *, memory: int, open_files: int) -> Capacity:
-    """Return the limits of one worker process; settings override the formula.
+    """Return the limits of the server; settings override the formula.
 
     Args:
-        settings: The settings; `max_connections` and `body_memory` apply to one process, too.
-        memory: Bytes that all worker processes may use together.
+        settings: The settings.
+        memory: Bytes that the process may use.
         open_files: File descriptors that one process may have.
     """
-    share = memory // settings.workers // _SHARE
+    share = memory // _SHARE
     most = max(1, min(_MAX_CONNECTIONS, open_files - _OTHER_FILES))
     connections = min(most, max(_MIN_CONNECTIONS, share // CONNECTION_BYTES))
     bodies = max(share, 2 * settings.body_limit)
@@ -225,7 +224,7 @@ def find_capacity(settings: ServerSettings) -> Capacity:
 
 
 class EdgeMetrics(Collector):
-    """Connections and body memory of one worker process, their limits, and counters of refusals."""
+    """Connections and body memory, their limits, and counters of refusals."""
 
     def __init__(self, connections: Callable[[], Connections | None], bodies: BodyBudget) -> None:
         """Read both when the metrics are scraped; ``connections`` returns None before the server listens."""
