@@ -213,6 +213,10 @@ def test_usable_rules_are_printed_with_their_requests(tests: Path) -> None:
         ),
         ('"*/*", "*", on="CREATE"', "; not Events, Leases, APIServices, definitions, reviews of access, webhook "),
         (
+            '"apps/v1", "*"',
+            "; not subresources, such as pods/resize and deployments/scale: declare subresource='scale'",
+        ),
+        (
             '"v1", "ConfigMap", namespace_selector={"matchLabels": {"a": "b"}}',
             "sees the namespaces of its selector except ",
         ),
@@ -243,6 +247,9 @@ def test_definitions_of_manifests_are_served(broken: Path, tmp_path: Path) -> No
     (tmp_path / "crds.yaml").write_text(WIDGETS)
     rows = json.loads(check(broken, "-f", tmp_path / "crds.yaml", "-o", "json")[1])
     assert [row["code"] for row in rows] == ["condition-false"]
+    scaled = WIDGETS.replace("storage: true", "storage: true, subresources: {scale: {}}")
+    (tmp_path / "crds.yaml").write_text(scaled)
+    assert "; not widgets/scale, which changes the replicas: " in check(broken, "-f", tmp_path / "crds.yaml")[1]
 
 
 def test_definitions_of_a_cluster_are_served(broken: Path, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from fleethook.admission.declaration import POD_SUBRESOURCES, Declaration, RuleError, list_named_namespaces
 from fleethook.admission.rule import Rule
@@ -48,8 +48,6 @@ from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of
 from fleethook.model.json import JSONObject
 from fleethook.model.webhook_rules import EVERY
 from fleethook.patch.fixture_tests import is_fixture
-
-_SCALED: Final = frozenset({"deployments", "statefulsets", "replicasets", "replicationcontrollers"})
 
 
 def run_tests(
@@ -237,17 +235,17 @@ def _print_rule(rule: Rule, about: Sequence[Row], store: Store, *, strict: bool)
     requests = (
         f"{', '.join(name_resources(declared))} ({GroupVersionKind(declared.group, declared.version, '').api_version})"
     )
-    from fleethook.engines.dispatch.lint.rule_checks import find_scopes  # noqa: PLC0415 - only this command needs it
-
     verb = "change" if declared.mutates else "validate"
     write(f"{word} {_find_place(rule)}: {rule.name}: {verb} {requests} on {', '.join(declared.operations)}")
-    scopes = find_scopes(store, cluster="", group=declared.group, resource=declared.resource)
-    sight = _describe_sight(declared, namespaced=declared.scope != "Cluster" and scopes != {False})
-    write(f"     {sight}", *(f"     {_describe(one)}" for one in about))
+    write(f"     {_describe_sight(declared, store)}", *(f"     {_describe(one)}" for one in about))
 
 
-def _describe_sight(declared: Declaration, *, namespaced: bool) -> str:
+def _describe_sight(declared: Declaration, store: Store) -> str:
     """Return the namespaces and resources whose objects a rule gets, in one line."""
+    from fleethook.engines.dispatch.lint.rule_checks import find_scopes  # noqa: PLC0415 - only this command needs it
+
+    scopes = find_scopes(store, cluster="", group=declared.group, resource=declared.resource)
+    namespaced = declared.scope != "Cluster" and scopes != {False}
     named = sorted(list_named_namespaces(declared.namespace_selector))
     if not namespaced:
         seen = "objects without a namespace"
@@ -256,18 +254,23 @@ def _describe_sight(declared: Declaration, *, namespaced: bool) -> str:
     else:
         selected = "the namespaces of its selector" if declared.namespace_selector else "all namespaces"
         seen = f"{selected} except {', '.join((*declared.exempt, 'that of the server'))}"
-    return f"sees {seen}{''.join(f'; not {one}' for one in _list_unseen(declared))}"
+    return f"sees {seen}{''.join(f'; not {one}' for one in _list_unseen(declared, store))}"
 
 
-def _list_unseen(declared: Declaration) -> Iterator[str]:
-    if "not-control-plane" in declared.conditions and declared.resource == EVERY:
+def _list_unseen(declared: Declaration, store: Store) -> Iterator[str]:
+    from fleethook.engines.dispatch.lint.rule_checks import serves  # noqa: PLC0415 - only this command needs it
+
+    group, resource = declared.group, declared.resource
+    if "not-control-plane" in declared.conditions and resource == EVERY:
         yield "Events, Leases, APIServices, definitions, reviews of access, webhook configurations"
-    if declared.subresource:
+    if declared.subresource or set(declared.operations) == {"DELETE"}:
         return
-    if (declared.group, declared.resource) == ("", "pods") and len(declared.subresources) == 1:
+    if (group, resource) == ("", "pods") and len(declared.subresources) == 1:
         yield ", ".join(f"pods/{one}" for one in POD_SUBRESOURCES)
-    if declared.resource in _SCALED:
-        yield f"{declared.resource}/scale, which changes spec.replicas: declare subresource='scale' for it"
+    if resource == EVERY:
+        yield "subresources, such as pods/resize and deployments/scale: declare subresource='scale', for example"
+    elif serves(store, cluster="", group=group, resource=(resource, "scale"), versions=frozenset({declared.version})):
+        yield f"{resource}/scale, which changes the replicas: declare subresource='scale' for it"
 
 
 def _describe(row: Row) -> str:
