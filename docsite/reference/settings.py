@@ -18,7 +18,6 @@ _INTRODUCTION: Final = (
     "environment. The chart sets them by `settings` ([values](../../charts/fleethook/README.md))."
 )
 _PAGES: Final = {
-    "admission_control_config_file": "../dispatch.md#client-certificates-and-tokens",
     "dispatch_callers": "../who-calls-dispatch.md",
     "interpret_conventions": "../conventions.md#kinds-that-nothing-else-interprets",
     "interpreter_registration": "../interpreters.md#choose-the-kinds",

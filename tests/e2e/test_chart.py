@@ -98,9 +98,6 @@ MATRIX: dict[str, Values] = {
         },
         "certificates": {"mode": "cert-manager"},
     },
-    "webhooks that ask who calls": {
-        "engines": {"dispatch": {"enabled": True, "admissionConfigSecret": "hooks"}},
-    },
     "one replica, no budget": {"replicas": 1, "podDisruptionBudget": {"enabled": False}},
     "outside": {"webhooks": {"url": "https://webhooks.example.com:9443"}, "crds": {"install": False}},
 }
@@ -170,7 +167,6 @@ def test_pods_meet_the_restricted_pod_security_standard(
         ({"engines": {"dispatch": {"enabled": True, "kubeconfigSecret": "kcp"}}}, "set certificates.mode to"),
         ({"engines": {"dispatch": {"kubeconfigSecret": "kcp"}}}, "set engines.dispatch.enabled=true"),
         ({"engines": {"dispatch": {"cacheKubeconfigSecret": "c"}}}, "set engines.dispatch.kubeconfigSecret, too"),
-        ({"engines": {"dispatch": {"admissionConfigSecret": "hooks"}}}, "set engines.dispatch.enabled=true"),
         ({"engines": {"hooks": {"enabled": True, "rules": {"rules.txt": "a"}}}}, "rules"),
         ({"engines": {"hooks": {"enabled": True, "existingConfigMap": "mine"}}}, "needs the names of its keys"),
     ],
@@ -227,18 +223,6 @@ def test_rules_are_mounted_and_registered(helm: Path, case: str, config_map: str
     assert (("rbac.authorization.k8s.io", "clusterroles", "get"), ("fleethook",)) in given
     named = ("fleethook-hooks",)
     assert (("admissionregistration.k8s.io", "validatingwebhookconfigurations", "delete"), named) in given
-
-
-def test_the_secret_with_credentials_for_webhooks_is_mounted_and_named(helm: Path) -> None:
-    pod = pod_of(template(helm, MATRIX["webhooks that ask who calls"]))
-    (container,) = pod["containers"]
-    file = Path(environment_of(container)["FLEETHOOK_ADMISSION_CONTROL_CONFIG_FILE"])
-    (mount,) = (one for one in container["volumeMounts"] if one["mountPath"] == str(file.parent))
-    (volume,) = (one for one in pod["volumes"] if one["name"] == mount["name"])
-    assert (mount["readOnly"], volume["secret"]["secretName"]) == (True, "hooks")
-    assert {"FLEETHOOK_ADMISSION_CONTROL_CONFIG_FILE"} - environment_of(
-        pod_of(template(helm, MATRIX["dispatch only"]))["containers"][0]
-    ).keys()
 
 
 def paths_of(values: Values, prefix: str = "") -> Iterator[str]:

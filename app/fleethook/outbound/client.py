@@ -25,7 +25,7 @@ from fleethook.outbound.call_errors import (
     quoted,
 )
 from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
-from fleethook.outbound.endpoint import Credential, Endpoint
+from fleethook.outbound.endpoint import Endpoint
 from fleethook.outbound.http_exchange import MAX_RETRIES, SingleWriteBody, discard, read_response, retry_after
 from fleethook.outbound.pool import PoolKey, Pools
 from fleethook.outbound.tls.trust import TrustError, load_roots
@@ -77,7 +77,6 @@ class _Call(NamedTuple):
     url: URL
     body: bytes
     parties: Parties
-    credential: Credential | None
     until: float
     """The deadline of the caller or the webhook's timeout, whichever is earlier, by the event loop's clock."""
     own_until: float
@@ -156,7 +155,6 @@ class HookClient:
         seconds: float,
         within: float | None = None,
         parties: Parties = LOCAL,
-        credential: Credential | None = None,
     ) -> bytes:
         """Call a webhook and return the body of its response.
 
@@ -167,7 +165,6 @@ class HookClient:
             within: The time until the caller's deadline, by default ``seconds``. The request tells the webhook the
                 smaller of the two.
             parties: The clusters of the call.
-            credential: Authenticates the call; calls with other credentials use other connections.
 
         Raises:
             OverloadedError: The call was not made, because of quotas or limits of the system.
@@ -187,7 +184,7 @@ class HookClient:
                 url = called_url(endpoint.url, given)
                 made = body if isinstance(body, bytes) else await _encode(body)
                 now = loop.time()
-                call = _Call(endpoint, url, made, parties, credential, until=now + given, own_until=now + seconds)
+                call = _Call(endpoint, url, made, parties, until=now + given, own_until=now + seconds)
                 try:
                     async with asyncio.timeout_at(call.until):
                         return await self._call(call)
@@ -204,9 +201,7 @@ class HookClient:
         try:
             if guarded:
                 refuse_private_number(url.raw_host or "")
-            key = PoolKey(
-                partition, str(url.origin()), endpoint.server_name, endpoint.ca_bundle, guarded, call.credential
-            )
+            key = PoolKey(partition, str(url.origin()), endpoint.server_name, endpoint.ca_bundle, guarded)
             async with self._pools.lease(key) as session:
                 response = await self._send_with_retries(session, call)
                 return await self._read(response, url)
@@ -236,13 +231,10 @@ class HookClient:
         return await self._send(session, call)
 
     async def _send(self, session: aiohttp.ClientSession, call: _Call) -> aiohttp.ClientResponse:
-        credential = call.credential
-        authorization = "" if credential is None else credential.authorization
-        headers = {**self._headers, **propagated_headers()}
         return await session.post(
             call.url,
             data=SingleWriteBody(call.body),
-            headers={**headers, "Authorization": authorization} if authorization else headers,
+            headers={**self._headers, **propagated_headers()},
             server_hostname=call.endpoint.server_name or None,
             allow_redirects=False,
         )

@@ -1,4 +1,4 @@
-"""Connection pools for webhooks, separate for each owner, origin, CA bundle and credential.
+"""Connection pools for webhooks, separate for each owner, origin and CA bundle.
 
 `fleethook.outbound.call_limits` limits the number of connections, because each call uses one.
 """
@@ -25,7 +25,6 @@ from fleethook.fairness.cache import FairCache
 from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.outbound.addresses import public_socket
 from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
-from fleethook.outbound.endpoint import Credential
 from fleethook.outbound.tls.server_certificates import CallContext
 from fleethook.outbound.tls.trust import load_roots
 from fleethook.work.turns import call_in_daemon_thread
@@ -140,8 +139,6 @@ class PoolKey(NamedTuple):
     ca_bundle: str
     guarded: bool
     """Whether private addresses are refused."""
-    credential: Credential | None = None
-    """Authenticates the calls."""
 
 
 class _Pool:
@@ -256,7 +253,7 @@ def _has_input(connection: Connection) -> bool:
 
 
 def _create_context(key: PoolKey) -> CallContext:
-    return CallContext(load_roots(key.ca_bundle), key.credential)
+    return CallContext(load_roots(key.ca_bundle))
 
 
 def _open_session(key: PoolKey, context: CallContext, *, resolver: AbstractResolver) -> aiohttp.ClientSession:

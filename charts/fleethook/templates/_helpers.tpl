@@ -78,16 +78,6 @@ reads nor writes this cluster, so this template refuses values that need it.
 {{- end }}
 {{- end }}
 
-{{/* The Secret with credentials for webhooks; empty if there is none. */}}
-{{- define "fleethook.admissionConfigSecret" -}}
-{{- with .Values.engines.dispatch }}
-{{- if and .admissionConfigSecret (not .enabled) }}
-{{- fail "engines.dispatch.admissionConfigSecret is for dispatching: set engines.dispatch.enabled=true, or leave it empty" }}
-{{- end }}
-{{- .admissionConfigSecret }}
-{{- end }}
-{{- end }}
-
 {{/* Whether the leader maintains caBundle: it neither comes from cert-manager nor from a value, and the release has webhooks. */}}
 {{- define "fleethook.keepsBundle" -}}
 {{- if not (or (eq .Values.certificates.mode "cert-manager") .Values.certificates.caBundle (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}

@@ -30,7 +30,6 @@ from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_o
 from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics, DispatchMetrics
-from fleethook.engines.dispatch.webhook_credentials import Credentials
 from fleethook.fairness.slots import Limits, Slots
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
@@ -101,7 +100,6 @@ class DispatchServer(EngineServer):
     Attributes:
         synced: Set once all objects that dispatching needs are read.
         client: Calls webhooks.
-        credentials: The credentials for webhooks, None without a file.
         requests: Counts the requests of logical clusters.
     """
 
@@ -123,8 +121,6 @@ class DispatchServer(EngineServer):
             ),
             headers=OUTGOING,
         )
-        config_file = settings.admission_control_config_file
-        self.credentials: Final = None if config_file is None else Credentials(config_file)
         self.metrics: Final = DispatchMetrics(max_clusters=self._settings.dispatch_metrics_clusters)
         self.requests: Final = RequestQuota(capacity.workspace_requests, total=capacity.connections)
 
@@ -158,7 +154,6 @@ class DispatchServer(EngineServer):
             post=None if cluster is None else cluster.connection.json,
             live=None if cluster is None else cluster.source,
             as_kcp=settings.dispatch_as_kcp,
-            find_credential=None if self.credentials is None else self.credentials.find,
             limits=RequestLimits(
                 access_reviews=settings.dispatch_request_access_reviews,
             ),
@@ -209,10 +204,7 @@ class DispatchServer(EngineServer):
         return "; ".join(f"no update of {part.name} from the apiserver for {part.age:.0f} s" for part in silent)
 
     def checks(self) -> Iterator[Check]:
-        """Yield the checks of the credentials, and of the shards of a kcp."""
-        if self.credentials is not None and self.credentials.problem:
-            detail = f"the previous credentials stay in use: {self.credentials.problem}"
-            yield Check("credentials", ok=True, detail=detail)
+        """Yield the check of the shards of a kcp."""
         cluster = self.context.cluster
         if cluster is not None and self.context.settings.kcp and cluster.cache is None:
             yield Check("shards", ok=True, detail=_ONE_SHARD)
@@ -231,9 +223,7 @@ class DispatchServer(EngineServer):
         await self.client.close()
 
     def tasks(self) -> Iterator[BackgroundTask]:
-        """Yield the tasks that follow the credentials, and wait for the first objects."""
-        if self.credentials is not None:
-            yield "credentials of webhooks", self.credentials.follow()
+        """Yield the task that waits for the first objects."""
         if self.context.cluster is not None:
             yield "first sync of dispatching", self._wait_synced()
 

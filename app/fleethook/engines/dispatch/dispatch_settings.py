@@ -1,6 +1,5 @@
 """The settings of dispatching."""
 
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -24,9 +23,6 @@ class DispatchSettings(ServerSettings):
     total."""
     dispatch_request_access_reviews: Annotated[int, Field(ge=1)] = 64
     """SubjectAccessReviews for the matchConditions of one request. A request that needs more is refused."""
-    admission_control_config_file: Path | None = None
-    """AdmissionConfiguration (apiserver.config.k8s.io/v1). Its kubeConfigFile holds the credentials for webhooks, by
-    host. Changes are followed."""
     dispatch_callers: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
     """Names in client certificates (common name, DNS name or URI). Their holders may dispatch and explain requests of
     every logical cluster, and name the cluster of an object (/dispatch/…). Needs client_ca_file."""

@@ -14,7 +14,7 @@ from fleethook.cel.evaluation import AccessDecision, AccessQuestion
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.dispatch.call.admission_review import WebhookResponse
-from fleethook.engines.dispatch.call.call import FindCredential, Observe, WebhookCaller
+from fleethook.engines.dispatch.call.call import Observe, WebhookCaller
 from fleethook.engines.dispatch.call.call_trace import (
     ACCESS_REVIEW,
     decode_failure,
@@ -119,7 +119,6 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
     live: LiveSource | None = None,
     as_kcp: bool = False,
     limits: RequestLimits | None = None,
-    find_credential: FindCredential | None = None,
     own: OwnEndpoints | None = None,
     traces: bool = False,
     replace: Callable[[Store, Dependencies], Dependencies] | None = None,
@@ -134,13 +133,11 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
         live: Reads objects from the apiserver into the store.
         as_kcp: As for `Dispatcher`.
         limits: As for `Dispatcher`.
-        find_credential: As for `fleethook.engines.dispatch.call.call.WebhookCaller`. Conversion webhooks are called
-            without credentials.
         own: Recognizes this server among the webhooks.
         traces: As for `Dispatcher`.
         replace: Returns the dependencies to use in place of those that leave the process, for replays.
     """
-    caller = WebhookCaller(client, observe=observe, find_credential=find_credential)
+    caller = WebhookCaller(client, observe=observe)
     access = CallSlots(_ACCESS_QUOTAS)
     dependencies = Dependencies(
         call_webhook=caller.call,

@@ -24,7 +24,6 @@ from cryptography.x509.verification import (
 )
 
 from fleethook.model.formats.text import escape_line
-from fleethook.outbound.endpoint import Credential
 
 MAX_PRESENTED: Final = 16
 """Maximum number of certificates of a server. Servers send two to four."""
@@ -196,34 +195,23 @@ def _explain_unknown(leaf: x509.Certificate, reason: str) -> str:
 
 
 class _Connection(ssl.SSLObject):
-    """Verifies the server before the event loop sends it the second message of the handshake."""
+    """Ends the handshake with a server that is not trusted."""
 
     context: "CallContext"
     _is_verified = False
 
     def do_handshake(self) -> None:
-        """Read and write messages; the event loop sends them unless this function raises another error."""
-        try:
-            super().do_handshake()
-        except ssl.SSLWantReadError:
-            # With TLS 1.2, the next message contains the client certificate.
-            if presented := _list_presented(self):
-                self._verify(presented)
-            raise
-        # With TLS 1.3, the client's only message contains it.
-        self._verify(_list_presented(self))
-
-    def _verify(self, presented: Sequence[bytes]) -> None:
+        """Read and write messages; the connection is usable only if this function raises no error."""
+        super().do_handshake()
         if not self._is_verified:
-            self.context.roots.verify(presented, host=self.server_hostname or "", now=datetime.now(UTC))
+            self.context.roots.verify(_list_presented(self), host=self.server_hostname or "", now=datetime.now(UTC))
             self._is_verified = True
 
 
 class CallContext(ssl.SSLContext):
     """The context of calls to servers whose certificates `Roots` verifies.
 
-    OpenSSL verifies none. As with Go, a server that the bundle does not trust gets neither the client certificate nor a
-    request.
+    OpenSSL verifies none. As with Go, a server that the bundle does not trust gets no request.
     """
 
     sslobject_class = _Connection
@@ -232,8 +220,8 @@ class CallContext(ssl.SSLContext):
         """Return a context for clients."""
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
-    def __init__(self, roots: Roots, credential: Credential | None = None) -> None:
-        """Prepare; the client certificate of ``credential`` is presented, if it has one."""
+    def __init__(self, roots: Roots) -> None:
+        """Prepare."""
         super().__init__()
         self.roots: Final = roots
         self.check_hostname = False
@@ -241,8 +229,6 @@ class CallContext(ssl.SSLContext):
         self.options |= ssl.OP_NO_RENEGOTIATION
         # kube-apiserver also uses HTTP/1.1 for webhooks, because HTTP/2 defeats load balancing (kubernetes #75791).
         self.set_alpn_protocols(["http/1.1"])
-        if credential is not None:
-            credential.load(self)
 
 
 def _list_presented(connection: ssl.SSLObject) -> list[bytes]:

@@ -24,7 +24,6 @@ from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.outbound.call_errors import CallError, NotCalledError, OverloadedError
 from fleethook.outbound.client import Encode, HookClient, Parties
-from fleethook.outbound.endpoint import Credential
 from fleethook.patch import PatchError
 from fleethook.tracing.spans import child_span
 from fleethook.work.turns import Worker
@@ -67,24 +66,18 @@ class Observe(Protocol):
         """Record the outcome of a call, its HTTP status (0 without) and its duration."""
 
 
-FindCredential = Callable[[Hook], Credential | None]
-"""Returns the credential for a webhook, as `fleethook.engines.dispatch.webhook_credentials.Credentials.find` does."""
-
-
 class WebhookCaller:
     """Calls webhooks; logical clusters do not share connections."""
 
-    def __init__(self, client: HookClient, *, observe: Observe, find_credential: FindCredential | None = None) -> None:
+    def __init__(self, client: HookClient, *, observe: Observe) -> None:
         """Initialize the caller.
 
         Args:
             client: Sends the requests.
             observe: Observes each call.
-            find_credential: Finds the credential for a webhook; None to call without credentials.
         """
         self._client: Final = client
         self._observe: Final = observe
-        self._find_credential: Final = find_credential
         self._worker: Final = Worker()
 
     async def call(
@@ -144,7 +137,6 @@ class WebhookCaller:
                 seconds=hook.seconds,
                 within=seconds,
                 parties=Parties(hook.cluster, consumer),
-                credential=None if self._find_credential is None else self._find_credential(hook),
             )
             outcome, code = "answered", 200
         except OverloadedError as error:
