@@ -62,7 +62,7 @@ def test_findings_arrive_without_a_reload(start_console: Callable[..., str], tmp
     page = open_page(start_console(tmp_path) + "/overriders")
     page.evaluate("window.kept = true")
     page.get_by_text("Findings of lint: 1.").wait_for()
-    page.locator("a.cell.marked-warning").wait_for()
+    page.locator("a.short.finding-warning").wait_for()
     assert page.evaluate("window.kept")
 
 

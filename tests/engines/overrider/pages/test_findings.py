@@ -10,7 +10,6 @@ from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import AttentionLine
 from fleethook.engines.overrider.pages.findings import (
-    Concerned,
     collect_documents,
     describe_key,
     find_all,
@@ -18,14 +17,12 @@ from fleethook.engines.overrider.pages.findings import (
     needs_attention,
     prepare_findings,
 )
-from fleethook.engines.overrider.pages.fleet import SubjectRow
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from tests.builders import yurt_app_set
 from tests.cli.commands import invoke
 from tests.console.visits import make_context
-from tests.engines.overrider.pages.fleet_stores import DEMO, cell_key, make_store
 from tests.serving import EXAMPLES
 
 WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w", "namespace": "default"}}
@@ -73,58 +70,9 @@ def test_workloads_are_not_checked(tmp_path: Path) -> None:
     assert collect_documents(make_context(manifests=source)) == []
 
 
-FINDINGS = (
-    finding("entries[0].items[0]", code="does-not-fit"),
-    finding("entries[1].items[0]", level="warning", code="creation-only"),
-    finding("spec", key=DEMO),
-)
-STORE = make_store(overrider({"pools": ["*", "-beijing"]}, {"pools": ["beijing"]}), yurt_app_set("demo"))
-ROW = SubjectRow(DEMO, ("beijing", "hangzhou"), ("Deployment",), "o")
-
-
-def test_a_finding_about_an_entry_concerns_the_pools_that_the_entry_selects() -> None:
-    concerned = Concerned(STORE, FINDINGS)
-    assert concerned.find_of_row(ROW, ("hangzhou",)) == [FINDINGS[2], FINDINGS[0]]
-    assert concerned.find_of_row(ROW, ("beijing",)) == [FINDINGS[2], FINDINGS[1]]
-    assert concerned.find_of_pool([ROW, ROW._replace(pools=())], "beijing") == [FINDINGS[2], FINDINGS[1]]
-
-
-def test_the_findings_of_a_cell_are_those_of_its_subject_and_overrider() -> None:
-    concerned = Concerned(STORE, FINDINGS)
-    assert concerned.find_of_cell(cell_key("beijing")) == concerned.find_of_row(ROW, ("beijing",))
-    assert concerned.find_of_cell(cell_key("beijing", subject=DEMO._replace(name="other"))) == []
-
-
-def test_a_finding_about_an_entry_that_is_gone_concerns_no_pool() -> None:
-    assert not Concerned(STORE, ()).includes(finding("entries[7].pools"), "beijing")
-    assert not Concerned(make_store(), ()).includes(finding("entries[0].pools"), "beijing")
-
-
-def test_the_findings_of_objects_are_found_by_their_keys() -> None:
-    concerned = Concerned(STORE, FINDINGS)
-    assert concerned.find(DEMO, None) == [FINDINGS[2]]
-    assert concerned.find(KEY) == list(FINDINGS[:2])
-
-
-def test_a_label_of_a_node_pool_decides() -> None:
-    node_pool = {
-        "apiVersion": "apps.openyurt.io/v1beta1",
-        "kind": "NodePool",
-        "metadata": {"name": "edge-1", "labels": {"a": "b"}},
-    }
-    store = make_store(overrider({"poolSelector": {"matchLabels": {"a": "b"}}}), node_pool)
-    concerned = Concerned(store, ())
-    assert concerned.includes(finding("entries[0].items"), "edge-1")
-    assert not concerned.includes(finding("entries[0].items"), "edge-2")
-
-
 def test_an_object_is_described_as_findings_begin() -> None:
     for key in (KEY, KEY._replace(cluster="root:a"), KEY._replace(namespace="")):
         assert finding(key=key).text.startswith(f"{describe_key(key)}: ")
-
-
-def address(row: SubjectRow, state: str) -> str:
-    return f"/{row.key.name}/{state}"
 
 
 def condition(kind: str, status: str, reason: str) -> dict[str, str]:

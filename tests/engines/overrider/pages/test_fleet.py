@@ -1,11 +1,9 @@
 from typing import Any
 
-from fleethook.cluster.store import ObjectKey, Store
+from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.pages.fleet import (
     CellState,
-    Pending,
     find_cell,
-    find_pending,
     find_state,
     list_running,
     list_subject_keys,
@@ -13,7 +11,6 @@ from fleethook.engines.overrider.pages.fleet import (
     workload_key,
 )
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
 from tests.builders import (
     NEW_IMAGE,
@@ -49,7 +46,6 @@ def test_a_daemon_has_the_pools_that_its_selector_matches() -> None:
     row = make_row(store, *list_subject_keys(store))
     assert row is not None
     assert list(row.pools) == ["east"]
-    assert (row.has_pool("east"), row.has_pool("west"), row.has_pool("a")) == (True, False, False)
 
 
 def test_a_missing_subject_has_neither_row_nor_cell() -> None:
@@ -78,38 +74,6 @@ def test_running_workloads_are_found_by_pool_without_deleted_ones() -> None:
     assert list_running(store, DEMO, "Deployment", {"beijing"}) == {}
     key = workload_key(found["hangzhou"][0], DEMO, "Deployment")
     assert key == ObjectKey("", GroupKind("apps", "Deployment"), "default", "demo-hangzhou-x")
-
-
-def pending(document: dict[str, Any], *objects: dict[str, Any]) -> Pending:
-    store = Store([OVERRIDERS_BY_SUBJECT])
-    for one in objects:
-        store.put(one)
-    return find_pending(document, kind="Deployment", store=store, plans=PlanCache())
-
-
-def test_a_workload_as_its_plan_stays_unchanged() -> None:
-    document = rendered(workload(), yurt_app_set(), NEW_IMAGE)
-    found = pending(document, yurt_app_set(), NEW_IMAGE)
-    assert (found.effect.name, found.effect.replicas, found.error) == ("unchanged", (2, 2), "")
-
-
-def test_a_workload_with_another_image_rolls_its_pods() -> None:
-    found = pending(workload(), yurt_app_set(), NEW_IMAGE)
-    assert (found.effect.name, found.effect.pods) == ("rolls", 2)
-    assert "/spec/template/spec/containers/0/image" in found.effect.paths
-
-
-def test_a_workload_with_other_replicas_only_scales() -> None:
-    scaled = overrider(entry("*", items=[{"replicas": 5}]))
-    found = pending(workload(), yurt_app_set(), scaled)
-    assert (found.effect.name, found.effect.pods, found.effect.replicas) == ("scales", 3, (2, 5))
-
-
-def test_an_entry_that_does_not_fit_a_running_workload_is_an_error() -> None:
-    broken = overrider(entry("*", patches=[patch("replace", "/spec/nothing", 1)]))
-    found = pending(workload(), yurt_app_set(), broken)
-    assert found.effect.name == "error"
-    assert "/spec/nothing" in found.error
 
 
 def state(*objects: dict[str, Any], running: tuple[dict[str, Any], ...] = ()) -> CellState:

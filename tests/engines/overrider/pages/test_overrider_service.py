@@ -5,22 +5,20 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.api_errors import UnreachableError
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import ObjectKey
 from fleethook.console.context import ConsoleContext
-from fleethook.engines.overrider.pages.fleet import CellKey, CellState
+from fleethook.engines.overrider.pages.fleet import CellState
 from fleethook.engines.overrider.pages.matrix import Query
 from fleethook.engines.overrider.pages.overrider_service import (
-    ClusterWorkloads,
-    ManifestWorkloads,
     OverriderService,
     ShownCell,
     make_service,
 )
+from fleethook.engines.overrider.rollout.preview import CellKey
 from fleethook.model.json import JSONObject
 from fleethook.work.turns import Worker
-from tests.builders import NEW_IMAGE, entry, overrider, patch, workload, yurt_app_set
+from tests.builders import NEW_IMAGE, entry, overrider, patch, pool, workload, yurt_app_set
 from tests.engines.overrider.pages.fleet_stores import DEMO, cell_key, make_store
 
 
@@ -71,24 +69,6 @@ async def test_a_missing_cell_is_none(tmp_path: Path, key: Any) -> None:
     assert await serve(tmp_path, SET, NEW_IMAGE).show_cell(key) is None
 
 
-class Reader:
-    """A cluster whose workloads a user may not read."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    async def read(self, _key: ObjectKey) -> JSONObject:
-        self.asked += 1
-        raise UnreachableError("no")
-
-
-def test_the_source_of_the_console_decides_where_workloads_are_read(tmp_path: Path) -> None:
-    store = make_store()
-    from_files = make_service(ConsoleContext(store, ManifestSource([tmp_path], store)))
-    assert isinstance(from_files._workloads, ManifestWorkloads)
-    assert isinstance(make_service(ConsoleContext(store))._workloads, ClusterWorkloads)
-
-
 async def test_a_page_of_the_matrix_has_the_states_of_its_cells(tmp_path: Path) -> None:
     view = await serve(tmp_path, SET, NEW_IMAGE, workload()).show_matrix(Query())
     assert [cell.state.state for column in view.rows[0].columns for cell in column if cell.state] == [
@@ -99,28 +79,28 @@ async def test_a_page_of_the_matrix_has_the_states_of_its_cells(tmp_path: Path) 
 
 
 async def test_workloads_that_cannot_be_read_are_named() -> None:
+    async def refuse(_key: ObjectKey) -> JSONObject | None:
+        return None
+
     store = make_store(SET, NEW_IMAGE, workload())
-    view = await OverriderService(store, ClusterWorkloads(Reader().read), Worker()).show_cell(cell_key())
+    view = await OverriderService(store, refuse, Worker()).show_cell(cell_key())
     assert view is not None
-    assert (view.unread, view.running) == (["demo-hangzhou-x"], [])
-
-
-class Cluster:
-    """A cluster that notes how many requests are in flight."""
-
-    def __init__(self) -> None:
-        self.running = self.most = 0
-
-    async def read(self, key: ObjectKey) -> JSONObject:
-        self.running += 1
-        self.most = max(self.most, self.running)
-        await asyncio.sleep(0)
-        self.running -= 1
-        return {"metadata": {"name": key.name}}
+    assert (view.unread, view.running) == (["demo-hangzhou-x"], set())
 
 
 async def test_a_cluster_gets_few_requests_at_once() -> None:
-    cluster = Cluster()
-    keys = [DEMO._replace(name=f"w{number}") for number in range(40)]
-    assert len(await ClusterWorkloads(cluster.read).read(keys)) == 40
-    assert cluster.most == 10
+    running, most = 0, 0
+
+    async def read(_key: ObjectKey) -> JSONObject | None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return None
+
+    pools = [f"pool-{number}" for number in range(20)]
+    subject = yurt_app_set(pools=[pool(name) for name in pools])
+    store = make_store(subject, NEW_IMAGE, *(workload(pool=name) for name in pools))
+    await OverriderService(store, read, Worker()).show_matrix(Query())
+    assert most == 10

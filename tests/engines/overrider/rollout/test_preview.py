@@ -9,14 +9,14 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.undo import remembered
 from fleethook.engines.overrider.rollout.preview import (
     Cell,
+    CellKey,
     Change,
-    PoolKey,
     Preview,
+    cell_key,
     cells,
     compare_previews,
     count_changes,
     find_unaffected,
-    pool_key,
     preview,
 )
 from fleethook.patch import resolve_pointer
@@ -45,11 +45,11 @@ def test_there_is_a_cell_for_each_pool_of_each_subject() -> None:
     del elsewhere["metadata"]["namespace"]
     store = store_of(yurt_app_set(), rule, elsewhere, yurt_app_daemon(), node_pool("x", {"region": "east"}))
     found = list(cells(store, [""]))
-    assert [one.title() for one in found] == [
-        "YurtAppDaemon default/agent, node pool x, Deployment",
-        "YurtAppSet default/b, node pool a, Deployment",
-        "YurtAppSet default/demo, node pool hangzhou, Deployment",
-        "YurtAppSet default/demo, node pool beijing, Deployment",
+    assert [(one.subject.document["metadata"]["name"], one.pool, one.kind) for one in found] == [
+        ("agent", "x", "Deployment"),
+        ("b", "a", "Deployment"),
+        ("demo", "hangzhou", "Deployment"),
+        ("demo", "beijing", "Deployment"),
     ]
     assert [one.overrider for one in found] == [None, None, rule, rule]
 
@@ -117,9 +117,9 @@ def test_a_subject_without_overrider_has_no_changes() -> None:
 LABELS = "/metadata/labels"
 
 
-def render(*objects: dict[str, Any]) -> dict[PoolKey, Preview]:
+def render(*objects: dict[str, Any]) -> dict[CellKey, Preview]:
     store, plans = store_of(*objects), PlanCache()
-    return {pool_key(cell): preview(cell, store, plans) for cell in cells(store, [""])}
+    return {cell_key(cell): preview(cell, store, plans) for cell in cells(store, [""])}
 
 
 def compare(before: tuple[dict[str, Any], ...], after: tuple[dict[str, Any], ...]) -> dict[str, list[Any]]:
@@ -161,8 +161,8 @@ def test_a_workload_that_cannot_be_rendered_is_not_gone() -> None:
     assert (change.after, change.preview) == (None, before[gone])
 
 
-def list_cells(*objects: dict[str, Any]) -> dict[PoolKey, Cell]:
-    return {pool_key(cell): cell for cell in cells(store_of(*objects), [""])}
+def list_cells(*objects: dict[str, Any]) -> dict[CellKey, Cell]:
+    return {cell_key(cell): cell for cell in cells(store_of(*objects), [""])}
 
 
 def test_workloads_of_other_subjects_are_unaffected() -> None:

@@ -39,14 +39,14 @@ from fleethook.engines.overrider.render.member_differences import Identity, desc
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rollout.preview import (
     Cell,
+    CellKey,
     Change,
     PoolChange,
-    PoolKey,
     Preview,
+    cell_key,
     cells,
     compare_previews,
     find_unaffected,
-    pool_key,
     preview,
 )
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
@@ -181,8 +181,8 @@ class _Matrix(NamedTuple):
 
     documents: Sequence[Document]
     store: Store
-    cells: dict[PoolKey, Cell]
-    every: Sequence[PoolKey]
+    cells: dict[CellKey, Cell]
+    every: Sequence[CellKey]
 
 
 class _Rendered(NamedTuple):
@@ -194,8 +194,8 @@ class _Rendered(NamedTuple):
         rows: Findings, also about the latter.
     """
 
-    previews: dict[PoolKey, Preview]
-    failed: list[PoolKey]
+    previews: dict[CellKey, Preview]
+    failed: list[CellKey]
     rows: list[Row]
 
 
@@ -251,7 +251,7 @@ def render(
         fail(f"nothing to render: {where} no {_describe_missing(matrix.every, pool, subject)}")
 
 
-def _describe_missing(every: Sequence[PoolKey], pool: str | None, subject: str | None) -> str:
+def _describe_missing(every: Sequence[CellKey], pool: str | None, subject: str | None) -> str:
     """Return the workloads that a caller asked for and that do not exist, with the name that was probably meant."""
     wanted = f"{subject or 'YurtAppSet or YurtAppDaemon'} with {f'node pool {pool!r}' if pool else 'a node pool'}"
     name = None if subject is None else parse_name(subject, option="--subject")
@@ -289,7 +289,7 @@ def _build_matrix(documents: Sequence[Document], pool: str | None, subject: str 
     store = fill_store(documents, [OVERRIDERS_BY_SUBJECT])
     found = cells(store, sorted({key_of(one.object).cluster for one in documents}))
     name = None if subject is None else parse_name(subject, option="--subject")
-    every = {pool_key(cell): cell for cell in found}
+    every = {cell_key(cell): cell for cell in found}
     wanted = {
         key: cell
         for key, cell in every.items()
@@ -303,7 +303,7 @@ def _check(matrix: _Matrix) -> list[Row]:
     return [make_overrider_row(one) for one in check_documents(matrix.documents, matrix.store)]
 
 
-def _render_all(matrix: _Matrix, rows: list[Row], *, skipped: Collection[PoolKey] = ()) -> _Rendered:
+def _render_all(matrix: _Matrix, rows: list[Row], *, skipped: Collection[CellKey] = ()) -> _Rendered:
     """Render the workloads without the skipped ones; ``rows`` gets a row for each that cannot be rendered."""
     rendered = _Rendered({}, [], rows)
     plans = PlanCache()

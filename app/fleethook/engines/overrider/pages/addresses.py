@@ -7,9 +7,8 @@ from urllib.parse import urlencode
 
 from fleethook.cluster.store import ObjectKey, PartialObject, Store
 from fleethook.console.rendering import Paging
-from fleethook.console.yaml_paths import format_value
-from fleethook.engines.overrider.pages.fleet import CellKey
 from fleethook.engines.overrider.pages.matrix import Query
+from fleethook.engines.overrider.rollout.preview import CellKey
 from fleethook.engines.overrider.subject.owner_index import binding_of, pool_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, YURT_APP_OVERRIDER
@@ -125,7 +124,6 @@ LINKS: Final[Mapping[str, Any]] = {
     "find_part": find_part,
     "object_url": object_url,
     "pool_url": lambda pool: matrix_url(Query(pool=pool)),
-    "as_yaml": format_value,
     "subject_url": subject_url,
 }
 """The addresses that templates call."""

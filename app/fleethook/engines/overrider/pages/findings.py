@@ -1,26 +1,22 @@
-"""The findings of lint about overriders and subjects: the cells that they concern, and the overview."""
+"""The findings of lint about overriders and subjects, for their pages and the overview."""
 
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, StoreView, key_of
+from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, key_of
 from fleethook.console.attention import AttentionLine, ObjectFinding, list_object_lines, read_since
 from fleethook.console.context import ConsoleContext
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, PoolSelector
-from fleethook.engines.overrider.pages.fleet import CellKey, SubjectRow, find_overrider
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding, check_documents
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
-from fleethook.model.json import JSON, JSONObject, as_list, as_object
-from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
+from fleethook.model.json import JSON, JSONObject, as_object
 
 CLUSTER: Final = "cluster"
 """The source of objects that no file has."""
 LEVELS: Final = ("error", "warning")
-_ENTRY: Final = re.compile(r"entries\[(\d+)\]")
 
 
 def collect_documents(context: ConsoleContext) -> list[Document]:
@@ -46,61 +42,9 @@ def prepare_findings(context: ConsoleContext) -> Callable[[], tuple[ManifestFind
     return partial(find_all, collect_documents(context))
 
 
-class Concerned:
-    """The cells, node pools and objects that findings concern."""
-
-    def __init__(self, store: StoreView, findings: Iterable[ManifestFinding]) -> None:
-        """Prepare.
-
-        Args:
-            store: The overriders and NodePools.
-            findings: The findings.
-        """
-        self._store: Final = store
-        self._selectors: Final[dict[tuple[ObjectKey, int], PoolSelector | None]] = {}
-        self._by_object: Final[dict[ObjectKey, list[ManifestFinding]]] = {}
-        for one in findings:
-            self._by_object.setdefault(one.key, []).append(one)
-
-    def find(self, *keys: ObjectKey | None) -> list[ManifestFinding]:
-        """Return the findings about some objects."""
-        return [one for key in keys if key is not None for one in self._by_object.get(key, ())]
-
-    def find_of_row(self, row: SubjectRow, pools: Collection[str]) -> list[ManifestFinding]:
-        """Return the findings that concern the workloads of a subject in some node pools."""
-        found = self.find(row.key, row.overrider_key)
-        return [one for one in found if any(self.includes(one, pool) for pool in pools)]
-
-    def find_of_cell(self, key: CellKey) -> list[ManifestFinding]:
-        """Return the findings that concern a cell."""
-        overrider = find_overrider(self._store, key.subject)
-        name = "" if overrider is None else overrider["metadata"]["name"]
-        return self.find_of_row(SubjectRow(key.subject, (), (), name), (key.pool,))
-
-    def find_of_pool(self, rows: Iterable[SubjectRow], pool: str) -> list[ManifestFinding]:
-        """Return the findings that concern the workloads of some subjects in a node pool."""
-        return [
-            one
-            for row in rows
-            if row.has_pool(pool)
-            for one in self.find(row.key, row.overrider_key)
-            if self.includes(one, pool)
-        ]
-
-    def includes(self, one: ManifestFinding, pool: str) -> bool:
-        """Return whether a finding concerns a node pool: its entry selects the pool, or it is about no entry."""
-        found = _ENTRY.match(one.finding.field)
-        if found is None or one.key.group_kind != YURT_APP_OVERRIDER:
-            return True
-        selector = self._find_selector(one.key, int(found[1]))
-        node_pool = self._store.get(one.key.cluster, NODE_POOL, "", pool)
-        return selector is not None and selector.selects(pool, node_pool if isinstance(node_pool, dict) else None)
-
-    def _find_selector(self, key: ObjectKey, number: int) -> PoolSelector | None:
-        if (key, number) not in self._selectors:
-            entries = as_list(as_object(self._store.get(*key)).get("entries"))
-            self._selectors[key, number] = PoolSelector(entries[number]) if number < len(entries) else None
-        return self._selectors[key, number]
+def select_findings(found: Iterable[ManifestFinding] | None, *keys: ObjectKey | None) -> list[ManifestFinding]:
+    """Return the findings about some objects; ``found`` is None before the first check."""
+    return [one for one in found or () if one.key in keys]
 
 
 def list_named_pools(overrider: Any) -> set[str]:

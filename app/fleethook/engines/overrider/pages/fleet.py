@@ -3,7 +3,6 @@
 The lists are cheap: nothing is rendered. The pages render the shown part only.
 """
 
-from bisect import bisect_left
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
@@ -12,9 +11,9 @@ from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.controller.workload_decision import detect_drift
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.rollout.effect import Effect, compare, replicas_of
+from fleethook.engines.overrider.rollout.effect import compare
 from fleethook.engines.overrider.rollout.prediction import count
-from fleethook.engines.overrider.rollout.preview import Cell, count_changes
+from fleethook.engines.overrider.rollout.preview import Cell, CellKey, count_changes
 from fleethook.engines.overrider.subject.owner_index import WORKLOAD_INDEXES, overriders_of, pool_of
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
 from fleethook.engines.overrider.template.node_affinity import SubjectError
@@ -62,19 +61,6 @@ class SubjectRow(NamedTuple):
     def size(self) -> int:
         """The number of cells."""
         return len(self.pools) * len(self.kinds)
-
-    def has_pool(self, pool: str) -> bool:
-        """Return whether the subject has workloads in a node pool."""
-        place = bisect_left(self.pools, pool)
-        return place < len(self.pools) and self.pools[place] == pool
-
-
-class CellKey(NamedTuple):
-    """One cell of the matrix."""
-
-    subject: ObjectKey
-    pool: str
-    kind: str
 
 
 def list_subject_keys(store: FleetView) -> list[ObjectKey]:
@@ -135,36 +121,6 @@ def workload_key(workload: PartialObject, subject: ObjectKey, kind: str) -> Obje
     return ObjectKey(subject.cluster, GroupKind("apps", kind), workload.namespace, workload.name)
 
 
-class Pending(NamedTuple):
-    """The effect that is due on a workload.
-
-    Attributes:
-        effect: ``unchanged`` if the workload is as its plan.
-        error: The reason why the workload cannot be rendered, ``""`` if it can.
-    """
-
-    effect: Effect
-    error: str = ""
-
-
-def find_pending(workload: JSONObject, *, kind: str, store: StoreView, plans: PlanCache) -> Pending:
-    """Return the effect of rendering a stored workload now.
-
-    Args:
-        workload: The complete workload, as the apiserver returns it.
-        kind: Deployment or StatefulSet.
-        store: Overriders, subjects and node pools.
-        plans: The plans that were compiled from them.
-    """
-    drift = detect_drift(workload, kind=kind, store=store, plans=plans)
-    replicas = replicas_of(workload)
-    if drift.error:
-        return Pending(Effect("error"), drift.error)
-    if drift.is_in_sync:
-        return Pending(Effect("unchanged", 0, (replicas, replicas)))
-    return Pending(compare(kind, workload, apply(workload, drift.operations)))
-
-
 State = Literal["error", "rolls", "overridden", "unchanged"]
 """``error``: cannot be rendered. ``rolls``: a running workload differs from its plan, so that its pods would be
 replaced. ``overridden``: the overrider changes the template. ``unchanged``: it does not."""
@@ -213,9 +169,10 @@ def find_state(cell: Cell, running: Sequence[JSONObject], *, store: StoreView, p
         return CellState("error", text=str(error))
     texts = []
     for workload in running:
-        effect, problem = find_pending(workload, kind=cell.kind, store=store, plans=plans)
-        if problem:
-            return CellState("error", changes, problem)
+        drift = detect_drift(workload, kind=cell.kind, store=store, plans=plans)
+        if drift.error:
+            return CellState("error", changes, drift.error)
+        effect = compare(cell.kind, workload, apply(workload, drift.operations))
         if effect.name == "rolls":
             return CellState("rolls", changes, "; ".join((f"replaces {count(effect.pods, 'pod')}", *effect.notes)))
         if effect.name == "scales":

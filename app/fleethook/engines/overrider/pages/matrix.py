@@ -9,14 +9,12 @@ from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Final, Literal, NamedTuple
 
-from fleethook.cluster.store import StoreView
 from fleethook.console.rendering import Paging, paginate
 from fleethook.console.yaml_paths import Line, list_lines
-from fleethook.engines.overrider.pages.fleet import CellKey, SubjectRow
+from fleethook.engines.overrider.pages.fleet import SubjectRow
 from fleethook.engines.overrider.plan.plan import Plan
-from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.delta import name_tokens
-from fleethook.engines.overrider.rollout.preview import Cell, Preview, preview, without_bookkeeping
+from fleethook.engines.overrider.rollout.preview import CellKey
 from fleethook.model.json import JSONObject
 from fleethook.patch import format_pointer
 
@@ -127,62 +125,33 @@ class PoolDiff(NamedTuple):
     """The workload of one cell beside its template.
 
     Attributes:
-        preview: The rendered workload, as the command ``render`` prints it.
+        warnings: The warnings of a review of the workload.
         lines: The comparison; empty if the texts are too long, see `is_too_long`.
-        is_too_long: Whether only the list of changes can be shown.
+        is_too_long: Whether the texts are too long for a comparison.
     """
 
-    preview: Preview
+    warnings: Sequence[str]
     lines: Sequence[DiffLine]
     is_too_long: bool
 
 
-class DiffInput(NamedTuple):
-    """The rendered workload of one cell with its plan; nothing changes either later."""
-
-    preview: Preview
-    plan: Plan
-
-
-def prepare_diff(cell: Cell, *, store: StoreView, plans: PlanCache) -> DiffInput:
-    """Return the input of a comparison. Only this part reads the store.
-
-    Args:
-        cell: The subject, overrider, node pool and kind.
-        store: Overriders, subjects and node pools.
-        plans: The plans that were compiled from them.
-
-    Raises:
-        SubjectError: The subject describes no workload.
-        RenderError: The overrider does not fit.
-    """
-    shown = preview(cell, store, plans)
-    group_kind, document, cluster = cell.subject
-    plan = plans.plan(
-        group_kind, document, cell.overrider, kind=cell.kind, pool=cell.pool, cluster=cluster, store=store
-    )
-    return DiffInput(shown, plan.full)
-
-
-def compare_with_template(of: DiffInput, *, context: int = CONTEXT) -> PoolDiff:
+def compare_with_template(plan: Plan, *, context: int = CONTEXT) -> PoolDiff:
     """Return the comparison of a rendered workload with its template.
 
-    The annotations with which fleethook remembers its changes are left out: no entry makes them.
-
     Args:
-        of: The workload and its plan.
+        plan: The plan of the workload.
         context: Unchanged lines to show around changes; negative for all lines.
     """
-    left, right = of.plan.bare, without_bookkeeping(of.preview.workload)
+    left, right = plan.bare, plan.new_workload
     before, after = list_lines(left), list_lines(right)
     if max(len(before), len(after)) > MAX_LINES:
-        return PoolDiff(of.preview, (), is_too_long=True)
+        return PoolDiff(plan.warnings, (), is_too_long=True)
 
     def name_source(line: Line | None, other: Line | None) -> str:
-        return _find_source(of.plan, right, other) or _find_source(of.plan, left, line)
+        return _find_source(plan, right, other) or _find_source(plan, left, line)
 
     lines = list(_compare(before, after, name_source))
-    return PoolDiff(of.preview, lines if context < 0 else list(_shorten(lines, context)), is_too_long=False)
+    return PoolDiff(plan.warnings, lines if context < 0 else list(_shorten(lines, context)), is_too_long=False)
 
 
 def _find_source(plan: Plan, document: JSONObject, line: Line | None) -> str:

@@ -4,18 +4,16 @@ The console is a tool for one person, so a page may hold the event loop while it
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.resources import WORKLOADS
-from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.context import ConsoleContext
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.pages.fleet import (
-    CellKey,
     CellState,
     SubjectRow,
     find_cell,
@@ -32,11 +30,10 @@ from fleethook.engines.overrider.pages.matrix import (
     Query,
     Selection,
     compare_with_template,
-    prepare_diff,
     select,
 )
-from fleethook.engines.overrider.pages.running_workload import RunningWorkload, describe_workload
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.rollout.preview import CellKey
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.work.turns import Worker
@@ -48,48 +45,8 @@ _TURN: Final = "overriders"
 # Requests to the API server at the same time. kubectl's default is 50 requests per second.
 _MAX_REQUESTS: Final = 10
 
-if TYPE_CHECKING:
-    from fleethook.cluster.followed_cluster import Cluster
-
-
-class CompleteWorkloads(Protocol):
-    """The complete Deployments and StatefulSets of a source."""
-
-    async def read(self, keys: Sequence[ObjectKey]) -> dict[ObjectKey, JSONObject]:
-        """Return the workloads that exist and can be read."""
-
-
-class ManifestWorkloads:
-    """The workloads of manifest files, which are in memory."""
-
-    def __init__(self, source: ManifestSource) -> None:
-        """Prepare to read the objects of a source."""
-        self._source: Final = source
-
-    async def read(self, keys: Sequence[ObjectKey]) -> dict[ObjectKey, JSONObject]:
-        """Return the workloads that are in the files."""
-        return {key: found.object for key in keys if (found := self._source.find(key)) is not None}
-
-
-class ClusterWorkloads:
-    """The workloads of a cluster, each read by a request."""
-
-    def __init__(self, read_one: Callable[[ObjectKey], Awaitable[Mapping[str, object]]]) -> None:
-        """Prepare; ``read_one`` returns the object of a key, or raises APIError or UnreachableError."""
-        self._read_one: Final = read_one
-        self._slots: Final = asyncio.Semaphore(_MAX_REQUESTS)
-
-    async def read(self, keys: Sequence[ObjectKey]) -> dict[ObjectKey, JSONObject]:
-        """Return the workloads that the API server returns; those it refuses or lacks are left out."""
-        answers = await asyncio.gather(*(self._try_read(key) for key in keys))
-        return {key: answer for key, answer in zip(keys, answers, strict=True) if answer is not None}
-
-    async def _try_read(self, key: ObjectKey) -> JSONObject | None:
-        async with self._slots:
-            try:
-                return dict(await self._read_one(key))
-            except (APIError, UnreachableError):
-                return None
+ReadWorkload = Callable[[ObjectKey], Awaitable[JSONObject | None]]
+"""Returns a complete Deployment or StatefulSet, None if it does not exist or cannot be read."""
 
 
 class ShownCell(NamedTuple):
@@ -150,7 +107,7 @@ class CellView(NamedTuple):
         error: The reason why it cannot be rendered, ``""`` if it can.
         overrider: The overrider in effect, None without one.
         shown: The state, compared with the stored workloads.
-        running: The stored workloads that can be read; usually one.
+        running: The namespaces and names of the stored workloads that can be read; usually one.
         unread: The names of those that cannot be read.
     """
 
@@ -158,23 +115,24 @@ class CellView(NamedTuple):
     error: str
     overrider: ObjectKey | None
     shown: ShownCell
-    running: Sequence[RunningWorkload]
+    running: Collection[tuple[str, str]]
     unread: Sequence[str]
 
 
 class OverriderService:
     """Answers for the overriders page of one console."""
 
-    def __init__(self, store: Store, workloads: CompleteWorkloads, worker: Worker) -> None:
+    def __init__(self, store: Store, read: ReadWorkload, worker: Worker) -> None:
         """Prepare.
 
         Args:
             store: Has overriders, subjects, NodePools and partial workloads, with the indexes of both.
-            workloads: Reads complete workloads.
+            read: Reads a complete workload.
             worker: Runs long functions in a thread.
         """
         self._store: Final = store
-        self._workloads: Final = workloads
+        self._read: Final = read
+        self._slots: Final = asyncio.Semaphore(_MAX_REQUESTS)
         self._worker: Final = worker
         self._plans: Final = PlanCache()
 
@@ -221,10 +179,16 @@ class OverriderService:
             for pool, workloads in list_running(self._store, row.key, kind, pools[row.key]).items()
             for workload in workloads
         }
+        answers = await asyncio.gather(*map(self._read_workload, wanted))
         found: dict[CellKey, list[JSONObject]] = {}
-        for key, document in (await self._workloads.read(list(wanted))).items():
-            found.setdefault(wanted[key], []).append(document)
+        for cell, document in zip(wanted.values(), answers, strict=True):
+            if document is not None:
+                found.setdefault(cell, []).append(document)
         return found
+
+    async def _read_workload(self, key: ObjectKey) -> JSONObject | None:
+        async with self._slots:
+            return await self._read(key)
 
     async def show_cell(self, key: CellKey, *, everything: bool = False) -> CellView | None:
         """Return one cell with its diff, None if the subject has no such workload.
@@ -238,15 +202,15 @@ class OverriderService:
             return None
         read = (await self._read_running([row], {row.key: {key.pool}})).get(key, [])
         shown = ShownCell(key, row.title, find_state(cell, read, store=self._store, plans=self._plans))
-        running = [describe_workload(one) for one in read]
+        running = {(key.subject.namespace, one["metadata"]["name"]) for one in read}
         stored = {one.name for one in list_running(self._store, row.key, key.kind, (key.pool,)).get(key.pool, ())}
-        unread = sorted(stored.difference(one.name for one in running))
+        unread = sorted(stored.difference(name for _, name in running))
         try:
-            prepared = prepare_diff(cell, store=self._store, plans=self._plans)
+            plan = cell.plan(self._store, self._plans).full
         except (SubjectError, RenderError) as error:
             return CellView(None, str(error), row.overrider_key, shown, running, unread)
         context = EVERY_LINE if everything else CONTEXT
-        diff = await self._worker.run(_TURN, partial(compare_with_template, prepared, context=context))
+        diff = await self._worker.run(_TURN, partial(compare_with_template, plan, context=context))
         return CellView(diff, "", row.overrider_key, shown, running, unread)
 
 
@@ -257,19 +221,20 @@ def _show(row: SubjectRow, pool: str, states: Mapping[CellKey, CellState]) -> li
 
 def make_service(context: ConsoleContext) -> OverriderService:
     """Return the service of a console."""
-    workloads: CompleteWorkloads
+    return OverriderService(context.store, partial(_read_workload, context), context.worker)
+
+
+async def _read_workload(context: ConsoleContext, key: ObjectKey) -> JSONObject | None:
+    """Return one workload of the files or of the API server, None if it does not exist or cannot be read."""
     if context.manifests is not None:
-        workloads = ManifestWorkloads(context.manifests)
-    else:
-        workloads = ClusterWorkloads(partial(_read_workload, context.cluster))
-    return OverriderService(context.store, workloads, context.worker)
-
-
-async def _read_workload(cluster: "Cluster | None", key: ObjectKey) -> JSONObject:
-    """Return one workload that the API server stores; raises APIError, UnreachableError."""
-    if cluster is None:
-        raise UnreachableError("the console reads no cluster")
+        document = context.manifests.find(key)
+        return None if document is None else document.object
+    if context.cluster is None:
+        return None
     resource = next(one for one in WORKLOADS if one.group_kind == key.group_kind)
-    path = cluster.source.scope(key.cluster) + resource.in_namespace(key.namespace, key.name)
-    found: JSONObject = await cluster.connection.json("GET", path)
+    path = context.cluster.source.scope(key.cluster) + resource.in_namespace(key.namespace, key.name)
+    try:
+        found: JSONObject = await context.cluster.connection.json("GET", path)
+    except (APIError, UnreachableError):
+        return None
     return found

@@ -5,7 +5,7 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Final, cast
 from urllib.parse import urlencode
@@ -21,7 +21,7 @@ from fleethook.cluster.store import ObjectKey, PartialObject, Store, key_of
 from fleethook.console.attention import Attention, FindingCount
 from fleethook.console.context import ConsoleContext
 from fleethook.console.pages.reviews import review_url
-from fleethook.console.rendering import SAME, Context, find_context, render
+from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.reviews.summary import ReviewSummary
 from fleethook.console.sections import ConsolePage, Hit, Section, has_kinds
 from fleethook.console.shared_value import KeptValue, Watch
@@ -42,16 +42,15 @@ from fleethook.engines.overrider.pages.addresses import (
     workload_url,
 )
 from fleethook.engines.overrider.pages.findings import (
-    Concerned,
     list_condition_lines,
     list_finding_lines,
     list_named_pools,
     prepare_findings,
+    select_findings,
 )
 from fleethook.engines.overrider.pages.fleet import SubjectRow, find_overrider
 from fleethook.engines.overrider.pages.matrix import Query
-from fleethook.engines.overrider.pages.overrider_service import CellView, MatrixView, make_service
-from fleethook.engines.overrider.pages.running_workload import select_last_reviews
+from fleethook.engines.overrider.pages.overrider_service import CellView, make_service
 from fleethook.engines.overrider.subject.owner_index import POOL_INDEXES, WORKLOAD_INDEXES, binding_of, subject_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
@@ -70,6 +69,7 @@ def _find_overrider_of(store: Store, key: ObjectKey) -> ObjectKey | None:
 _SUBJECTS: Final = (YURT_APP_SET, YURT_APP_DAEMON, NODE_POOL)
 
 _SHOWN: Final = (YURT_APP_OVERRIDER, *_SUBJECTS, *(one.group_kind for one in WORKLOADS))
+_MAX_REVIEWS: Final = 10
 _SERVICE: Final = KeptValue(make_service)
 FINDINGS: Final = KeptValue(lambda context: Watch(context.store, partial(prepare_findings, context)))
 """The findings of lint about the present objects."""
@@ -149,16 +149,15 @@ async def show_matrix(request: Request, context: Context) -> HTMLResponse:
     """Show the matrix."""
     view = await _SERVICE.find(request).show_matrix(parse_query(request.query_params))
     shown, found = view.query, FINDINGS.find(request).find()
-    options = _select_shown(view)
     return await render(
         request,
         "overriders/matrix.html",
-        command=_make_command(context, *(options or ())),
-        command_title=SAME if options is not None else "All workloads on the command line",
+        command=_make_command(context),
+        command_title="All workloads on the command line",
         fill_command=context.fill_command("yurtappsets,yurtappdaemons,yurtappoverriders,nodepools"),
         view=view,
         findings=found,
-        concerned=Concerned(context.store, found.value or ()),
+        find=partial(select_findings, found.value),
         here=matrix_url(shown),
         page_urls=link_pages(view.selection.paging, lambda page: shown._replace(page=page)),
         column_urls=link_pages(view.selection.column_paging, lambda page: shown._replace(columns=page)),
@@ -183,7 +182,7 @@ async def show_pool(request: Request, context: Context) -> HTMLResponse:
         view=view,
         shown=view.shown,
         findings=findings,
-        found=Concerned(context.store, findings.value or ()).find_of_cell(key),
+        found=select_findings(findings.value, key.subject, view.overrider),
         reviews=await _find_last_reviews(request, view),
         here=cell_url(key, everything=everything),
         everything_url=cell_url(key, everything=True),
@@ -199,9 +198,9 @@ async def _find_last_reviews(request: Request, view: CellView) -> list[tuple[str
     if context.reviews is None:
         return None
     indexed = await context.reviews.find()
-    permitted = await select_permitted_reviews(request, indexed)
-    found = await context.worker.run("", select_last_reviews, permitted, view.shown.key.kind, view.running)
-    return [(review_url(indexed, one), one) for one in found]
+    permitted, kind = await select_permitted_reviews(request, indexed), view.shown.key.kind
+    found = (one for one in reversed(permitted) if one.kind == kind and (one.namespace, one.name) in view.running)
+    return [(review_url(indexed, one), one) for one in islice(found, _MAX_REVIEWS)]
 
 
 @router.get("/overrider")
@@ -224,7 +223,7 @@ async def show_overrider(request: Request, context: Context) -> HTMLResponse:
         subject=_find_subject(context.store, key),
         lines=[(one.text, bool(place) and one.path[: len(place)] == place) for one in lines],
         findings=found,
-        found=Concerned(context.store, found.value or ()).find(key),
+        found=select_findings(found.value, key),
         conditions=list_condition_lines([(key, stored)], overrider_url),
         here=overrider_url(key, at),
         **LINKS,
@@ -236,18 +235,6 @@ def _find_subject(store: Store, key: ObjectKey) -> ObjectKey | None:
     stored = store.get(*key)
     named = subject_of(stored) if isinstance(stored, dict) else None
     return ObjectKey(key.cluster, GroupKind(GROUP, named[0]), key.namespace, named[1]) if named else None
-
-
-def _select_shown(view: MatrixView) -> tuple[str, ...] | None:
-    """Return the options that select the shown workloads, None if the command cannot select exactly these."""
-    query, selection = view.query, view.selection
-    if max(selection.paging.pages, selection.column_paging.pages) > 1:
-        return None
-    subjects, pools = {one.key for one in selection.rows}, selection.columns
-    if (query.subject and len(subjects) != 1) or (query.pool and len(pools) != 1):
-        return None
-    options = _select_subject(*subjects) if query.subject else ()
-    return (*options, "--pool", *pools) if query.pool else options
 
 
 def _select_subject(key: ObjectKey) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from fleethook.cluster.store import ObjectKey, StoreView, key_of
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.render.delta import delta_of, leaves, value_at
 from fleethook.engines.overrider.render.render import render_with
 from fleethook.engines.overrider.render.undo import MEMORY_ANNOTATIONS, remembered, set_memory
@@ -53,11 +54,12 @@ class Cell(NamedTuple):
     pool: str
     kind: str
 
-    def title(self) -> str:
-        """Return the name of the cell for messages."""
-        metadata = self.subject.document["metadata"]
-        namespace = metadata.get("namespace") or "default"
-        return f"{self.subject.group_kind.kind} {namespace}/{metadata['name']}, node pool {self.pool}, {self.kind}"
+    def plan(self, store: StoreView, plans: PlanCache) -> PoolPlan:
+        """Return the plan of the cell; raises SubjectError, RenderError."""
+        group_kind, document, cluster = self.subject
+        return plans.plan(
+            group_kind, document, self.overrider, kind=self.kind, pool=self.pool, cluster=cluster, store=store
+        )
 
 
 def cells(store: StoreView, clusters: list[str]) -> Iterator[Cell]:
@@ -88,14 +90,11 @@ def preview(cell: Cell, store: StoreView, plans: PlanCache) -> Preview:
         SubjectError: The subject describes no workload.
         RenderError: The overrider does not fit.
     """
-    group_kind, document, cluster = cell.subject
-    plan = plans.plan(
-        group_kind, document, cell.overrider, kind=cell.kind, pool=cell.pool, cluster=cluster, store=store
-    ).full
+    plan = cell.plan(store, plans).full
     # Rendering keeps the defaults of a stored workload. A new one gets them later, so a removed field is absent here.
     memory = remembered(render_with(plan, plan.bare, memory=None, creating=True))
     return Preview(
-        subject=_format_name(group_kind, document),
+        subject=_format_name(*cell.subject[:2]),
         overrider="" if cell.overrider is None else cell.overrider["metadata"]["name"],
         pool=cell.pool,
         kind=cell.kind,
@@ -110,11 +109,7 @@ def count_changes(cell: Cell, store: StoreView, plans: PlanCache) -> int:
 
     It takes 5 µs, and a preview 200. Errors as for `preview`.
     """
-    group_kind, document, cluster = cell.subject
-    plan = plans.plan(
-        group_kind, document, cell.overrider, kind=cell.kind, pool=cell.pool, cluster=cluster, store=store
-    )
-    return sum(not identical(before, after) for before, after in plan.changed_values)
+    return sum(not identical(before, after) for before, after in cell.plan(store, plans).changed_values)
 
 
 def _format_name(group_kind: GroupKind, document: JSONObject) -> str:
@@ -136,7 +131,7 @@ def _list_changes(plan: Plan) -> Iterator[Change]:
 _BOOKKEEPING: Final = frozenset(MEMORY_ANNOTATIONS)
 
 
-class PoolKey(NamedTuple):
+class CellKey(NamedTuple):
     """Identifies a workload before and after a change: its subject, its node pool and its kind."""
 
     subject: ObjectKey
@@ -165,14 +160,14 @@ class PoolChange(NamedTuple):
         return found
 
 
-def pool_key(cell: Cell) -> PoolKey:
+def cell_key(cell: Cell) -> CellKey:
     """Return the key of a cell."""
-    return PoolKey(key_of(cell.subject.document), cell.pool, cell.kind)
+    return CellKey(key_of(cell.subject.document), cell.pool, cell.kind)
 
 
 def find_unaffected(
-    before: Mapping[PoolKey, Cell], after: Mapping[PoolKey, Cell], changed: Collection[ObjectKey]
-) -> frozenset[PoolKey]:
+    before: Mapping[CellKey, Cell], after: Mapping[CellKey, Cell], changed: Collection[ObjectKey]
+) -> frozenset[CellKey]:
     """Return the workloads that cannot differ, because their subject and overrider are the same objects.
 
     Args:
@@ -190,7 +185,7 @@ def _has_same_inputs(before: Cell, after: Cell) -> bool:
 
 
 def compare_previews(
-    before: Mapping[PoolKey, Preview], after: Mapping[PoolKey, Preview], *, failed: Iterable[PoolKey]
+    before: Mapping[CellKey, Preview], after: Mapping[CellKey, Preview], *, failed: Iterable[CellKey]
 ) -> list[PoolChange]:
     """Return the workloads that differ: changed and new ones in the order of ``after``, then those that are gone.
 
