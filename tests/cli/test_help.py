@@ -73,8 +73,7 @@ def test_the_usage_has_the_arguments() -> None:
     usages = {path: format_usage(command, path) for path, command, _ in list_commands()}
     assert usages["fleethook crds"] == "fleethook crds [OPTIONS] COMMAND [ARGUMENTS]..."
     assert usages["fleethook crds pin"] == "fleethook crds pin [OPTIONS] URL"
-    assert usages["fleethook crds fetch"] == "fleethook crds fetch [OPTIONS] [URL]"
-    assert usages["fleethook crds cache verify"] == "fleethook crds cache verify [OPTIONS] [URL|KEY]"
+    assert usages["fleethook crds fetch"] == "fleethook crds fetch [OPTIONS] [URL|FILE]"
     assert usages["fleethook interpret test"] == "fleethook interpret test [OPTIONS] PATHS..."
 
 
@@ -163,8 +162,6 @@ LACKING = {
     # The positional argument is a URL, and the objects are Karmada instances: several, or the one of the release.
     "crds fetch": {"FILES...", "--exclude...", "--verbose", "-n", "--namespace"},
     "crds render": {"FILES...", "-f...", "--filename...", "--exclude...", "--verbose"},
-    "crds apply": {"FILES...", "-f...", "--filename...", "--exclude...", "--verbose"},
-    "crds diff": {"FILES...", "-f...", "--filename...", "--exclude...", "--verbose"},
 }
 
 

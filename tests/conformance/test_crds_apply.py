@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.crds.apply.crd_patches import build_patches, build_values, substitute
 from fleethook.engines.crds.archive.crd_content import Tree, YAMLBudget, read_object
+from fleethook.engines.crds.archive.crd_patches import build_patches, build_values, substitute
 from fleethook.engines.crds.crds_errors import CRDsError
 from fleethook.engines.crds.instance.karmada_instance import webhook_name
 

@@ -17,7 +17,6 @@ PATHS = {
     "/dispatch/map": 1,
     "/rules": 1,
     "/crds": 2,
-    "/crds/diff": 1,
     "/reviews": 1,
 }
 """The pages, and the parts of each that are empty."""

@@ -26,7 +26,7 @@ RULES: list[dict[str, Any]] = [
     {"apiGroups": ["operator.karmada.io"], "resources": ["karmadas"], "verbs": ["get", "list", "watch", "patch"]},
     {"apiGroups": ["operator.karmada.io"], "resources": ["karmadas/status"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
-    {"apiGroups": [""], "resources": ["secrets", "configmaps"], "verbs": ["get"]},
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
 ]
 """The rights of the controller; the chart's role has the same."""

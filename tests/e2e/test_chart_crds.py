@@ -15,17 +15,16 @@ from tests.cli.commands import invoke
 from tests.e2e.chart import Release, Right, Values, read_used_rights, rights, run, template
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
-from tests.e2e.crds_controller import BODY, RULES, SYSTEM, KarmadaFactory, http, run_crds_controller
+from tests.e2e.crds_controller import RULES, SYSTEM, KarmadaFactory, http, run_crds_controller
 from tests.engines.crds.origin import Origin, hangs_up, serving
 from tests.waiting import wait_for
 
 NAME = "fleethook-crds"
-CONFIG_MAP = {"configMapSource": {"name": "crds"}}
-ALONE: Values = {"besideOperator": False, "noPrivate": False, "readSecrets": True, "readConfigMaps": True}
+ALONE: Values = {"besideOperator": False, "noPrivate": False, "readSecrets": True}
 EVERYTHING: Values = {
     "version": "v1.18.0", "followInstance": True, "staleIfError": True, "strict": True,
     "allowHosts": ["mirror.example.com", ".corp"], "localRoot": "/var/lib/karmada/tar balls", "faithfulBackoff": True,
-    "apply": ["default"], "readSecrets": ["kube-system"], "readConfigMaps": ["kube-system", "default"], "leaseNamespace": "default",
+    "readSecrets": ["kube-system", "default"], "leaseNamespace": "default",
     "persistence": {"existingClaim": "shared", "accessModes": ["ReadWriteMany"]}, "replicas": 2,
     "extraEnv": [{"name": "HTTPS_PROXY", "value": "x"}], "tolerations": [{"operator": "Exists"}],
     "affinity": {"nodeAffinity": {}}, "podLabels": {"a": "b"}, "podAnnotations": {"c": "d"},
@@ -123,7 +122,6 @@ def wanted(*, but: tuple[Right, ...] = ()) -> set[Right]:
 
 
 SECRETS: Right = ("", "secrets", "get")
-CONFIG_MAPS: Right = ("", "configmaps", "get")
 KARMADAS_PATCH: Right = ("operator.karmada.io", "karmadas", "patch")
 
 
@@ -131,12 +129,10 @@ KARMADAS_PATCH: Right = ("operator.karmada.io", "karmadas", "patch")
     ("values", "but"),
     [
         (ALONE, ()),
-        ({"readSecrets": True, "readConfigMaps": True}, (KARMADAS_PATCH,)),
-        ({"readSecrets": ["a", "b"]}, (KARMADAS_PATCH, CONFIG_MAPS)),
-        ({"besideOperator": False, "readConfigMaps": ["a"]}, (SECRETS,)),
-        ({}, (KARMADAS_PATCH, SECRETS, CONFIG_MAPS)),
-        ({"apply": True, "readSecrets": ["a"]}, (KARMADAS_PATCH, CONFIG_MAPS)),
-        ({"apply": ["a", "b"], "readSecrets": ["a"]}, (KARMADAS_PATCH, CONFIG_MAPS)),
+        ({"readSecrets": True}, (KARMADAS_PATCH,)),
+        ({"readSecrets": ["a", "b"]}, (KARMADAS_PATCH,)),
+        ({"besideOperator": False}, (SECRETS,)),
+        ({}, (KARMADAS_PATCH, SECRETS)),
     ],
 )
 def test_its_rights_are_those_that_it_uses(helm: Path, values: Values, but: tuple[Right, ...]) -> None:
@@ -163,18 +159,6 @@ def test_secrets_are_read_in_the_configured_namespaces(helm: Path) -> None:
     assert where({}) == set()
     assert where({"readSecrets": True}) == {("ClusterRole", None)}
     assert where({"readSecrets": ["a", "b"]}) == {("Role", "a"), ("Role", "b")}
-    assert where({"apply": True, "readSecrets": ["a"]}) == {("ClusterRole", None)}
-    assert where({"apply": ["a"], "readSecrets": ["b"]}) == {("Role", "a"), ("Role", "b")}
-    assert where({"apply": []}) == set()
-
-
-def test_the_network_policy_lets_it_reach_the_api_servers_that_it_applies_to(helm: Path) -> None:
-    def ports(values: Values) -> set[Any]:
-        policy = one(rendered(helm, values, networkPolicy={"enabled": True}), "NetworkPolicy")
-        return {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
-
-    assert ports({"apply": True, "instancePorts": [31000]}) - ports({}) == {31000}
-    assert 5443 in ports({"apply": ["a"]})
 
 
 @pytest.mark.parametrize(
@@ -310,14 +294,10 @@ def test_alone_under_the_charts_roles_it_uses_every_right_and_needs_no_more(
     data = {"token": base64.b64encode(b"t").decode()}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mirror", "namespace": namespace}}
     admin.create(f"/api/v1/namespaces/{namespace}/secrets", {**secret, "data": data})
-    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "crds", "namespace": namespace}}
-    binary = {"crds.tar.gz": base64.b64encode(BODY).decode()}
-    admin.create(f"/api/v1/namespaces/{namespace}/configmaps", {**config_map, "binaryData": binary})
     with serving(hangs_up) as down, installed.controlling(monkeypatch) as process:
         named = make(http(origin, secretRef={"name": "mirror"}), name="named")
-        held = make(CONFIG_MAP, name="held")
         failing = make(http(down, timeoutSeconds=1), name="failing")
-        wait_for(lambda: named.ready() and held.ready(), what="both are ready")
+        wait_for(named.ready, what="it is ready")
         assert [asked.headers.get("authorization") for asked in origin.asked] == ["Bearer t"]
         # An entry belongs to its address, independent of the credentials of the download.
         named_too = make(http(origin), name="named-too")
@@ -347,15 +327,12 @@ def test_actions_that_the_values_forbid_are_reported_in_the_status(
     with installed.controlling(monkeypatch):
         private = make(http(origin), name="private")
         secret = make(http(origin, secretRef={"name": "mirror"}), name="secret")
-        held = make(CONFIG_MAP, name="held")
         wait_for(lambda: private.has_condition("CRDsPrepared", "False", "DownloadFailed"))
         wait_for(lambda: secret.has_condition("CRDsPrepared", "False", "SourceInvalid"))
-        wait_for(lambda: held.has_condition("CRDsPrepared", "False", "SourceInvalid"))
         assert "private address" in private.condition("CRDsPrepared")[2]
-        for instance, plural, name in ((secret, "secrets", "mirror"), (held, "configmaps", "crds")):
-            text = instance.condition("CRDsPrepared")[2]
-            assert f"cannot read {plural}/{name}: " in text
-            assert "forbidden" in text
+        text = secret.condition("CRDsPrepared")[2]
+        assert "cannot read secrets/mirror: " in text
+        assert "forbidden" in text
         assert origin.asked == []
         assert set(private.conditions()) == {"CRDsPrepared"}
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/fleethook-crds"

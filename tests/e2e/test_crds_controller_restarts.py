@@ -1,6 +1,5 @@
 """The controller for CRD tarballs with a real apiserver: restarts, shutdowns, and flags."""
 
-import base64
 import hashlib
 import signal
 from pathlib import Path
@@ -59,29 +58,16 @@ def test_always_asks_at_each_start_and_stays_ready_meanwhile(
             wait_for(lambda: any(event[:2] == ("Warning", "CRDsStale") for event in instance.events()))
 
 
-def test_tarballs_of_config_maps_and_of_a_directory(
-    account: Path, make: KarmadaFactory, namespace: str, admin: Api, tmp_path: Path
-) -> None:
+def test_tarballs_of_a_directory(account: Path, make: KarmadaFactory, tmp_path: Path) -> None:
     allowed = tmp_path / "tarballs"
     allowed.mkdir()
     (allowed / "crds.tar.gz").write_bytes(BODY)
     (tmp_path / "private").write_bytes(BODY)
-    binary = {"binaryData": {"crds.tar.gz": base64.b64encode(BODY).decode()}}
-    config_map = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "crds", "namespace": namespace},
-        **binary,
-    }
-    admin.create(f"/api/v1/namespaces/{namespace}/configmaps", config_map)
     with run_crds_controller(account, tmp_path, "--local-root", str(allowed)):
-        held = make({"configMapSource": {"name": "crds"}})
-        missing = make({"configMapSource": {"name": "others"}}, name="missing")
         local = make({"localSource": {"path": str(allowed / "crds.tar.gz")}}, name="local")
         outside = make({"localSource": {"path": str(tmp_path / "private")}}, name="outside")
-        wait_for(lambda: held.ready() and local.ready())
-        assert SHA in held.condition("CRDsPrepared")[2]
-        wait_for(lambda: missing.has_condition("CRDsPrepared", "False", "SourceInvalid"))
+        wait_for(local.ready)
+        assert SHA in local.condition("CRDsPrepared")[2]
         wait_for(lambda: outside.has_condition("CRDsPrepared", "False", "SourceInvalid"))
         assert "is not below the directory of local tarballs" in outside.condition("CRDsPrepared")[2]
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import yaml
 
-from fleethook.model.operator import ConfigMapSource, CRDTarball, HTTPSource, ProxyConfig, SecretReference
+from fleethook.model.operator import CRDTarball, HTTPSource, ProxyConfig
 from schemas.definitions import FOREIGN_RESOURCES, RESOURCES, custom_resource_definition
 
 ROOT = Path(__file__).parent.parent.parent
@@ -39,14 +39,9 @@ def test_decoded_fields_are_encoded_with_the_same_names() -> None:
     }  # fmt: skip
     document = {
         "crdDownloadPolicy": "Never", "httpSource": extended, "localSource": {"path": "/a"},
-        "configMapSource": {"name": "c", "key": "d"}, "version": "v1.10.0",
+        "version": "v1.10.0",
     }  # fmt: skip
     assert msgspec.to_builtins(msgspec.convert(document, CRDTarball)) == document
-
-
-def test_the_default_key_of_a_config_map_is_the_file_name() -> None:
-    assert msgspec.convert({"name": "c"}, ConfigMapSource).key == "crds.tar.gz"
-    assert msgspec.to_builtins(SecretReference(name="s")) == {"name": "s"}
 
 
 def test_the_policy_has_the_upstream_default_and_never() -> None:
@@ -98,7 +93,6 @@ def test_the_definition_is_neither_in_the_chart_nor_registered() -> None:
         {"httpSource": {"timeoutSeconds": 3601}},
         {"httpSource": {"secretRef": {"name": ""}}},
         {"localSource": {}},
-        {"configMapSource": {}},
     ],
 )
 def test_the_schema_refuses_invalid_values(broken: dict[str, Any]) -> None:

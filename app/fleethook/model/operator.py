@@ -12,7 +12,6 @@ from fleethook.model.gvk import GroupKind
 
 __all__ = [
     "CRDTarball",
-    "ConfigMapSource",
     "HTTPSource",
     "LocalSource",
     "ProxyConfig",
@@ -26,8 +25,6 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 KARMADA: Final = GroupKind(GROUP, "Karmada")
 
 POLICIES: Final = ("Always", "IfNotPresent", "Never")
-CONFIG_MAP_KEY: Final = "crds.tar.gz"
-"""The default key of the tarball in a ConfigMap."""
 
 MAX_TIMEOUT_SECONDS: Final = 3600
 MAX_TARBALL_BYTES: Final = 1024 * 1024 * 1024
@@ -88,15 +85,6 @@ class LocalSource(API, frozen=True):
     """Absolute path of the tarball where the controller runs."""
 
 
-class ConfigMapSource(API, frozen=True):
-    """A tarball in the ``binaryData`` of a ConfigMap in the namespace of the instance."""
-
-    name: Annotated[str, msgspec.Meta(min_length=1)]
-    """Name of the ConfigMap."""
-    key: str = CONFIG_MAP_KEY
-    """Key of the tarball."""
-
-
 class CRDTarball(API, frozen=True):
     """The source of the CRDs of an instance, and the policy for requests to the origin."""
 
@@ -106,7 +94,5 @@ class CRDTarball(API, frozen=True):
     """A tarball over HTTP or HTTPS."""
     local_source: LocalSource | None = None
     """Extension: a file where the controller runs."""
-    config_map_source: ConfigMapSource | None = None
-    """Extension: a ConfigMap."""
     version: str | None = None
     """Extension: release of Karmada whose CRDs are used without a source, such as v1.10.0."""

@@ -78,8 +78,6 @@ CLUSTER_COMMANDS = pytest.mark.parametrize(
         "interpret test {recording}",
         "interpret run --operation InterpretStatus --observed-file {recording}",
         "interpret register --webhook-url https://a.example",
-        "crds apply --tarball none",
-        "crds diff --tarball none",
         "crds controller",
     ],
 )

@@ -34,7 +34,6 @@ PAGES: Final = {
     "rules": "/rules",
     "rules-rule": f"/rules/rule?{urlencode({'path': '/hooks/validate/needs-owner'})}",
     "crds": "/crds",
-    "crds-diff": "/crds/diff",
     "reviews": "/reviews",
     "reviews-review": "/reviews/review?file=reviews.jsonl&line=2&now=1",
     "search": "/search?q=cart",

@@ -1,4 +1,4 @@
-"""The main task of the pages about CRD tarballs: from the list to an entry, and to the difference of two."""
+"""The main task of the pages about CRD tarballs: from the list to an entry."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +33,7 @@ def address(filled: FilledCache, start_console: Callable[..., str], tmp_path_fac
 
 
 @pytest.mark.parametrize("options", [{}, {"viewport": NARROW, "java_script_enabled": False}])
-def test_the_list_leads_to_an_entry_and_to_a_difference(
+def test_the_list_leads_to_an_entry(
     address: str, filled: FilledCache, open_page: Callable[..., Any], options: dict[str, Any]
 ) -> None:
     page = open_page(f"{address}/crds", **options)
@@ -43,19 +43,11 @@ def test_the_list_leads_to_an_entry_and_to_a_difference(
     page.get_by_role("region", name="Cache entries").get_by_role("link", name=filled.small.key[:12]).click()
     page.get_by_text(CHANGED).wait_for()
     assert not has_sideways_scroll(page)
-    page.get_by_role("link", name="Compare with another entry").click()
-    page.get_by_label("Before").select_option(filled.release.key)
-    page.get_by_role("button", name="Compare").click()
-    page.wait_for_url(f"**/crds/diff?before={filled.release.key}&after={filled.small.key}")
-    row = page.get_by_role("row").filter(has_text="remedies.remedy.karmada.io")
-    row.get_by_text("removed").first.wait_for()
-    assert not has_sideways_scroll(page)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_pages_have_no_serious_fault_of_accessibility(
     address: str, filled: FilledCache, open_page: Callable[..., Any], find_faults: Callable[..., Any], scheme: str
 ) -> None:
-    one, other = filled.small.key, filled.release.key
-    for path in ("/crds", f"/crds/entry?key={one}", f"/crds/diff?before={one}&after={other}"):
+    for path in ("/crds", f"/crds/entry?key={filled.small.key}"):
         assert find_faults(open_page(address + path, color_scheme=scheme)) == []

@@ -8,7 +8,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
 )
 NAMES = st.sampled_from(
-    ["crdDownloadPolicy", "httpSource", "localSource", "configMapSource", "version", "url", "proxy", "proxyURL",
+    ["crdDownloadPolicy", "httpSource", "localSource", "version", "url", "proxy", "proxyURL",
      "secretRef", "caSecretRef", "noProxy", "sha256", "mirrors", "caBundle", "timeoutSeconds", "maxBytes", "path",
      "name", "namespace", "key", "components", "karmadaWebhook", "imageTag"]
 )  # fmt: skip

@@ -14,7 +14,7 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import Downloaded, Progress, Validators, download
 from fleethook.engines.crds.tarball_source import Policy, Source, redact
 
-Result = Literal["downloaded", "revalidated", "cached", "adopted", "stale"]
+Result = Literal["downloaded", "revalidated", "cached", "adopted", "stale", "imported"]
 
 _SEEN_BEGIN: Final = 2
 """The first answer during this call's wait may belong to a request from before the call; the second one cannot."""
@@ -128,6 +128,24 @@ def fetch(  # noqa: PLR0913 - one parameter for each option of the commands
     return Fetched(
         got.result, got.entry.key, got.entry.path, record.sha256, record.size, redact(source.url), record.final_url,
         record.etag, got.attempts, time.monotonic() - started, got.waited, (*got.warnings, *record.warnings),
+    )  # fmt: skip
+
+
+def import_file(cache: Cache, source: Source, file: Path, *, strict: bool, normalize_dot: bool) -> Fetched:
+    """Make a local tarball the cache entry of a source, as if it were downloaded: for sites without a network.
+
+    Raises:
+        CRDsError: USAGE if the file cannot be read; INTEGRITY, ARCHIVE, LIMIT or DISK; the entry stays unchanged.
+    """
+    started = time.monotonic()
+    origin = Origin(url=redact(source.url), asked=0)
+    entry = cache.import_file(
+        source.key, file, origin, sha256=source.sha256, strict=strict, normalize_dot=normalize_dot
+    )
+    record, seconds = entry.record, time.monotonic() - started
+    return Fetched(
+        "imported", entry.key, entry.path, record.sha256, record.size, record.url, "", "", 0, seconds, 0.0,
+        record.warnings,
     )  # fmt: skip
 
 

@@ -32,39 +32,19 @@ def test_a_text_that_is_neither_age_nor_size_is_refused(text: str) -> None:
 RELEASE = release()
 
 
-def test_entries_are_listed_shown_verified_and_removed(run: Any, origin: Origin, tmp_path: Path) -> None:
-    run("fetch", origin.url)
+def test_entries_are_listed_and_removed(run: Any, origin: Origin, tmp_path: Path) -> None:
+    path = Path(json.loads(run("fetch", origin.url, "-o", "json").stdout)["path"])
     key = Source(origin.url).key
     (row,) = json.loads(run("cache", "ls", "-o", "json").stdout)
     assert (row["key"], row["state"], row["url"]) == (key, "ready", origin.url)
-    assert json.loads(run("cache", "show", origin.url, "-o", "json").stdout) == row
-    path = Path(run("cache", "path", key).stdout.strip())
-    assert path == tmp_path / "data" / "cache" / key
-    assert run("cache", "verify").stdout == f"{key}: ok\n"
-    one = next((path / "crds" / "bases").rglob("*.yaml"))
-    one.chmod(0o640)
-    one.write_text("spoiled")
-    assert key in run("cache", "verify", origin.url, code=23).stdout
-    run("cache", "verify", "--repair")
-    assert run("cache", "verify", key).stdout == f"{key}: ok\n"
+    (path / "crds.tar.gz").write_bytes(b"spoiled")
+    (row,) = json.loads(run("cache", "ls", "-o", "json").stdout)
+    assert row["state"] == "changed"
+    (path / ".meta.json").unlink()
+    (row,) = json.loads(run("cache", "ls", "-o", "json").stdout)
+    assert (row["state"], row["url"], row["sha256"]) == ("bare", "", "")
     run("cache", "rm", origin.url)
-    run("cache", "rm", origin.url, code=10)
-    run("cache", "show", key, code=10)
-
-
-def test_a_tarball_goes_to_a_site_without_a_network_and_is_the_entry_there(
-    run: Any, origin: Origin, tmp_path: Path
-) -> None:
-    run("fetch", origin.url)
-    file = tmp_path / "carried.tar.gz"
-    run("cache", "export", origin.url, "--to", file)
-    assert file.read_bytes() == RELEASE
-    run("cache", "export", origin.url, "--to", file, code=26)
-    run("cache", "rm", origin.url)
-    run("cache", "export", origin.url, "--to", tmp_path / "other", code=10)
-    run("cache", "import", file, "--url", origin.url)
-    assert json.loads(run("fetch", origin.url, "--offline", "-o", "json").stdout)["result"] == "cached"
-    assert len(origin.asked) == 1
+    run("cache", "rm", key, code=10)
 
 
 def test_old_and_large_entries_are_pruned(run: Any, origin: Origin) -> None:
@@ -76,27 +56,4 @@ def test_old_and_large_entries_are_pruned(run: Any, origin: Origin) -> None:
     assert key in run("cache", "prune", "--max-size", "1KiB", "--dry-run").stdout
     assert run("cache", "prune", "--max-size", "1KiB", "--keep", "1").stdout == "nothing to remove\n"
     assert key in run("cache", "prune", "--max-size", "1KiB").stdout
-    assert run("cache", "ls").stdout == "the cache is empty\n"
-
-
-def test_an_entry_is_named_by_its_url_or_its_key(run: Any, origin: Origin, tmp_path: Path) -> None:
-    key = Source(origin.url).key
-    assert run("cache", "path", origin.url).stdout == run("cache", "path", key).stdout
-    assert Path(run("cache", "path", key).stdout.strip()) == tmp_path / "data" / "cache" / key
-    assert not (tmp_path / "data").exists()
-
-
-def test_a_tarball_without_a_record_is_listed_and_verified(run: Any, origin: Origin) -> None:
-    run("fetch", origin.url)
-    path = Path(run("cache", "path", origin.url).stdout.strip())
-    (path / ".meta.json").unlink()
-    (row,) = json.loads(run("cache", "ls", "-o", "json").stdout)
-    assert (row["state"], row["url"], row["sha256"]) == ("bare", "", "")
-    assert "bare" in run("cache", "ls").stdout
-
-
-def test_an_import_with_another_digest_changes_nothing(run: Any, origin: Origin, tmp_path: Path) -> None:
-    file = tmp_path / "crds.tar.gz"
-    file.write_bytes(RELEASE)
-    run("cache", "import", file, "--url", origin.url, "--sha256", "0" * 64, code=23)
     assert run("cache", "ls").stdout == "the cache is empty\n"

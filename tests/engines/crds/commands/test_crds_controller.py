@@ -13,7 +13,7 @@ from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.engines.crds.commands import crds_controller
 from fleethook.engines.crds.controller.fetcher import Options
 from fleethook.engines.crds.controller.source_reader import Reach
-from tests.engines.crds.apply.apiserver import kubeconfig, serving
+from tests.cli.fake_cluster import Cluster
 from tests.serving import started
 from tests.waiting import NET, wait_for
 
@@ -54,7 +54,7 @@ def test_the_defaults_are_those_of_the_operator(
     assert cache.directory == tmp_path / "data" / "cache"
     assert options == Options(
         version="", beside=False, follow_instance=False, stale_if_error=False, strict=False, env_proxies=True,
-        faithful_backoff=False, apply=False, reach=Reach(True, (), None),
+        faithful_backoff=False, reach=Reach(True, (), None),
     )  # fmt: skip
     assert place == (Target(credentials), "karmada-system", 15.0, "127.0.0.1", 8080, None)
 
@@ -63,12 +63,12 @@ def test_each_option_reaches_the_process(run: Any, processes: list[Any], credent
     run(
         "controller", "--kubeconfig", credentials, "--context", "c", "--beside-operator", "--version", "v1.18.0", "--follow-instance", "--stale-if-error", "--strict",
         "--no-env-proxy", "--allow-host", "a.org", "--allow-host", ".b.org", "--no-private", "--local-root", "/srv", "--faithful-backoff",
-        "--apply", "--namespace", "n", "--lease-duration", "30", "--host", "::1", "--port", "0", "--otlp-endpoint", "http://c:4318",
+        "--namespace", "n", "--lease-duration", "30", "--host", "::1", "--port", "0", "--otlp-endpoint", "http://c:4318",
     )  # fmt: skip
     ((_, options, place),) = processes
     assert options == Options(
         version="v1.18.0", beside=True, follow_instance=True, stale_if_error=True, strict=True, env_proxies=False,
-        faithful_backoff=True, apply=True, reach=Reach(False, ("a.org", ".b.org"), Path("/srv")),
+        faithful_backoff=True, reach=Reach(False, ("a.org", ".b.org"), Path("/srv")),
     )  # fmt: skip
     assert place == (Target(credentials, "c"), "n", 30.0, "::1", 0, "http://c:4318")
 
@@ -81,11 +81,10 @@ def test_invalid_values_are_usage_errors(
     assert processes == []
 
 
-def run_process(directory: Path, kubeconfig: Path | str, *arguments: str) -> Any:
+def run_process(directory: Path, *arguments: str) -> Any:
     """Start the controller; yields its process and the port of its health endpoints."""
     command = [
-        sys.executable, "-m", "fleethook", "crds", "--data-dir", str(directory / "data"), "controller", "--kubeconfig", str(kubeconfig), "--port", "0",
-        *arguments,
+        sys.executable, "-m", "fleethook", "crds", "--data-dir", str(directory / "data"), "controller", "--port", "0", *arguments,
     ]  # fmt: skip
     return started(command, directory / "log", r"health: http://127\.0\.0\.1:(\d+)/readyz")
 
@@ -102,10 +101,10 @@ def get(port: int, path: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_answers_health_checks_while_it_waits_for_the_lease_and_ends_at_a_signal(
-    tmp_path: Path, number: signal.Signals
+    tmp_path: Path, cluster: tuple[Cluster, tuple[str, ...]], number: signal.Signals
 ) -> None:
     # This apiserver has no Leases, so no process becomes the leader.
-    with serving() as (_, address), run_process(tmp_path, kubeconfig(tmp_path, address)) as (process, port):
+    with run_process(tmp_path, *cluster[1]) as (process, port):
         assert get(port, "/healthz")[0] == 200
         status, body = get(port, "/readyz")
         (check,) = [one for one in json.loads(body)["checks"] if one["name"] == "lease"]
@@ -117,12 +116,14 @@ def test_it_answers_health_checks_while_it_waits_for_the_lease_and_ends_at_a_sig
         assert process.wait(timeout=NET) == 0
 
 
-def test_beside_the_operator_it_has_a_lease_of_its_own(tmp_path: Path) -> None:
-    arguments = ("--beside-operator", "--namespace", "n")
-    with serving() as (api, address), run_process(tmp_path, kubeconfig(tmp_path, address), *arguments) as (_, port):
+def test_beside_the_operator_it_has_a_lease_of_its_own(
+    tmp_path: Path, cluster: tuple[Cluster, tuple[str, ...]]
+) -> None:
+    api, arguments = cluster
+    with run_process(tmp_path, *arguments, "--beside-operator", "--namespace", "n") as (_, port):
         assert "another process holds n/fleethook-crds" in get(port, "/readyz")[1]
         wait_for(
-            lambda: any(asked.name == "fleethook-crds" for asked in api.asked),
+            lambda: any(path.endswith("/fleethook-crds") for _, path in api.requests),
             what="it asks for its Lease",
         )
 

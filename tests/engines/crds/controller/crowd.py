@@ -54,7 +54,6 @@ class Crowd(ObjectServer):
         finally:
             work.cancel()
             self.controller._fetcher.close()
-            self.controller._verifier.close()
             await asyncio.wait([work])
 
     def reason(self, namespace: str, name: str) -> str:

@@ -15,18 +15,12 @@ from prometheus_client import CollectorRegistry
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.conditions import Condition
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.crds.apply.crd_apply import Applied, StoredVersionsError
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.fetcher import FetchMetrics, Options, SharedCall
 from fleethook.engines.crds.controller.instance_outcomes import (
-    APPLIED,
-    find_stored_outcome,
-    report_applied,
-    report_not_applied,
     status_patch,
 )
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import select_source
 from fleethook.model.json import JSONObject
 from fleethook.model.operator import KARMADA
@@ -36,58 +30,6 @@ from tests.cluster.object_server import ObjectServer
 from tests.engines.crds.origin import Asked, Connection, Origin, hangs_up, says, serving, tarball
 from tests.engines.crds.tarballs import build, small
 from tests.waiting import NET
-
-CRDS = [Applied("a", "created", patched=False), Applied("b", "unchanged", patched=True)]
-PREPARED_READY = Condition("Ready", "True", "Completed", "done")
-
-
-def test_success_names_the_tarball_and_leaves_ready_alone() -> None:
-    found = report_applied("ab", CRDS)
-    assert found.finding == (APPLIED, "True", "Applied", "sha256:ab: 2 CRDs (1 created, 1 unchanged)")
-    assert found.succeeded
-    assert found.retry == "never"
-    assert found.derive_ready(PREPARED_READY) == PREPARED_READY
-
-
-@pytest.mark.parametrize(
-    ("error", "reason", "retry"),
-    [
-        (CRDsError(Exit.USAGE, "x", transient=True), "AccessInvalid", "soon"),
-        (CRDsError(Exit.USAGE, "x"), "AccessInvalid", "slowly"),
-        (CRDsError(Exit.NETWORK, "x", transient=True), "Unreachable", "soon"),
-        (CRDsError(Exit.HTTP, "x"), "Refused", "slowly"),
-        (StoredVersionsError({"a": ["v1"]}, "x"), "StoredVersionsKept", "slowly"),
-        (CRDsError(Exit.ARCHIVE, "x"), "InvalidArchive", "slowly"),
-        (CRDsError(Exit.NOT_CACHED, "x", transient=True), "ApplyFailed", "soon"),
-    ],
-)
-def test_each_failure_has_a_reason_and_a_pace(error: CRDsError, reason: str, retry: str) -> None:
-    found = report_not_applied(error)
-    assert found.finding == (APPLIED, "False", reason, str(error))
-    assert found.event[:2] == ("Warning", f"CRDs{reason}")
-    assert found.retry == retry
-    assert found.derive_ready(PREPARED_READY) == ("Ready", "False", "Failed", str(error))
-
-
-@pytest.mark.parametrize(
-    ("change", "known"),
-    [
-        ({}, True),
-        ({"status": "False"}, False),
-        ({"observedGeneration": 2}, False),
-        ({"message": "sha256:abc: 2 CRDs"}, False),
-        ({"message": None}, False),
-        ({"type": "CRDsPrepared"}, False),
-    ],
-)
-def test_a_success_is_known_by_tarball_and_generation(change: dict[str, Any], known: bool) -> None:
-    text = report_applied("ab", CRDS).finding.message
-    stored = {"type": APPLIED, "status": "True", "reason": "Applied", "message": text, "observedGeneration": 3}
-    found = find_stored_outcome([{"type": "Ready"}, {**stored, **change}], "ab", 3)
-    assert (found is not None) is known
-    if found is not None:
-        assert found.finding == report_applied("ab", CRDS).finding
-
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 READY = Condition("Ready", "True", "Completed", "done")
@@ -465,7 +407,6 @@ async def test_a_download_is_shared_but_not_another_namespaces_secrets(origin: O
     for tarball_, shared in (
         (open_to_all, True),
         ({"httpSource": {"url": origin.url, "secretRef": {"name": "mirror"}}}, False),
-        ({"configMapSource": {"name": "crds"}}, False),
     ):
         karmada = {"metadata": {"namespace": "a"}, "spec": {"crdTarball": tarball_}}
         chosen = select_source(karmada, version="v1.18.0")
@@ -477,79 +418,3 @@ async def test_a_download_is_shared_but_not_another_namespaces_secrets(origin: O
     made.controller._fetcher.close()
     release.set()
     await asyncio.wait([flight.future for flight in flights])
-
-
-# --- Applying ---------------------------------------------------------------------------------------------------------
-
-
-class Applying:
-    """Replaces the applier: raises the given failures in order, then succeeds."""
-
-    def __init__(self, *failures: CRDsError) -> None:
-        self.failures = list(failures)
-        self.calls = 0
-
-    async def apply(self, *_: Any) -> list[Applied]:
-        self.calls += 1
-        if self.failures:
-            raise self.failures.pop(0)
-        return [Applied("a", "created", patched=False)]
-
-
-def applying(made: Bench, *failures: CRDsError) -> Applying:
-    stub = Applying(*failures)
-    made.controller._applier = stub  # type: ignore[assignment,misc]  # the real one: tests/e2e
-    return stub
-
-
-async def test_applying_is_tried_again_without_another_download(origin: Origin, cache: Cache) -> None:
-    made = bench(origin, cache, policy="Always")
-    stub = applying(made, CRDsError(Exit.NETWORK, "away", transient=True))
-    assert not await made.look()
-    assert made.api.condition("CRDsApplied") == ("False", "Unreachable")
-    assert made.api.condition("Ready") == ("False", "Failed")
-    assert made.api.condition("CRDsPrepared") == ("True", "Downloaded")
-    made.see()
-    assert await made.look()
-    assert made.api.condition("CRDsApplied") == ("True", "Applied")
-    assert made.api.condition("Ready") == ("True", "Completed")
-    assert await made.look()
-    assert (stub.calls, len(origin.asked)) == (2, 1)
-    assert made.api.events == ["CRDsDownloaded", "CRDsUnreachable", "CRDsApplied"]
-
-
-async def test_a_tarball_that_left_the_cache_is_fetched_again(origin: Origin, cache: Cache) -> None:
-    made = bench(origin, cache, policy="Always")
-    applying(made, CRDsError(Exit.NOT_CACHED, "gone", transient=True))
-    assert not await made.look()
-    made.see()
-    assert await made.look()
-    assert len(origin.asked) == 2
-
-
-async def test_crds_applied_by_another_process_are_not_applied_again(origin: Origin, cache: Cache) -> None:
-    made = bench(origin, cache)
-    applying(made)
-    assert await made.look()
-    again = Bench(made.api, cache, Options(env_proxies=False))
-    stub = applying(again)
-    assert await again.look()
-    assert stub.calls == 0
-    assert made.api.condition("CRDsApplied") == ("True", "Applied")
-    made.api.write({"spec": {"crdTarball": {"httpSource": {"timeoutSeconds": 301}}}})
-    again.see()
-    assert await again.look()
-    assert stub.calls == 1
-
-
-async def test_a_permanent_error_of_applying_is_retried_after_minutes(
-    origin: Origin, cache: Cache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = bench(origin, cache, beside=True)
-    applying(made, CRDsError(Exit.HTTP, "403"))
-    later: list[tuple[ObjectKey, float]] = []
-    monkeypatch.setattr(made.controller.queue, "add_after", lambda key, seconds: later.append((key, seconds)))
-    assert await made.look()
-    assert later == [(KEY, 300.0)]
-    assert made.api.condition("CRDsApplied") == ("False", "Refused")
-    assert made.api.condition("Ready") == ("", "")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.controller.source_reader import Namespace, Reach, apply_secrets, build_downloader
+from fleethook.engines.crds.controller.source_reader import Reach, apply_secrets, build_downloader
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.retries import Cancellation
 from fleethook.engines.crds.fetch import Fetched, fetch
@@ -125,15 +125,13 @@ def bring(
     crd_tarball: dict[str, Any],
     *,
     secrets: Objects | None = None,
-    config_maps: Objects | None = None,
     reach: Reach = ANYTHING,
 ) -> tuple[Fetched, int]:
     karmada = {"metadata": {"namespace": "ns"}, "spec": {"crdTarball": crd_tarball}}
     chosen = select_source(karmada, version="v1.18.0")
     begun: list[bool] = []
-    beside = Namespace(secrets or Objects(), config_maps or Objects())
     downloader = build_downloader(
-        chosen, beside, reach, cancellation=Cancellation(), starting=lambda: begun.append(True)
+        chosen, secrets or Objects(), reach, cancellation=Cancellation(), starting=lambda: begun.append(True)
     )
     return fetch(cache, chosen.source, chosen.policy, env_proxies=False, downloader=downloader), len(begun)
 
@@ -189,48 +187,6 @@ def test_a_useless_secret_is_refused_without_its_content(cache: Cache, origin: O
     assert (error.exit, error.transient) == (Exit.USAGE, False)
     assert str(error).startswith("the Secret mirror has n")
     assert "base64" not in str(error)
-
-
-# --- ConfigMaps -------------------------------------------------------------------------------------------------------
-
-
-def test_a_config_map_is_an_origin_like_any_other(cache: Cache) -> None:
-    wanted = {"configMapSource": {"name": "crds", "key": "v1.tar.gz"}}
-    config_maps = Objects(crds={"binaryData": encoded(v1_tar_gz=BODY)})
-    fetched, begun = bring(cache, wanted, config_maps=config_maps)
-    assert (fetched.result, fetched.sha256, begun) == ("downloaded", SHA, 1)
-    assert fetched.url == "configmap://ns/crds/v1.tar.gz"
-    assert (fetched.path / "crds" / "bases").is_dir()
-    fetched, begun = bring(cache, wanted, config_maps=config_maps)
-    assert (fetched.result, begun) == ("cached", 0)
-    assert config_maps.read == ["crds"]
-    other = build({**small(), "crds/patches/webhook_in_works.yaml": b"spec: {}\n"})
-    changed = Objects(crds={"binaryData": encoded(v1_tar_gz=other)})
-    fetched, _ = bring(cache, {**wanted, "crdDownloadPolicy": "Always"}, config_maps=changed)
-    assert (fetched.result, fetched.sha256) == ("downloaded", hashlib.sha256(other).hexdigest())
-
-
-@pytest.mark.parametrize(
-    ("config_map", "text", "transient"),
-    [
-        (None, "there is no ConfigMap crds", True),
-        ({}, "the ConfigMap crds has no crds.tar.gz in binaryData", False),
-        ({"binaryData": []}, "the ConfigMap crds has no crds.tar.gz in binaryData", False),
-        ({"binaryData": {"crds.tar.gz": 7}}, "the ConfigMap crds has no crds.tar.gz in binaryData", False),
-        ({"data": {"crds.tar.gz": "text"}}, "the ConfigMap crds has no crds.tar.gz in binaryData", False),
-    ],
-)
-def test_a_config_map_without_it(cache: Cache, config_map: Any, text: str, transient: bool) -> None:
-    config_maps = Objects() if config_map is None else Objects(crds=config_map)
-    error = failure(cache, {"configMapSource": {"name": "crds"}}, config_maps=config_maps)
-    assert (str(error), error.exit, error.transient) == (text, Exit.USAGE, transient)
-
-
-def test_the_tarball_of_a_config_map_is_verified(cache: Cache) -> None:
-    config_maps = Objects(crds={"binaryData": encoded(crds_tar_gz=BODY[:-1])})
-    assert failure(cache, {"configMapSource": {"name": "crds"}}, config_maps=config_maps).exit is Exit.INTEGRITY
-    config_maps = Objects(crds={"binaryData": {"crds.tar.gz": "no base64!"}})
-    assert failure(cache, {"configMapSource": {"name": "crds"}}, config_maps=config_maps).exit is Exit.INTEGRITY
 
 
 # --- Local ------------------------------------------------------------------------------------------------------------

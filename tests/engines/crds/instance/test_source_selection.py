@@ -11,7 +11,7 @@ from fleethook.cluster.certificates.certificate_authority import new_authority
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import SecretReferences, SelectedSource, select_source
 from fleethook.engines.crds.tarball_source import Policy, Source
-from fleethook.model.operator import ConfigMapSource, LocalSource
+from fleethook.model.operator import LocalSource
 from tests.engines.crds.anything import TARBALLS
 
 URL = "https://h/crds.tar.gz"
@@ -78,12 +78,9 @@ def test_a_version_is_that_release_and_keeps_how_it_is_got_at() -> None:
     assert found.source == Source(release("v1.8.0"), proxy_url="http://p")
 
 
-def test_local_files_and_config_maps_have_their_own_cache_keys() -> None:
+def test_a_local_file_has_its_own_cache_key() -> None:
     local = chosen({"localSource": {"path": "/a b/crds.tar.gz"}}, version="no version")
-    assert (local.source, local.non_http) == (Source("file:///a%20b/crds.tar.gz"), LocalSource(path="/a b/crds.tar.gz"))
-    config_map = chosen({"configMapSource": {"name": "c"}}, version="no version")
-    assert config_map.source == Source("configmap://n/c/crds.tar.gz")
-    assert config_map.non_http == ConfigMapSource(name="c", key="crds.tar.gz")
+    assert (local.source, local.local) == (Source("file:///a%20b/crds.tar.gz"), LocalSource(path="/a b/crds.tar.gz"))
 
 
 def test_an_invalid_version_is_an_error_only_if_it_is_used() -> None:

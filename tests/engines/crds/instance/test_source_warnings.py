@@ -59,7 +59,6 @@ def test_each_origin_gets_its_warnings_up_to_the_limit_of_mirrors() -> None:
         ({"httpSource": {"url": ""}}, False),
         ({"version": "v1.9.0"}, False),
         ({"localSource": {}}, False),
-        ({"configMapSource": {}}, False),
     ],
 )
 def test_a_version_selects_the_tarball_unless_a_field_names_one(tarball: Any, *, expected: bool) -> None:

@@ -189,11 +189,6 @@ def test_without_a_url_the_rest_stands() -> None:
             {"localSource": {"path": "/a/../b"}},
             "spec.crdTarball.localSource.path: Invalid value: \"/a/../b\": must be an absolute path without '..'",
         ),
-        ({"configMapSource": {}}, "spec.crdTarball.configMapSource.name: Required value"),
-        (
-            {"configMapSource": {"name": "c", "key": "a/b"}},
-            "spec.crdTarball.configMapSource.key: Invalid value: \"a/b\": must consist of letters, digits, '-', '_' and '.'",
-        ),
         ({"version": 1}, "spec.crdTarball.version: Invalid value: must be a string"),
         ({"version": "1.10"}, 'spec.crdTarball.version: Invalid value: "1.10": must be a release such as v1.10.0'),
         (
@@ -212,11 +207,6 @@ def test_without_a_url_the_rest_stands() -> None:
 )
 def test_an_invalid_tarball_field_is_reported(tarball: Any, text: str) -> None:
     assert found(tarball) == [text]
-
-
-def test_a_name_that_no_config_map_can_have_is_refused() -> None:
-    (text,) = found({"configMapSource": {"name": "A B"}})
-    assert text.startswith('spec.crdTarball.configMapSource.name: Invalid value: "A B": a lowercase RFC 1123 subdomain')
 
 
 def test_a_spec_that_is_not_an_object_is_named() -> None:

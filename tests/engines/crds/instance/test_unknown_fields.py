@@ -53,7 +53,6 @@ def test_every_known_member_is_known() -> None:
     }  # fmt: skip
     whole = {
         "crdDownloadPolicy": "Never", "httpSource": http, "localSource": {"path": "/a"}, "version": "v1.0.0",
-        "configMapSource": {"name": "c", "key": "k", "namespace": "n"},
     }  # fmt: skip
     assert found(whole) == []
 
@@ -71,7 +70,7 @@ def test_a_long_name_is_cut() -> None:
 
 @given(st.dictionaries(st.text(), st.none(), min_size=1, max_size=4))
 def test_names_that_no_member_has_are_refused_and_those_of_the_spec_are_not(names: dict[str, None]) -> None:
-    known = {"crdDownloadPolicy", "httpSource", "localSource", "configMapSource", "version"}
+    known = {"crdDownloadPolicy", "httpSource", "localSource", "version"}
     assert len(found(names)) == len(set(names) - known)
     assert list(find_problems({"spec": names})) == []
 

@@ -8,7 +8,7 @@ from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.pages import crd_entries
-from fleethook.engines.crds.pages.crd_entries import compare_entries, inspect_entries, read_content, read_page
+from fleethook.engines.crds.pages.crd_entries import inspect_entries, read_content, read_page
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache
 from tests.engines.crds.fetching import fetching
 from tests.engines.crds.tarballs import dotted
@@ -33,7 +33,6 @@ def test_reading_leaves_the_directory_as_it_is(filled: FilledCache) -> None:
     before = list_paths(filled.cache.directory)
     read_page(filled.cache, 1)
     read_content(filled.cache, filled.small.key)
-    compare_entries(filled.cache, filled.small.key, filled.release.key)
     assert list_paths(filled.cache.directory) == before
 
 
@@ -61,22 +60,16 @@ def test_the_content_of_a_tarball_with_dotted_names_is_listed(tmp_path: Path) ->
     assert CHANGED in content.manifest.files
 
 
-def test_a_damaged_entry_has_no_content_and_is_not_compared(filled: FilledCache) -> None:
+def test_a_damaged_entry_has_no_content(filled: FilledCache) -> None:
     (filled.small.path / CHANGED).write_text("other")
     content = read_content(filled.cache, filled.small.key)
     assert (content.listed.state, content.manifest) == ("changed", None)
-    for pair in ((filled.small.key, filled.release.key), (filled.release.key, filled.small.key)):
-        with pytest.raises(CRDsError, match="damaged") as caught:
-            compare_entries(filled.cache, *pair)
-        assert caught.value.exit is Exit.INTEGRITY
 
 
 def test_a_world_writable_entry_is_refused(filled: FilledCache) -> None:
     (filled.small.path / TARBALL).chmod(0o666)
     content = read_content(filled.cache, filled.small.key)
     assert (content.listed.state, content.manifest) == ("refused", None)
-    with pytest.raises(CRDsError, match="world-writable"):
-        compare_entries(filled.cache, filled.small.key, filled.release.key)
 
 
 def test_missing_and_invalid_keys_are_errors(filled: FilledCache) -> None:
@@ -84,19 +77,7 @@ def test_missing_and_invalid_keys_are_errors(filled: FilledCache) -> None:
         with pytest.raises(CRDsError) as caught:
             read_content(filled.cache, key)
         assert caught.value.exit is code
-        with pytest.raises(CRDsError) as caught:
-            compare_entries(filled.cache, filled.small.key, key)
-        assert caught.value.exit is code
 
 
 def test_keys_without_an_entry_are_left_out(filled: FilledCache) -> None:
     assert list(inspect_entries(filled.cache, ["0" * 64, filled.small.key])) == [filled.small.key]
-
-
-def test_the_comparison_names_added_and_changed_crds(filled: FilledCache) -> None:
-    changes = {one.name: one.change for one in compare_entries(filled.cache, filled.small.key, filled.release.key)}
-    assert changes["remedies.remedy.karmada.io"] == "added"
-    assert changes["works.work.karmada.io"] == "changed"
-    back = {one.name: one.change for one in compare_entries(filled.cache, filled.release.key, filled.small.key)}
-    assert back["remedies.remedy.karmada.io"] == "removed"
-    assert compare_entries(filled.cache, filled.small.key, filled.small.key) == []

@@ -36,8 +36,6 @@ from tests.console.crd_cache import CHANGED, FilledCache, fill_cache, karmada
 from tests.console.pages.reading import HOSTILE, Page, get, read
 from tests.console.visits import HOSTS, console_of, make_context, visit
 from tests.engines.crds.anything import TARBALLS
-from tests.engines.crds.fetching import fetching
-from tests.engines.crds.tarballs import dotted
 
 URL = "https://h/crds.tar.gz"
 SHA = "ab" * 32
@@ -88,7 +86,6 @@ def test_a_version_names_the_release_and_its_entry() -> None:
     ("fields", "source"),
     [
         ({"localSource": {"path": "/a b"}}, "file:///a%20b"),
-        ({"configMapSource": {"name": "crds"}}, "configmap://test/crds/crds.tar.gz"),
     ],
 )
 def test_files_and_config_maps_have_entries_too(fields: dict[str, Any], source: str) -> None:
@@ -158,12 +155,11 @@ BROKEN = ConditionView("Ready", "False", "Failed", "the tarball is damaged", "20
     ("tarball", "entry", "command"),
     [
         ({"url": URL, "sha256": SHA}, None, f"fleethook crds --data-dir D fetch {URL} --policy Always --sha256 {SHA}"),
-        ({"url": URL}, listed("changed"), f"fleethook crds --data-dir D cache verify {Source(URL).key} --repair"),
+        ({"url": URL}, listed("changed"), f"fleethook crds --data-dir D fetch {URL} --policy Always"),
         ({"url": URL, "sha256": SHA}, listed(sha256="cd" * 32), f"fetch {URL} --policy Always --sha256 {SHA}"),
         ({"url": URL, "sha256": SHA}, listed(), "kubectl --namespace test describe karmadas.operator.karmada.io one"),
         ({}, None, "fleethook crds --data-dir D fetch --version v1.18.0"),
         ({"localSource": {"path": "/a b"}}, None, "fleethook crds verify '/a b'"),
-        ({"configMapSource": {"name": "crds"}}, None, "kubectl --namespace test describe configmap crds"),
         ({"url": "ftp://h/x"}, None, "kubectl --namespace test edit karmadas.operator.karmada.io one"),
     ],
 )
@@ -281,7 +277,6 @@ async def test_one_entry_lists_its_files_and_its_instances(filled: FilledCache) 
     assert "pinned" in page.text
     assert "the cache entry has this digest" in page.text
     assert "elsewhere" not in page.text
-    assert f"/crds/diff?after={filled.small.key}" in page.addresses
 
 
 async def test_a_damaged_entry_is_shown_as_such_and_not_trusted(filled: FilledCache) -> None:
@@ -293,9 +288,6 @@ async def test_a_damaged_entry_is_shown_as_such_and_not_trusted(filled: FilledCa
     page = await get(app, "/crds/entry", f"key={filled.small.key}")
     assert "damaged, not trusted" in page.text
     assert "The console lists the files of verified entries only." in page.text
-    assert not any(one.startswith("/crds/diff") for one in page.addresses)
-    page = await fail(app, "/crds/diff", 409, before=filled.small.key, after=filled.release.key)
-    assert f"{filled.small.key} is damaged or not verified" in page.text
 
 
 async def test_instances_have_source_policy_pin_and_conditions(filled: FilledCache) -> None:
@@ -311,26 +303,11 @@ async def test_instances_have_source_policy_pin_and_conditions(filled: FilledCac
     )
 
 
-async def test_two_entries_are_compared(filled: FilledCache) -> None:
-    app = console(filled)
-    query = {"before": filled.small.key, "after": filled.release.key}
-    page = await get(app, "/crds/diff", urlencode(query))
-    assert "remedies.remedy.karmada.io added v1alpha1 added" in page.text
-    assert "works.work.karmada.io changed v1alpha1 changed: schema conversion" in page.text
-    assert f"/crds/diff?before={filled.release.key}&after={filled.small.key}" in page.addresses
-    page = await get(app, "/crds/diff", urlencode({**query, "after": filled.small.key}))
-    assert "There are no differences." in page.text
-    page = await get(app, "/crds/diff", f"after={filled.small.key}")
-    assert "Choose two entries." in page.text
-
-
 async def test_keys_without_an_entry_are_errors_on_the_page(filled: FilledCache) -> None:
     app = console(filled)
     assert "is not in the cache" in (await fail(app, "/crds/entry", 404, key="0" * 64)).text
     for text in HOSTILE:
         assert "is not a key of the cache" in (await fail(app, "/crds/entry", 422, key=text)).text
-        assert "is not a key of the cache" in (await fail(app, "/crds/diff", 422, before=text, after=text)).text
-    await fail(app, "/crds/diff", 404, before="0" * 64, after=filled.small.key)
 
 
 async def test_the_commands_print_the_same(filled: FilledCache) -> None:
@@ -339,15 +316,7 @@ async def test_the_commands_print_the_same(filled: FilledCache) -> None:
     assert filled.small.key in output
     assert filled.release.key in output
     page = await get(app, "/crds/entry", f"key={filled.small.key}")
-    assert f"sha256: {filled.small.sha256}" in run(find_command(page))
-    with fetching(filled.cache, dotted(), normalize_dot=True) as other:
-        for before, after in ((filled.small, filled.release), (other, filled.release), (filled.release, other)):
-            page = await get(app, "/crds/diff", f"before={before.key}&after={after.key}")
-            output = run(find_command(page))
-            names = [line.split()[1] for line in output.splitlines() if not line.startswith(" ")]
-            assert names
-            assert f"Changed: {len(names)} CRD" in page.text
-            assert all(name in page.text for name in names)
+    assert filled.small.key in run(find_command(page))
 
 
 async def test_hostile_texts_stay_texts(filled: FilledCache) -> None:
@@ -363,11 +332,7 @@ async def test_hostile_texts_stay_texts(filled: FilledCache) -> None:
         app = console(filled, document, named, linked)
         page = await get(app, "/crds")
         assert "CRD tarballs" in page.text
-        for path, query in (
-            ("/crds/entry", f"key={filled.small.key}"),
-            ("/crds/diff", f"before={filled.small.key}&after={filled.release.key}"),
-        ):
-            await get(app, path, query)
+        await get(app, "/crds/entry", f"key={filled.small.key}")
 
 
 async def test_credentials_never_reach_a_page(filled: FilledCache) -> None:
@@ -392,7 +357,7 @@ class Stranger:
         return False
 
 
-@pytest.mark.parametrize("path", ["/crds", "/crds/entry", "/crds/diff"])
+@pytest.mark.parametrize("path", ["/crds", "/crds/entry"])
 async def test_users_without_the_right_to_get_instances_see_no_entry(filled: FilledCache, path: str) -> None:
     app = console_of(crd_cache=filled.cache.directory.parent, authorizer=Stranger())
     page = await fail(app, path, 403, key=filled.small.key)

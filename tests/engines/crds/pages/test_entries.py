@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.engines.crds.archive.unpacked_tree import FileDigest, Manifest
 from fleethook.engines.crds.cache.cache_entry import RECORD, Listed
-from fleethook.engines.crds.pages.crd_entries import describe_entry, list_files, select_choices
+from fleethook.engines.crds.pages.crd_entries import describe_entry, list_files
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache
 
 
@@ -60,10 +60,3 @@ def test_files_are_sorted_by_path() -> None:
     digest = FileDigest(1, "0" * 64)
     files = list_files(Manifest("", 0, {"crds/b": digest, "crds/a\u202e": digest}))
     assert [(one.path, one.size) for one in files] == [("crds/a\\u202e", 1), ("crds/b", 1)]
-
-
-def test_verified_entries_and_chosen_ones_can_be_compared(filled: FilledCache) -> None:
-    ready = describe_entry(find(filled))
-    broken = ready._replace(key="broken", is_ready=False)
-    assert select_choices([ready, broken]) == [ready]
-    assert select_choices([ready, broken], "broken") == [ready, broken]

@@ -190,7 +190,6 @@ def unpack(
     limits: ArchiveLimits = LIMITS,
     strict: bool = False,
     normalize_dot: bool = False,
-    verified: Manifest | None = None,
 ) -> Manifest:
     """Verify a tarball, then write ``crds/`` with its content and sync it to disk.
 
@@ -200,19 +199,14 @@ def unpack(
         limits: Limits of sizes and counts.
         strict: Treat warnings as errors.
         normalize_dot: Accept ``./crds/…`` for ``crds/…``; the files are written to ``crds/…``.
-        verified: The manifest that `verify` returned for this tarball, perhaps in another process. If it is given, the
-            YAML is not parsed again.
 
     Raises:
         CRDsError: As ``verify``, and DISK if a file cannot be written.
     """
     data, names = _read_bytes(tarball, limits), Names(normalize_dot=normalize_dot)
-    content = Content(limits) if verified is None else None
-    found = _verify_entries(data, limits, names, content=content, strict=strict)
-    if verified is not None and verified.sha256 != found.sha256:
-        raise CRDsError(Exit.INTEGRITY, "the tarball was changed after it was verified")
+    found = _verify_entries(data, limits, names, content=Content(limits), strict=strict)
     write_tree(into, names.directories, _read_again(data, limits, names))
-    return verified or found
+    return found
 
 
 def read_tree(

@@ -10,9 +10,8 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, Self
+from typing import Final, NamedTuple, Self
 
 import msgspec
 
@@ -38,14 +37,6 @@ from fleethook.engines.crds.cache.cache_entry import (
 from fleethook.engines.crds.cache.cache_layout import LOCK_SECONDS, Layout, Staged
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.descriptors import EXISTING, FILE_MODE, open_at, write_new
-
-
-class Verify(Protocol):
-    """Verifies a tarball as `archive.verify` does, for example in another process."""
-
-    def __call__(self, load: Callable[[], bytes], *, strict: bool, normalize_dot: bool) -> archive.Manifest:
-        """Return the manifest of the tarball that ``load`` returns; raises CRDsError."""
-        ...
 
 
 class Entry(NamedTuple):
@@ -88,7 +79,6 @@ class Cache(Layout):
         *,
         limits: ArchiveLimits = LIMITS,
         clock: Callable[[], datetime] = _read_clock,
-        verify: Verify | None = None,
         reading: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """Configure the cache; the first write creates its directories.
@@ -97,18 +87,16 @@ class Cache(Layout):
             root: The data directory (``/var/lib/karmada``); the cache is ``cache`` below it.
             limits: Limits of a tarball.
             clock: Returns the time for records. Only `prune` compares these times.
-            verify: Verifies new tarballs before they are unpacked; None verifies them in this process.
-            reading: Context that is entered while a tarball is in memory, except during ``verify``. It is never nested.
+            reading: Context that is entered while a tarball is in memory. It is never nested.
         """
         super().__init__(root)
-        self._verify: Final = verify
         self._reading: Final = reading
         self._limits: Final = limits
         self._clock: Final = clock
 
-    def bounded_by(self, verify: Verify, reading: Callable[[], AbstractContextManager[None]]) -> Self:
-        """Return the same cache with another ``verify`` and ``reading`` (see `__init__`)."""
-        return type(self)(self.directory.parent, limits=self._limits, clock=self._clock, verify=verify, reading=reading)
+    def bounded_by(self, reading: Callable[[], AbstractContextManager[None]]) -> Self:
+        """Return the same cache with another ``reading`` (see `__init__`)."""
+        return type(self)(self.directory.parent, limits=self._limits, clock=self._clock, reading=reading)
 
     # --- Reading ------------------------------------------------------------------------------------------------------
 
@@ -332,16 +320,13 @@ class Cache(Layout):
     def _build(
         self, key: str, staged: Staged, origin: Origin, *, sha256: str = "", strict: bool, normalize_dot: bool
     ) -> Record:
-        load = partial(_load_staged, key, staged, self._limits)
-        verified = None if self._verify is None else self._verify(load, strict=strict, normalize_dot=normalize_dot)
         with self._reading():
             manifest = archive.unpack(
-                load(),
+                _load_staged(key, staged, self._limits),
                 staged.directory,
                 limits=self._limits,
                 strict=strict,
                 normalize_dot=normalize_dot,
-                verified=verified,
             )
         if sha256 and manifest.sha256 != sha256.strip().lower():
             raise CRDsError(Exit.INTEGRITY, f"the digest is {manifest.sha256}, not {sha256.strip().lower()}")

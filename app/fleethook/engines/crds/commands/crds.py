@@ -8,8 +8,8 @@ from fleethook.cli.command_line import CommandSpec, Group
 from fleethook.cli.options import TextOutput, TextOutputOption
 from fleethook.cli.output.text_output import Style, show_download
 from fleethook.cli.parameters import Argument, Option
-from fleethook.engines.crds.apply.crd_patches import render_tree
 from fleethook.engines.crds.archive import archive
+from fleethook.engines.crds.archive.crd_patches import render_tree
 from fleethook.engines.crds.archive.unpacked_tree import Manifest, describe
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
@@ -24,14 +24,20 @@ from fleethook.engines.crds.commands.crds_options import (
 )
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import download
-from fleethook.engines.crds.fetch import Fetched
+from fleethook.engines.crds.fetch import Fetched, import_file
 from fleethook.engines.crds.tarball_source import Source, redact
 
 
 def fetch(
     *,
     data_dir: option.DataDir = None,
-    url: option.URL = None,
+    url: Annotated[
+        str | None, Argument(metavar="URL|FILE", help="URL of the tarball, or a local tarball to put into the cache.")
+    ] = None,
+    entry: Annotated[
+        str | None,
+        Option("--url", help="URL of a local tarball, for its entry (default: that of --karmada or --version)."),
+    ] = None,
     karmada: Annotated[
         list[Path] | None,
         Option(
@@ -59,16 +65,26 @@ def fetch(
     progress: option.Progress = Style.AUTO,
     output: TextOutputOption = TextOutput.TEXT,
 ) -> None:
-    """Download a tarball into the cache, verified and unpacked.
+    """Download a tarball into the cache, verified and unpacked. A local tarball becomes the entry of a URL.
 
     Exit codes: 0 success; 2 invalid arguments; 10 not cached, and a download is not allowed; 11 another process held
     the lock for too long; 20 network, 21 HTTP status, 22 TLS; 23 digest mismatch; 24 not a CRD tarball; 25 too large;
     26 disk; 130 interrupted.
     """
     with exit_on_error():
-        chosen = list(select_sources(url, karmada, version, follow_instance=follow_instance, strict=strict))
+        file = None if url is None or "://" in url else Path(url)
+        if file is None and entry is not None:
+            raise CRDsError(Exit.USAGE, "--url is for a local tarball: give its path")
+        named = url if file is None else entry
+        chosen = list(select_sources(named, karmada, version, follow_instance=follow_instance, strict=strict))
         sha256 = check_sha256(sha256)
         kept = open_cache(data_dir)
+        if file is not None:
+            for one in chosen:
+                warn(one.warnings)
+                pinned = one.source._replace(sha256=sha256 or one.source.sha256)
+                _print(import_file(kept, pinned, file, strict=strict, normalize_dot=normalize_dot), output)
+            return
         style = Style.NONE if output is TextOutput.JSON else progress
         for one in chosen:
             fetched = fetch_chosen(
@@ -158,24 +174,12 @@ crds = Group(
         "verify": verify,
         "pin": pin,
         "cache": CommandSpec(
-            "fleethook.engines.crds.commands.crds_cache",
-            "cache",
-            "List, check, export and remove the entries of the cache.",
+            "fleethook.engines.crds.commands.crds_cache", "cache", "List and remove the entries of the cache."
         ),
         "render": CommandSpec(
-            "fleethook.engines.crds.commands.crds_apply",
+            "fleethook.engines.crds.commands.crds_render",
             "render",
-            "Print the CRDs of a tarball, patched for an instance, in the order in which they are applied.",
-        ),
-        "apply": CommandSpec(
-            "fleethook.engines.crds.commands.crds_apply",
-            "apply",
-            "Apply the CRDs of a tarball and its patches to the API server of an instance; deletes no CRD.",
-        ),
-        "diff": CommandSpec(
-            "fleethook.engines.crds.commands.crds_apply",
-            "diff",
-            "Print the changes of a release: CRDs and versions added, changed, removed, or lost with objects.",
+            "Print the CRDs of a tarball, patched for an instance, in the order of Karmada's operator.",
         ),
         "controller": CommandSpec(
             "fleethook.engines.crds.commands.crds_controller",

@@ -2,24 +2,20 @@
 
 import re
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated, Final
 
 from fleethook.cli.command_line import Group
 from fleethook.cli.options import TextOutput, TextOutputOption
 from fleethook.cli.parameters import Argument, Option
 from fleethook.engines.crds.cache.cache_entry import Listed, is_key
-from fleethook.engines.crds.cache.tarball_cache import Cache, Origin
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
-    check_sha256,
     exit_on_error,
     open_cache,
     show,
-    warn,
 )
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.tarball_source import Source, redact
+from fleethook.engines.crds.tarball_source import Source
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _BYTES: Final = {
@@ -73,45 +69,6 @@ def list_entries(data_dir: option.DataDir = None, output: TextOutputOption = Tex
         show(output, list(map(_format_line, found)) or ["the cache is empty"], [_build_document(one) for one in found])
 
 
-def show_entry(
-    entry: _EntryArgument, data_dir: option.DataDir = None, output: TextOutputOption = TextOutput.TEXT
-) -> None:
-    """Show one entry; exits 10 if there is none."""
-    with exit_on_error():
-        one = _find_entry(open_cache(data_dir), _parse_key(entry))
-        document = _build_document(one)
-        show(output, [f"{name}: {value}" for name, value in document.items() if value != ""], document)
-
-
-def print_path(entry: _EntryArgument, data_dir: option.DataDir = None) -> None:
-    """Print the path of an entry, whether or not it exists."""
-    with exit_on_error():
-        show(TextOutput.TEXT, [str(open_cache(data_dir).path(_parse_key(entry)))], None)
-
-
-def verify_entries(
-    data_dir: option.DataDir = None,
-    entry: Annotated[str | None, Argument(metavar="[URL|KEY]", help="Entry to check (default: all).")] = None,
-    repair: Annotated[bool, Option("--repair", help="Unpack tarballs again if their files differ.")] = False,
-    output: TextOutputOption = TextOutput.TEXT,
-) -> None:
-    """Read one entry or all of them completely, and print their faults; exits 23 if a fault remains."""
-    with exit_on_error():
-        kept = open_cache(data_dir)
-        problems: dict[str, list[str]] = {}
-        for key in [_parse_key(entry)] if entry else kept.keys():
-            found = kept.verify(key)
-            if found and repair:
-                warn(tuple(f"{key}: {problem}; repaired" for problem in found))
-                kept.repair(key)
-                found = []
-            problems[key] = found
-        lines = [f"{key}: {'; '.join(found) or 'ok'}" for key, found in problems.items()]
-        show(output, lines or ["the cache is empty"], problems)
-        if any(problems.values()):
-            raise CRDsError(Exit.INTEGRITY, "some entries are damaged: run `crds cache verify --repair`")
-
-
 def prune(
     data_dir: option.DataDir = None,
     older_than: Annotated[
@@ -144,65 +101,12 @@ def remove(entry: _EntryArgument, data_dir: option.DataDir = None) -> None:
             raise CRDsError(Exit.NOT_CACHED, f"{entry} is not in the cache")
 
 
-def import_tarball(
-    *,
-    data_dir: option.DataDir = None,
-    file: Annotated[Path, Argument(help="Path of the tarball.")],
-    url: Annotated[str, Option(help="URL of the tarball.")],
-    sha256: option.SHA256 = "",
-    strict: option.Strict = False,
-    normalize_dot: option.NormalizeDot = False,
-    output: TextOutputOption = TextOutput.TEXT,
-) -> None:
-    """Make a local tarball the entry of a URL, as if it were downloaded: for sites without a network."""
-    with exit_on_error():
-        sha256 = check_sha256(sha256)
-        kept, key = open_cache(data_dir), Source(url).key
-        origin = Origin(url=redact(url), asked=0)
-        entry = kept.import_file(key, file, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
-        warn(entry.record.warnings)
-        lines = f"imported {entry.path}", f"  sha256:{entry.record.sha256} {entry.record.size:,} bytes"
-        document = {"key": key, "path": entry.path, "sha256": entry.record.sha256, "bytes": entry.record.size}
-        show(output, lines, document)
-
-
-def export(
-    entry: _EntryArgument,
-    to: Annotated[Path, Option(help="File to write; it must not exist.")],
-    data_dir: option.DataDir = None,
-) -> None:
-    """Write the tarball of an entry to a file, to import it elsewhere; exits 10 if there is none."""
-    with exit_on_error():
-        kept, key = open_cache(data_dir), _parse_key(entry)
-        with kept.reading(key):
-            found = kept.tarball(key)
-        if found is None:
-            raise CRDsError(Exit.NOT_CACHED, f"{entry} is not in the cache, or damaged")
-        try:
-            with to.open("xb") as file:
-                file.write(found[1])
-        except OSError as error:
-            raise CRDsError(Exit.DISK, f"{to}: {error.strerror or error}") from None
-
-
-def _find_entry(kept: Cache, key: str) -> Listed:
-    found = kept.inspect(key)
-    if found is None:
-        raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {kept.directory}")
-    return found
-
-
 cache = Group(
-    "List, check, export and remove the entries of the cache.",
+    "List and remove the entries of the cache.",
     {
         "ls": list_entries,
-        "show": show_entry,
-        "path": print_path,
-        "verify": verify_entries,
         "prune": prune,
         "rm": remove,
-        "import": import_tarball,
-        "export": export,
     },
     shared=option.SHARED,
 )

@@ -204,10 +204,6 @@ def controller(
         bool,
         Option("--faithful-backoff", help="Retry at the Go operator's pace: after 5 ms, doubled, up to 1000 s."),
     ] = False,
-    apply: Annotated[
-        bool,
-        Option("--apply", help="Apply the CRDs to the API server of each instance, found in its Secrets."),
-    ] = False,
     namespace: Annotated[str, Option("--namespace", "-n", help="Namespace of the Lease.")] = "karmada-system",
     lease_duration: Annotated[
         float, Option(help="Seconds after which another replica takes over from one that has ended.", minimum=1)
@@ -239,7 +235,6 @@ def controller(
             strict=strict,
             env_proxies=not no_env_proxy,
             faithful_backoff=faithful_backoff,
-            apply=apply,
             reach=Reach(not no_private, tuple(allow_host or ()), local_root),
         )
         run_controller(

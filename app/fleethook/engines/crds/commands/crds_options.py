@@ -182,8 +182,8 @@ def fetch_chosen(
 def check_reach(chosen: SelectedSource) -> None:
     """Raise CRDsError USAGE for a tarball that only a controller in the cluster can read."""
     secrets = sorted({name for name in chosen.references if name})
-    if chosen.non_http is not None:
-        text = f"the tarball is at {chosen.source.url}, which is not downloaded: use `crds cache import`"
+    if chosen.local is not None:
+        text = f"the tarball is at {chosen.source.url}, which only a controller reads: give the file to `crds fetch`"
         raise CRDsError(Exit.USAGE, text)
     if secrets:
         raise CRDsError(Exit.USAGE, f"the tarball needs the Secret {', '.join(secrets)}, which only a controller reads")

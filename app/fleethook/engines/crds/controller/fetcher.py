@@ -13,25 +13,27 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
+from fleethook.cluster.kubernetes.resources import api_path
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.crds.apply.instance_server import read_namespaced
-from fleethook.engines.crds.archive.unpacked_tree import Manifest
 from fleethook.engines.crds.cache.cache_entry import measure_size
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.controller.source_reader import Namespace, Reach, build_downloader
-from fleethook.engines.crds.controller.verifier import Load, Verifier
+from fleethook.engines.crds.controller.source_reader import Reach, build_downloader
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.retries import Cancellation
 from fleethook.engines.crds.fetch import Fetched, fetch
 from fleethook.engines.crds.instance.source_selection import SelectedSource
 from fleethook.fairness.slots import Limits, Slots
-from fleethook.model.json import JSONObject
+from fleethook.model.json import JSONObject, as_object
 from fleethook.tracing.spans import StartRoot, enter_span
 
 _SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+
+_NOT_FOUND: Final = 404
 
 
 class Options(NamedTuple):
@@ -47,8 +49,6 @@ class Options(NamedTuple):
     env_proxies: bool = True
     faithful_backoff: bool = False
     """Whether all failures are retried with the backoff of Karmada's operator: 5 ms, doubled up to 1000 s."""
-    apply: bool = False
-    """Whether to apply the CRDs to the API server of each instance."""
     reach: Reach = Reach()
 
 
@@ -184,10 +184,28 @@ class SingleFlight(Generic[T]):
         return flight
 
 
-READING: Final = 4
-RESERVED: Final = 2
-"""Slots for tarballs in memory, in addition to those of the verifier. Each takes up to 30 MiB: the tarball of 16 MiB,
-its largest file, and 4 MiB of small files. A namespace holds at most two of them."""
+async def read_secret(connection: Connection, namespace: str, name: str) -> JSONObject | None:
+    """Return a Secret in the namespace of an instance, or None without one.
+
+    Raises:
+        CRDsError: USAGE if reading is forbidden, NETWORK without a response. The message has no value of the Secret.
+    """
+    path = f"{api_path('', 'v1')}/namespaces/{namespace}/secrets/{name}"
+    try:
+        return dict(as_object(await connection.json("GET", path)))
+    except APIError as error:
+        if error.code == _NOT_FOUND:
+            return None
+        raise CRDsError(Exit.USAGE, f"cannot read secrets/{name}: {error}", transient=True) from None
+    except (UnreachableError, msgspec.DecodeError) as error:
+        raise CRDsError(Exit.NETWORK, f"cannot read secrets/{name}: {error}", transient=True) from None
+
+
+READING: Final = 2
+RESERVED: Final = 1
+"""Slots for tarballs in memory, and the threads that verify them. The limits of
+`fleethook.engines.crds.archive.crd_content` bound the work for one: 120 MiB and 2 s of CPU time. Namespaces take turns,
+and one of them holds both slots only while no other waits."""
 
 
 class Fetcher:
@@ -197,7 +215,6 @@ class Fetcher:
         self,
         connection: Connection,
         cache: Cache,
-        verifier: Verifier,
         options: Options,
         metrics: FetchMetrics,
         *,
@@ -206,16 +223,14 @@ class Fetcher:
         """Create the fetcher.
 
         Args:
-            connection: Connection to the API server that has the instances, and the Secrets and ConfigMaps they name.
+            connection: Connection to the API server that has the instances, and the Secrets that they name.
             cache: Cache of the tarballs.
-            verifier: Verifies tarballs in processes with limits.
             options: Options of the controller.
             metrics: Metrics of fetches.
             trace: Starts the span of a fetch; None to trace nothing.
         """
         self._connection: Final = connection
         self._cache: Final = cache
-        self._verifier: Final = verifier
         self._options: Final = options
         self._metrics: Final = metrics
         self._trace: Final = trace
@@ -229,9 +244,9 @@ class Fetcher:
 
     def join(self, chosen: SelectedSource, instance: ObjectKey) -> SharedCall[Fetched]:
         """Return the running fetch of a tarball, or start it for an instance."""
-        # Secrets and ConfigMaps of the same name differ between namespaces.
-        named = instance.namespace if any(chosen.references) or chosen.non_http is not None else ""
-        key = (chosen.source, chosen.policy, chosen.references, chosen.non_http, named)
+        # Secrets of the same name differ between namespaces.
+        named = instance.namespace if any(chosen.references) else ""
+        key = (chosen.source, chosen.policy, chosen.references, chosen.local, named)
         return self._calls.join(
             key, functools.partial(self._trace_fetch, chosen, instance), name=f"crds {chosen.source.key}"
         )
@@ -251,25 +266,21 @@ class Fetcher:
         """Fetch the tarball; runs on a thread."""
         options, namespace = self._options, instance.namespace
 
-        def verify(load: Load, *, strict: bool, normalize_dot: bool) -> Manifest:
-            return flight.call(self._verifier.verify(load, lane=namespace, strict=strict, normalize_dot=normalize_dot))
-
-        def read(plural: str, name: str) -> JSONObject | None:
-            found: JSONObject | None = flight.call(read_namespaced(self._connection, namespace, plural, name))
+        def read(name: str) -> JSONObject | None:
+            found: JSONObject | None = flight.call(read_secret(self._connection, namespace, name))
             return found
 
-        beside = Namespace(functools.partial(read, "secrets"), functools.partial(read, "configmaps"))
         started = time.monotonic()
         try:
             fetched = fetch(
-                self._cache.bounded_by(verify, functools.partial(self._hold, flight, namespace)),
+                self._cache.bounded_by(functools.partial(self._hold, flight, namespace)),
                 chosen.source,
                 chosen.policy,
                 stale_if_error=options.stale_if_error,
                 strict=options.strict,
                 env_proxies=options.env_proxies,
                 downloader=build_downloader(
-                    chosen, beside, options.reach, cancellation=self._cancellation, starting=flight.starting
+                    chosen, read, options.reach, cancellation=self._cancellation, starting=flight.starting
                 ),
             )
         except CRDsError as error:

@@ -1,7 +1,7 @@
-"""The conditions, event and retry that follow from fetching the tarball of an instance, and from applying its CRDs.
+"""The conditions, event and retry that follow from fetching the tarball of an instance.
 
 ``Ready`` has the reasons and messages of Karmada's operator (upstream: operator/pkg/apis/operator/v1alpha1 and
-operator/pkg/controller/karmada, v1.17.1). ``CRDsPrepared`` and ``CRDsApplied`` are conditions of
+operator/pkg/controller/karmada, v1.17.1). ``CRDsPrepared`` is a condition of
 fleethook.
 """
 
@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
-from fleethook.cluster.conditions import Condition, build_conditions, find_condition
-from fleethook.engines.crds.apply.crd_apply import Applied, StoredVersionsError, summarize
+from fleethook.cluster.conditions import Condition, build_conditions
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched, Result
 from fleethook.model.formats.text import escape
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSONObject, as_object
 
 READY: Final = "Ready"
 PREPARED: Final = "CRDsPrepared"
@@ -26,7 +25,7 @@ error does not go away by itself."""
 _MAX_MESSAGE: Final = 4096
 _SUCCEEDED: Final[dict[Result, str]] = {
     "downloaded": "Downloaded", "revalidated": "Revalidated", "cached": "Cached", "adopted": "Adopted",
-    "stale": "Stale",
+    "stale": "Stale", "imported": "Cached",
 }  # fmt: skip
 _FAILED: Final = {
     Exit.USAGE: "SourceInvalid", Exit.NOT_CACHED: "Offline", Exit.INTEGRITY: "IntegrityFailed",
@@ -51,8 +50,6 @@ class FetchOutcome(NamedTuple):
     prepared: Condition
     event: Event
     retry: Retry = "never"
-    fetched: Fetched | None = None
-    """The tarball, after a success."""
 
     @property
     def succeeded(self) -> bool:
@@ -88,7 +85,6 @@ def report_prepared(fetched: Fetched) -> FetchOutcome:
         Condition(READY, "True", "Completed", "karmada init job is completed"),
         Condition(PREPARED, "True", reason, text),
         event,
-        fetched=fetched,
     )
 
 
@@ -119,64 +115,6 @@ def shorten(text: str) -> str:
     # Escaped before it is written, because the message is compared with the stored one.
     text = escape(text)
     return text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE - 3]}..."
-
-
-APPLIED: Final = "CRDsApplied"
-_NOT_APPLIED: Final = {
-    Exit.USAGE: "AccessInvalid", Exit.NETWORK: "Unreachable", Exit.HTTP: "Refused", Exit.ARCHIVE: "InvalidArchive",
-    Exit.LIMIT: "LimitExceeded",
-}  # fmt: skip
-
-
-class ApplyOutcome(NamedTuple):
-    """The result of applying the CRDs of an instance."""
-
-    finding: Condition
-    event: Event
-    retry: Retry = "never"
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether the API server of the instance has the CRDs."""
-        return self.finding.status == "True"
-
-    def derive_ready(self, prepared: Condition) -> Condition:
-        """Return the condition ``Ready``, given the condition without applying."""
-        if self.succeeded or prepared.status != "True":
-            return prepared
-        return Condition(READY, "False", "Failed", self.finding.message)
-
-
-def report_applied(sha256: str, crds: Sequence[Applied]) -> ApplyOutcome:
-    """Return the outcome for applied CRDs; the condition has the digest of their tarball."""
-    warnings = [f"; {one.warning}" for one in crds if one.warning]
-    text = shorten("".join([_format_prefix(sha256), summarize(crds), *warnings]))
-    return ApplyOutcome(Condition(APPLIED, "True", "Applied", text), Event("Normal", "CRDsApplied", text))
-
-
-def report_not_applied(error: CRDsError) -> ApplyOutcome:
-    """Return the outcome for an error."""
-    kept = isinstance(error, StoredVersionsError)
-    text, reason = shorten(str(error)), "StoredVersionsKept" if kept else _NOT_APPLIED.get(error.exit, "ApplyFailed")
-    retry: Retry = "soon" if error.transient else "slowly"
-    return ApplyOutcome(Condition(APPLIED, "False", reason, text), Event("Warning", f"CRDs{reason}", text), retry)
-
-
-def find_stored_outcome(conditions: JSON, sha256: str, generation: int) -> ApplyOutcome | None:
-    """Return the success that the stored conditions report for a tarball and a generation, or None."""
-    stored = find_condition(conditions, APPLIED)
-    message = stored.get("message")
-    if stored.get("status") != "True" or stored.get("observedGeneration") != generation:
-        return None
-    if not isinstance(message, str) or not message.startswith(_format_prefix(sha256)):
-        return None
-    return ApplyOutcome(
-        Condition(APPLIED, "True", str(stored.get("reason")), message), Event("Normal", "CRDsApplied", message)
-    )
-
-
-def _format_prefix(sha256: str) -> str:
-    return f"sha256:{sha256}: "
 
 
 def status_patch(

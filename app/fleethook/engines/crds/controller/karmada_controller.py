@@ -1,10 +1,10 @@
 """The controller for ``Karmada`` objects.
 
-It does the part of Karmada's operator that is about CRDs. It fetches the tarball of each instance into the cache,
-optionally applies the CRDs to the API server of the instance, and reports the result in conditions and events.
+It does the part of Karmada's operator that is about tarballs: it fetches the tarball of each instance into the cache,
+and reports the result in conditions and events.
 
 Without Karmada's operator it owns the instances: finalizer, defaults and ``Ready``. Beside the operator, with a shared
-cache, it writes only the conditions ``CRDsPrepared`` and ``CRDsApplied``.
+cache, it writes only the condition ``CRDsPrepared``.
 Upstream: operator/pkg/controller/karmada/controller.go (v1.17.1).
 """
 
@@ -25,26 +25,20 @@ from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.controller.applier import Applier
 from fleethook.engines.crds.controller.fetcher import Fetcher, FetchMetrics, Options, SharedCall
 from fleethook.engines.crds.controller.instance_outcomes import (
     PREPARED,
     READY,
-    ApplyOutcome,
     Event,
     FetchOutcome,
-    find_stored_outcome,
-    report_applied,
     report_deletion,
     report_download,
     report_failed,
     report_invalid,
-    report_not_applied,
     report_prepared,
     status_patch,
 )
-from fleethook.engines.crds.controller.verifier import Verifier
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.crds_errors import CRDsError
 from fleethook.engines.crds.instance.karmada_instance import (
     build_ownership_patch,
     build_release_patch,
@@ -69,7 +63,7 @@ COMPONENT: Final = "karmada-operator-controller"
 WORKERS: Final = 256
 RESERVED: Final = 224
 """Workers that are reserved for namespaces without a worker. A namespace gets a second worker only while fewer than 32
-are busy, so instances that wait for a slow origin, a verification or an API server do not delay other namespaces."""
+are busy, so instances that wait for a slow origin do not delay other namespaces."""
 _BACKOFF_SECONDS: Final = (1.0, 300.0)
 _FAITHFUL_BACKOFF_SECONDS: Final = (0.005, 1000.0)
 _SLOWLY_SECONDS: Final = 300.0
@@ -81,7 +75,6 @@ _CONFLICT: Final = 409
 class _Reconciled(NamedTuple):
     generation: int
     outcome: FetchOutcome
-    application: ApplyOutcome | None = None
 
 
 class KarmadaController:
@@ -126,10 +119,8 @@ class KarmadaController:
         self._metrics: Final = metrics
         self._now: Final = now
         self._recorder: Final = Recorder(connection, component=COMPONENT, now=now)
-        self._verifier: Final = Verifier()
-        self._fetcher: Final = Fetcher(connection, cache, self._verifier, options, metrics, trace=trace)
+        self._fetcher: Final = Fetcher(connection, cache, options, metrics, trace=trace)
         self._fetched: Final = asyncio.Event()
-        self._applier: Final = Applier(connection, cache, self._verifier) if options.apply else None
         self._reconciled: Final[dict[ObjectKey, _Reconciled]] = {}
         self._wiped: Final[set[ObjectKey]] = set()
         self._store.subscribe(self._enqueue)
@@ -143,7 +134,6 @@ class KarmadaController:
                 tasks.create_task(self._measure(), name="cache metrics")
         finally:
             self._fetcher.close()
-            self._verifier.close()
 
     async def _measure(self) -> NoReturn:
         """Measure the cache after fetches, one measurement at a time: each one reads the size of every file."""
@@ -220,38 +210,15 @@ class KarmadaController:
             done = _Reconciled(generation, await self._fetch(key, karmada))
             self._reconciled[key] = done
             await self._record_fetch(key, karmada, done.outcome)
-        if not wiped:
-            done = await self._apply(key, karmada, done)
-        await self._write_conditions(key, self._collect_findings(done), generation=generation)
-        retry = done.outcome.retry if done.application is None else done.application.retry
+        outcome = done.outcome
+        found = (outcome.prepared,) if self._options.beside else (outcome.ready, outcome.prepared)
+        await self._write_conditions(key, found, generation=generation)
+        retry = outcome.retry
         if self._options.faithful_backoff:
             return retry == "never"
         if retry == "slowly":
             self.queue.add_after(key, _SLOWLY_SECONDS)
         return retry != "soon"
-
-    async def _apply(self, key: ObjectKey, karmada: JSONObject, done: _Reconciled) -> _Reconciled:
-        """Apply the CRDs if the options say so, once for each tarball and generation of the instance."""
-        fetched, former = done.outcome.fetched, done.application
-        if self._applier is None or fetched is None or (former is not None and former.succeeded):
-            return done
-        application, missing = find_stored_outcome(_get_conditions(karmada), fetched.sha256, done.generation), False
-        if application is None:
-            await self._write_conditions(key, (done.outcome.prepared,), generation=done.generation)
-            try:
-                application = report_applied(fetched.sha256, await self._applier.apply(key, karmada, fetched))
-            except CRDsError as error:
-                application = report_not_applied(error)
-                missing = error.exit is Exit.NOT_CACHED
-            await self._record_event(key, karmada, application.event)
-        ended = done._replace(application=application)
-        # The instance may have been deleted and created again meanwhile.
-        if self._reconciled.get(key) is done:
-            if missing:
-                del self._reconciled[key]  # the next try fetches it again
-            else:
-                self._reconciled[key] = ended
-        return ended
 
     async def _fetch(self, key: ObjectKey, karmada: JSONObject) -> FetchOutcome:
         options = self._options
@@ -278,12 +245,6 @@ class KarmadaController:
         return report_prepared(fetched._replace(warnings=(*chosen.warnings, *fetched.warnings)))
 
     # --- Conditions and events ----------------------------------------------------------------------------------------
-
-    def _collect_findings(self, done: _Reconciled) -> tuple[Condition, ...]:
-        outcome, application = done.outcome, done.application
-        ready = outcome.ready if application is None else application.derive_ready(outcome.ready)
-        found = (outcome.prepared,) if self._options.beside else (ready, outcome.prepared)
-        return found if application is None else (*found, application.finding)
 
     async def _record_fetch(self, key: ObjectKey, karmada: JSONObject, outcome: FetchOutcome) -> None:
         """Record an event for each failure, and for a success that the conditions do not report yet."""

@@ -1,4 +1,4 @@
-"""Reads tarballs inside a cluster: over HTTP with credentials of Secrets, from ConfigMaps, or from a volume."""
+"""Reads tarballs inside a cluster: over HTTP with credentials of Secrets, or from a volume."""
 
 import base64
 import binascii
@@ -19,7 +19,6 @@ from fleethook.engines.crds.fetch import Downloader
 from fleethook.engines.crds.instance.source_selection import SelectedSource
 from fleethook.engines.crds.tarball_source import Credentials, Source
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.operator import ConfigMapSource, LocalSource
 
 SecretData = Mapping[str, bytes]
 """``data`` of a Secret, decoded."""
@@ -121,21 +120,23 @@ def _insert_user(url: str, username: str, password: str) -> str:
 _CHUNK: Final = 65536
 
 
-class Namespace(NamedTuple):
-    """Reads objects in the namespace of an instance. Each call blocks, and returns None for a missing object."""
-
-    secret: Callable[[str], JSONObject | None]
-    config_map: Callable[[str], JSONObject | None]
+ReadSecret = Callable[[str], JSONObject | None]
+"""Returns a Secret in the namespace of an instance by name, or None without one. It blocks."""
 
 
 def build_downloader(
-    chosen: SelectedSource, beside: Namespace, reach: Reach, *, cancellation: Cancellation, starting: Callable[[], None]
+    chosen: SelectedSource,
+    read_secret: ReadSecret,
+    reach: Reach,
+    *,
+    cancellation: Cancellation,
+    starting: Callable[[], None],
 ) -> Downloader:
     """Return a function that downloads or copies a tarball. Call it on a thread: it blocks.
 
     Args:
         chosen: The source of the tarball.
-        beside: Reads Secrets and ConfigMaps in the namespace of the instance.
+        read_secret: Reads Secrets in the namespace of the instance.
         reach: The hosts and files that the instance may name.
         cancellation: Ends a download.
         starting: Called before the request to the origin; not called for a cached tarball.
@@ -145,15 +146,11 @@ def build_downloader(
         source: Source, into: Path, *, validators: Validators | None, progress: Progress | None, env_proxies: bool
     ) -> Downloaded:
         starting()
-        if isinstance(chosen.non_http, LocalSource):
-            with _open_local(Path(chosen.non_http.path), reach.local) as pieces:
+        if chosen.local is not None:
+            with _open_local(Path(chosen.local.path), reach.local) as pieces:
                 return _copy_to_file(pieces, into, source)
-        if isinstance(chosen.non_http, ConfigMapSource):
-            return _copy_to_file(
-                [_read_config_map_key(chosen.non_http, beside.config_map(chosen.non_http.name))], into, source
-            )
         return download(
-            apply_secrets(chosen, _read_secrets(chosen, beside)),
+            apply_secrets(chosen, _read_secrets(chosen, read_secret)),
             into,
             validators=validators,
             progress=progress,
@@ -166,7 +163,7 @@ def build_downloader(
     return fetch_bytes
 
 
-def _copy_to_file(pieces: Iterator[bytes] | list[bytes], into: Path, source: Source) -> Downloaded:
+def _copy_to_file(pieces: Iterator[bytes], into: Path, source: Source) -> Downloaded:
     try:
         with Partial(into, max_bytes=source.max_bytes) as partial:
             for piece in pieces:
@@ -196,17 +193,8 @@ def _open_local(path: Path, allowed: Path | None) -> Iterator[Iterator[bytes]]:
         raise CRDsError(Exit.DISK, f"cannot read {path}: {error.strerror or error}", transient=True) from error
 
 
-def _read_config_map_key(held: ConfigMapSource, config_map: JSONObject | None) -> bytes:
-    if config_map is None:
-        raise CRDsError(Exit.USAGE, f"there is no ConfigMap {held.name}", transient=True)
-    text = as_object(config_map.get("binaryData")).get(held.key)
-    if not isinstance(text, str):
-        raise CRDsError(Exit.USAGE, f"the ConfigMap {held.name} has no {held.key} in binaryData")
-    return _decode_base64(text)
-
-
-def _read_secrets(chosen: SelectedSource, beside: Namespace) -> Mapping[str, Mapping[str, bytes]]:
-    found = {name: beside.secret(name) for name in set(chosen.references) if name}
+def _read_secrets(chosen: SelectedSource, read_secret: ReadSecret) -> Mapping[str, Mapping[str, bytes]]:
+    found = {name: read_secret(name) for name in set(chosen.references) if name}
     return {name: _decode_data(secret) for name, secret in found.items() if secret is not None}
 
 

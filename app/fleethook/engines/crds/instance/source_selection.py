@@ -18,7 +18,7 @@ from fleethook.engines.crds.instance.tarball_validation import (
 from fleethook.engines.crds.tarball_source import Policy, Source
 from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_request_uri
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.operator import ConfigMapSource, CRDTarball, HTTPSource, LocalSource
+from fleethook.model.operator import CRDTarball, HTTPSource, LocalSource
 
 # msgspec describes a type at its first use. In two threads at once, this crashes the process.
 msgspec.json.Decoder(CRDTarball)
@@ -40,12 +40,12 @@ class SelectedSource(NamedTuple):
     """The source of an instance's tarball, and its download policy."""
 
     source: Source
-    """A local file or a ConfigMap has a URL too (``file:``, ``configmap:``), from which its cache key is computed."""
+    """A local file has a URL too (``file:``), from which its cache key is computed."""
     policy: Policy
     warnings: tuple[str, ...] = ()
     references: SecretReferences = SecretReferences()
-    non_http: LocalSource | ConfigMapSource | None = None
-    """The local file or ConfigMap with the tarball; None for HTTP."""
+    local: LocalSource | None = None
+    """The local file with the tarball; None for HTTP."""
 
 
 def select_source(
@@ -71,10 +71,9 @@ def select_source(
     given = as_object(as_object(karmada.get("spec")).get("crdTarball"))
     tarball = msgspec.convert(_drop_nulls(given), CRDTarball)
     warnings = list(find_warnings(karmada))
-    held = tarball.local_source or tarball.config_map_source
-    if held is not None:
-        namespace = as_object(karmada.get("metadata")).get("namespace")
-        source = Source(_build_url(held, namespace if isinstance(namespace, str) else ""))
+    local = tarball.local_source
+    if local is not None:
+        source = Source(f"file://{quote(local.path)}")
     else:
         http = tarball.http_source or HTTPSource()
         release = tarball.version or ""
@@ -83,7 +82,7 @@ def select_source(
             warnings += more
         source = _build_http_source(http, url=http.url if http.url is not None else build_release_url(release))
     policy = Policy(tarball.crd_download_policy)
-    return SelectedSource(source, policy, tuple(warnings), _read_references(tarball.http_source), held)
+    return SelectedSource(source, policy, tuple(warnings), _read_references(tarball.http_source), local)
 
 
 def _drop_nulls(value: Mapping[str, JSON]) -> JSONObject:
@@ -119,12 +118,6 @@ def _build_http_source(http: HTTPSource, *, url: str) -> Source:
     )
 
 
-def _build_url(held: LocalSource | ConfigMapSource, namespace: str) -> str:
-    if isinstance(held, LocalSource):
-        return f"file://{quote(held.path)}"
-    return f"configmap://{quote(namespace)}/{held.name}/{held.key}"
-
-
 def _read_references(http: HTTPSource | None) -> SecretReferences:
     if http is None:
         return SecretReferences()
@@ -154,10 +147,10 @@ def find_warnings(karmada: JSONObject) -> Iterator[str]:
 
 
 def is_chosen_by_version(tarball: JSON) -> bool:
-    """Return whether a version selects the tarball: no field names a URL, release, file or ConfigMap."""
+    """Return whether a version selects the tarball: no field names a URL, release or file."""
     given = as_object(tarball)
     named = as_object(given.get("httpSource")).get("url"), given.get("version")
-    return all(member is None for member in (*named, given.get("localSource"), given.get("configMapSource")))
+    return all(member is None for member in (*named, given.get("localSource")))
 
 
 def _list_origins(source: JSON) -> Iterator[tuple[str, JSON]]:

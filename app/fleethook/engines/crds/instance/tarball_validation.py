@@ -28,7 +28,6 @@ from fleethook.model.formats.field_errors import (
     is_integer,
     mistyped,
     required,
-    subdomain_problems,
     too_long,
 )
 from fleethook.model.formats.text import nearest
@@ -38,7 +37,6 @@ from fleethook.model.operator import (
     MAX_TIMEOUT_SECONDS,
     POLICIES,
     SHA256_FORM,
-    ConfigMapSource,
     CRDTarball,
     SecretReference,
 )
@@ -199,10 +197,8 @@ def _find_number_problems(value: JSON, field: str, *, limit: int) -> Iterator[Pr
 
 FIELD: Final = "spec.crdTarball"
 
-_SOURCES: Final = ("httpSource", "localSource", "configMapSource")
+_SOURCES: Final = ("httpSource", "localSource")
 _MAX_PATH: Final = 4096
-_MAX_KEY: Final = 253
-_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
 
 
 def find_problems(karmada: JSONObject, *, old: JSONObject | None = None, strict: bool = False) -> Iterator[Problem]:
@@ -228,9 +224,6 @@ def find_problems(karmada: JSONObject, *, old: JSONObject | None = None, strict:
     yield from find_http_problems(tarball.get("httpSource"), f"{FIELD}.httpSource", namespace=namespace, strict=strict)
     yield from choice_problems(tarball.get("crdDownloadPolicy"), f"{FIELD}.crdDownloadPolicy", POLICIES)
     yield from _find_local_problems(tarball.get("localSource"), f"{FIELD}.localSource")
-    yield from _find_config_map_problems(
-        tarball.get("configMapSource"), f"{FIELD}.configMapSource", namespace=namespace
-    )
     yield from _find_source_conflicts(tarball)
     yield from _find_version_problems(tarball)
     yield from find_unknown_fields(tarball, FIELD)
@@ -279,26 +272,11 @@ def _find_local_problems(source: JSON, field: str) -> Iterator[Problem]:
         yield invalid(field, path, "must be an absolute path without '..'")
 
 
-def _find_config_map_problems(source: JSON, field: str, *, namespace: JSON) -> Iterator[Problem]:
-    yield from find_reference_problems(source, field, namespace=namespace)
-    if not isinstance(source, dict):
-        return
-    key = source.get("key")
-    if isinstance(source.get("name"), str):
-        yield from (invalid(f"{field}.name", source["name"], text) for text in subdomain_problems(source["name"]))
-    if key is None:
-        return
-    if not isinstance(key, str):
-        yield mistyped(f"{field}.key", "a string")
-    elif len(key) > _MAX_KEY or not _KEY.fullmatch(key):
-        yield invalid(f"{field}.key", key, "must consist of letters, digits, '-', '_' and '.'")
-
-
 # Each suggestion compares the name with every known one. A request may have 100,000 names.
 _MAX_FINDINGS: Final = 16
 _MAX_NAME: Final = 64
 # `find_reference_problems` admits a namespace if it is the instance's own.
-_ALSO_KNOWN: Final[Mapping[type, tuple[str, ...]]] = {SecretReference: ("namespace",), ConfigMapSource: ("namespace",)}
+_ALSO_KNOWN: Final[Mapping[type, tuple[str, ...]]] = {SecretReference: ("namespace",)}
 
 Members = Mapping[str, "Members | None"]
 """The fields of an object, each with the fields below it; None for a field that is not an object."""

@@ -4,13 +4,11 @@ These functions read disks and archives, so they run in a thread. The limits of 
 and the size of a page bounds the number of entries.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from fleethook.console.rendering import take_page
-from fleethook.engines.crds.apply.crd_apply import CRDChange, compare_releases
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.crd_content import Tree
 from fleethook.engines.crds.archive.unpacked_tree import Manifest
 from fleethook.engines.crds.cache.cache_entry import Listed, State, translate_os_errors
 from fleethook.engines.crds.cache.tarball_cache import Cache
@@ -74,33 +72,13 @@ def read_content(cache: Cache, key: str) -> EntryContent:
     return EntryContent(listed, archive.list_files(tarball, normalize_dot=entry.record.normalize_dot))
 
 
-def compare_entries(cache: Cache, before: str, after: str) -> list[CRDChange]:
-    """Return the changes between the releases of two verified entries.
-
-    Raises:
-        CRDsError: As `read_content`; INTEGRITY for an entry that is not verified; ARCHIVE or LIMIT if its files cannot
-            be used.
-    """
-    return compare_releases(_read_tree(cache, before), _read_tree(cache, after))
-
-
-def _read_tree(cache: Cache, key: str) -> Tree:
-    found = cache.tarball(key)
-    if found is not None:
-        entry, tarball = found
-        return archive.read_tree(tarball, normalize_dot=entry.record.normalize_dot)[1]
-    if not cache.exists(key):
-        raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {cache.directory}")
-    raise CRDsError(Exit.INTEGRITY, f"{key} is damaged or not verified: run `fleethook crds cache verify --repair`")
-
-
 SHORT_KEY: Final = 12
 """Digits of a key in a table: enough to tell entries apart."""
 
 _MEANINGS: Final[dict[State, str]] = {
     "ready": "verified: the tarball has the recorded digest, and the files are those of the tarball",
     "bare": "not trusted: a tarball without a record; the next fetch verifies it",
-    "changed": "damaged, not trusted: run `fleethook crds cache verify --repair`",
+    "changed": "damaged, not trusted: the next fetch replaces it",
     "refused": "refused, not trusted: a link, or an unsafe owner or mode",
 }
 
@@ -119,7 +97,6 @@ class EntryView(NamedTuple):
         problem: The problems that the check found, ``""`` if there are none.
         asked_at: The time of the origin's last confirmation in UTC; without a record, of the last change.
         is_ready: Whether the entry is verified.
-        normalizes_dot: Whether names in the tarball may begin with ``./``.
         warnings: The warnings of its archive.
     """
 
@@ -133,7 +110,6 @@ class EntryView(NamedTuple):
     problem: str
     asked_at: str
     is_ready: bool
-    normalizes_dot: bool
     warnings: tuple[str, ...]
 
 
@@ -160,7 +136,6 @@ def describe_entry(one: Listed) -> EntryView:
         problem=escape(one.problem),
         asked_at=f"{one.asked_at:%Y-%m-%d %H:%M:%S}",
         is_ready=is_ready,
-        normalizes_dot=record is not None and record.normalize_dot,
         warnings=tuple(map(escape, record.warnings)) if record and is_ready else (),
     )
 
@@ -168,8 +143,3 @@ def describe_entry(one: Listed) -> EntryView:
 def list_files(manifest: Manifest) -> list[FileView]:
     """Return the files of a verified tarball, sorted by path."""
     return [FileView(escape(path), *digest) for path, digest in sorted(manifest.files.items())]
-
-
-def select_choices(entries: Sequence[EntryView], *chosen: str) -> list[EntryView]:
-    """Return the entries that a user can compare: the verified ones, and those that are chosen already."""
-    return [one for one in entries if one.is_ready or one.key in chosen]

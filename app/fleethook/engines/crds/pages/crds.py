@@ -1,4 +1,4 @@
-"""The section ``/crds``: cache entries, Karmada instances with their pins, one entry, and the diff of two entries."""
+"""The section ``/crds``: cache entries, Karmada instances with their pins, and one entry."""
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,11 +14,10 @@ from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.cluster.store import ObjectKey
 from fleethook.console.attention import Attention, AttentionLine, Severity, read_since
 from fleethook.console.context import ConsoleContext
-from fleethook.console.rendering import SAME, Context, find_context, render, take_page
+from fleethook.console.rendering import Context, find_context, render, take_page
 from fleethook.console.sections import ConsolePage, Section, has_kinds
 from fleethook.console.users.permissions import select_permitted
-from fleethook.engines.crds.apply.crd_apply import CRDChange
-from fleethook.engines.crds.cache.cache_entry import TARBALL, Listed
+from fleethook.engines.crds.cache.cache_entry import Listed
 from fleethook.engines.crds.cache.cache_layout import find_data_directory
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
@@ -27,13 +26,11 @@ from fleethook.engines.crds.instance.source_selection import is_chosen_by_versio
 from fleethook.engines.crds.pages.crd_entries import (
     EntryPage,
     EntryView,
-    compare_entries,
     describe_entry,
     inspect_entries,
     list_files,
     read_content,
     read_page,
-    select_choices,
 )
 from fleethook.engines.crds.tarball_source import redact
 from fleethook.model.formats.text import escape
@@ -183,16 +180,16 @@ def choose_step(one: InstanceView, entry: Listed | None, context: ConsoleContext
         command = context.kubectl("--namespace", one.namespace, "edit", KARMADA_RESOURCE, one.name)
         return Step("Correct spec.crdTarball:", command)
     if entry is not None and entry.state != "ready":
-        return Step("Unpack the tarball again:", _make_command(cache, "cache", "verify", one.key, "--repair"))
+        return _check_source(one, cache)
     if compare_pin(one, {entry.key: entry} if entry else {}) == "mismatch" or (entry is None and one.needs_attention):
-        return _check_source(one, context, cache)
+        return _check_source(one, cache)
     if one.needs_attention:
         text = "The entry of this host is verified, so the fault is on the host that reports it:"
         return Step(text, context.kubectl("--namespace", one.namespace, "describe", KARMADA_RESOURCE, one.name))
     return Step()
 
 
-def _check_source(one: InstanceView, context: ConsoleContext, cache: Cache) -> Step:
+def _check_source(one: InstanceView, cache: Cache) -> Step:
     pinned = ("--sha256", one.pin) if one.pin else ()
     url = urlsplit(one.source)
     if not one.key:
@@ -200,9 +197,6 @@ def _check_source(one: InstanceView, context: ConsoleContext, cache: Cache) -> S
         return Step(text, _make_command(cache, "fetch", "--version", "v1.18.0", *pinned))
     if url.scheme == "file":
         return Step("Check the file:", shlex.join(["fleethook", "crds", "verify", unquote(url.path), *pinned]))
-    if url.scheme == "configmap":
-        words = ("--namespace", one.namespace, "describe", "configmap", url.path.split("/")[1])
-        return Step("Read the ConfigMap:", context.kubectl(*words))
     command = _make_command(cache, "fetch", one.source, "--policy", "Always", *pinned)
     return Step("Download and check the tarball:", command)
 
@@ -306,7 +300,6 @@ async def show_list(request: Request, context: Context, page: int = 1, instances
         problem=problem,
         found=found,
         entries=entries,
-        choices=select_choices(entries),
         rows=[_make_row(one, used.get(one.key), context, cache) for one in here],
         pin_texts=PIN_TEXTS,
         instance_total=len(keys),
@@ -345,7 +338,7 @@ async def _read_list(
 async def show_entry(request: Request, context: Context, key: str = "") -> HTMLResponse:
     """Show one entry with its files, and the instances that use it."""
     cache = _open_cache(context)
-    command = _make_command(cache, "cache", "show", key)
+    command = _make_command(cache, "cache", "ls")
     try:
         content = await context.worker.run("", read_content, cache, key)
     except CRDsError as error:
@@ -355,44 +348,13 @@ async def show_entry(request: Request, context: Context, key: str = "") -> HTMLR
         request,
         "crds/entry.html",
         command=command,
+        command_title="The cache entries on the command line",
         entry=describe_entry(content.listed),
         manifest=content.manifest,
         files=list_files(content.manifest) if content.manifest else [],
         users=[(one, compare_pin(one, {key: content.listed})) for one in users[:INSTANCES_PER_PAGE]],
         user_total=len(users),
         pin_texts=PIN_TEXTS,
-        compare_url=_make_url("/diff", after=key),
-    )
-
-
-@router.get("/diff")
-async def show_diff(request: Request, context: Context, before: str = "", after: str = "") -> HTMLResponse:
-    """Show the changes between two entries, or the form to choose them."""
-    cache = _open_cache(context)
-    changes: list[CRDChange] | None = None
-    try:
-        page = await context.worker.run("", read_page, cache, 1)
-        chosen = [one for one in (before, after) if one]
-        named = await context.worker.run("", inspect_entries, cache, chosen)
-        if len(chosen) > 1:
-            changes = await context.worker.run("", compare_entries, cache, before, after)
-    except CRDsError as error:
-        return await _show_error(request, error, _make_command(cache, "cache", "verify"))
-    views = {one.key: describe_entry(one) for one in (*page.entries, *named.values())}
-    return await render(
-        request,
-        "crds/diff.html",
-        command=_make_diff_command(cache, views.get(before), views.get(after)),
-        command_title=SAME if changes is not None else "The cache entries on the command line",
-        fetch_command=_make_command(cache, "fetch", "--version", "v1.18.0"),
-        before=before,
-        after=after,
-        chosen=[(title, views[key]) for title, key in (("Before", before), ("After", after)) if key in views],
-        choices=select_choices(list(views.values()), before, after),
-        left_out=page.total - len(page.entries),
-        changes=changes,
-        entry_url=_entry_url,
-        swap_url=_make_url("/diff", before=after, after=before),
     )
 
 
@@ -422,14 +384,3 @@ def _entry_url(key: str) -> str:
 
 def _make_command(cache: Cache, *words: str) -> str:
     return escape(shlex.join(["fleethook", "crds", "--data-dir", str(cache.directory.parent), *words]))
-
-
-def _make_diff_command(cache: Cache, before: EntryView | None, after: EntryView | None) -> str:
-    """Return the command that compares two entries, or lists them while one is not chosen."""
-    if before is None or after is None:
-        return _make_command(cache, "cache", "ls")
-    # --normalize-dot does not apply to --against, whose unpacked files have normal names already.
-    against = cache.path(before.key) / ("" if before.normalizes_dot else TARBALL)
-    words = ["--tarball", str(cache.path(after.key) / TARBALL), "--against", str(against)]
-    words += ["--normalize-dot"] if after.normalizes_dot else []
-    return escape(shlex.join(["fleethook", "crds", "diff", *words]))

@@ -1,6 +1,5 @@
-"""The release and the instance that `render`, `apply` and `diff` use, by `crds render`."""
+"""``fleethook crds render``: output, the choice of the tarball, and exit codes."""
 
-import contextlib
 import hashlib
 import json
 from datetime import UTC, datetime
@@ -10,39 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.cluster.certificates.certificate_authority import new_authority
-from fleethook.engines.crds.apply.crd_apply import CRDChange
-from fleethook.engines.crds.commands.crds_release import connect, format_changes
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from tests.engines.crds.apply.apiserver import kubeconfig, serving
 from tests.engines.crds.origin import Origin
 from tests.engines.crds.tarballs import GROUPS, release
-
-
-def test_changes_are_lines_and_their_absence_is_stated() -> None:
-    assert format_changes([]) == ["no differences"]
-    assert format_changes([CRDChange("a.example.org", "added"), CRDChange("b.example.org", "removed")]) == [
-        "added    a.example.org", "removed  b.example.org",
-    ]  # fmt: skip
-
-
-async def test_a_connection_ends_with_its_stack(tmp_path: Path) -> None:
-    with serving() as (api, address):
-        async with contextlib.AsyncExitStack() as stack:
-            connection = await connect(stack, Target(kubeconfig(tmp_path, address)))
-            api.disturb = lambda *_: (200, {"gitVersion": "v1"})
-            assert await connection.json("GET", "/version") == {"gitVersion": "v1"}
-
-
-async def test_a_malformed_kubeconfig_is_a_usage_error(tmp_path: Path) -> None:
-    path = tmp_path / "kubeconfig"
-    path.write_text("clusters: 5")
-    with pytest.raises(CRDsError, match=f"credentials cannot be read from {path}: it is no kubeconfig") as raised:
-        async with contextlib.AsyncExitStack() as stack:
-            await connect(stack, Target(path))
-    assert raised.value.exit is Exit.USAGE
-
 
 RELEASE = release()
 CRDS = {f"{plural}.{group}" for group, plurals in GROUPS.items() for plural in plurals}

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.cluster.certificates.certificate_authority import new_authority
-from fleethook.engines.crds.apply.crd_patches import (
+from fleethook.engines.crds.archive import archive
+from fleethook.engines.crds.archive.crd_content import ArchiveLimits, Tree
+from fleethook.engines.crds.archive.crd_patches import (
     CA_BUNDLE,
     NAME,
     NAMESPACE,
@@ -22,8 +24,6 @@ from fleethook.engines.crds.apply.crd_patches import (
     render_tree,
     substitute,
 )
-from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.crd_content import ArchiveLimits, Tree
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, patch, small
 

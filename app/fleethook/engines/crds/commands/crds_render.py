@@ -1,23 +1,28 @@
-"""The release, the instance and the API server that the commands `render`, `apply` and `diff` use."""
+"""``fleethook crds render``: the CRDs of a tarball, patched for an instance."""
 
-import contextlib
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
+from typing import Annotated, NamedTuple
 
-from fleethook.cli.inputs.kubeconfig import Target
 from fleethook.cli.inputs.manifests import read_objects
 from fleethook.cli.inputs.sources import warn_about
-from fleethook.cli.output.text_output import Style
+from fleethook.cli.options import YamlOutput, YamlOutputOption
+from fleethook.cli.output.text_output import Style, write_document, write_json
 from fleethook.cli.parameters import Option
-from fleethook.engines.crds.apply.crd_apply import CRDChange
-from fleethook.engines.crds.apply.crd_patches import Patch, build_patches, build_values, find_foreign_webhooks
+from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_content import Tree
+from fleethook.engines.crds.archive.crd_patches import (
+    Patch,
+    build_patches,
+    build_values,
+    find_foreign_webhooks,
+    render_crds,
+)
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
     check_sha256,
+    exit_on_error,
     fetch_chosen,
     open_cache,
     read_file,
@@ -28,25 +33,6 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.operator import KARMADA
-
-if TYPE_CHECKING:
-    from fleethook.cluster.connection import Connection
-
-
-def format_changes(changes: Sequence[CRDChange]) -> list[str]:
-    """Return differences as lines of text."""
-    return [line for change in changes for line in change.format_lines()] or ["no differences"]
-
-
-async def connect(stack: contextlib.AsyncExitStack, target: Target) -> "Connection":
-    """Return a connection that ``stack`` closes; raises CRDsError USAGE for unusable credentials."""
-    from fleethook.cluster.api_errors import UnreachableError  # noqa: PLC0415 - see fleethook.cluster
-
-    try:
-        return await stack.enter_async_context(target.connect())
-    except UnreachableError as error:
-        raise CRDsError(Exit.USAGE, str(error)) from None
-
 
 KarmadaOption = Annotated[
     Path | None,
@@ -90,9 +76,21 @@ class ReleaseOptions(NamedTuple):
     namespace: NamespaceOption = ""
     ca_file: CAFileOption = None
 
-    def show_progress(self, *, shown: bool) -> Self:
-        """Return these options, without progress unless ``shown``. Programs read the JSON output, and need none."""
-        return self if shown else self._replace(progress=Style.NONE)
+
+def render(wanted: ReleaseOptions, *, output: YamlOutputOption = YamlOutput.YAML) -> None:
+    """Print the CRDs of a tarball, patched for an instance, in the order of Karmada's operator.
+
+    Exit codes as of `fetch`; also 2 if a patch needs --name, --namespace or --ca-file, 24 if a patch cannot be merged.
+    """
+    if output is YamlOutput.JSON:
+        wanted = wanted._replace(progress=Style.NONE)
+    with exit_on_error():
+        tree, patches = read_release(wanted)
+        found = list(render_crds(tree.crds, patches).values())
+        if output is YamlOutput.YAML:
+            write_document("".join(f"---\n{yaml_text(one, dumper=NoAliasDumper)}" for one in found))
+        else:
+            write_json({"apiVersion": "v1", "kind": "List", "items": found})
 
 
 def read_release(wanted: ReleaseOptions) -> tuple[Tree, list[Patch]]:
@@ -107,26 +105,9 @@ def read_release(wanted: ReleaseOptions) -> tuple[Tree, list[Patch]]:
         ca_pem=None if wanted.ca_file is None else read_file(wanted.ca_file),
     )
     tree = _read_tree(wanted, instance)
-    return tree, build_instance_patches(tree, values)
-
-
-def build_instance_patches(tree: Tree, values: Mapping[str, str]) -> list[Patch]:
-    """Return the patches for an instance, and warn about those for another one; raises CRDsError."""
     patches = build_patches(tree, values)
     warn(find_foreign_webhooks(patches, values).values())
-    return patches
-
-
-def read_tree(wanted: ReleaseOptions) -> Tree:
-    """Return the release that is wanted, for no instance; raises CRDsError."""
-    wanted = wanted._replace(sha256=check_sha256(wanted.sha256))
-    return _read_tree(wanted, None if wanted.karmada is None else _read_manifest(wanted.karmada))
-
-
-def read_instance_tree(wanted: ReleaseOptions, karmada: JSONObject) -> Tree:
-    """Return the release of the options, or else the one that an instance names; raises CRDsError."""
-    elsewhere = wanted.url is not None or wanted.tarball is not None
-    return _read_tree(wanted._replace(sha256=check_sha256(wanted.sha256)), None if elsewhere else karmada)
+    return tree, patches
 
 
 def _read_tree(wanted: ReleaseOptions, instance: JSONObject | None) -> Tree:

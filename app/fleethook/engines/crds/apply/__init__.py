@@ -1,1 +1,0 @@
-"""Renders the CRDs of a tarball for an instance, and applies them to its API server."""
