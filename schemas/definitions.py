@@ -221,9 +221,6 @@ def _convert(node: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObj
     elif isinstance(node.get("additionalProperties"), dict) and node["additionalProperties"]:
         inner = node["additionalProperties"]
         made["additionalProperties"] = _convert(inner, definitions)
-        if {"type": "null"} in inner.get("anyOf", ()):
-            # An optional field is absent instead of null. In a map, null unsets a value.
-            made["additionalProperties"]["nullable"] = True
     if "items" in node:
         made["items"] = _convert(node["items"], definitions)
     return made

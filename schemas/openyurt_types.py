@@ -29,46 +29,6 @@ class ImageItem(API, frozen=True):
     """The new image; {{nodepool}} is replaced by the pool's name."""
 
 
-class EnvItem(API, frozen=True):
-    """Sets environment variables of the containers and init containers with a name."""
-
-    container_name: Annotated[str, msgspec.Meta(min_length=1)]
-    """Name of the container."""
-    env: list[FreeObject]
-    """Variables as in a container; each sets or replaces the one with its name."""
-
-
-class ArgsItem(API, frozen=True):
-    """Replaces the arguments of the containers and init containers with a name."""
-
-    container_name: Annotated[str, msgspec.Meta(min_length=1)]
-    """Name of the container."""
-    args: list[str]
-    """All arguments, as in a container."""
-
-
-class ResourcesItem(API, frozen=True):
-    """Sets resources of the containers and init containers with a name."""
-
-    container_name: Annotated[str, msgspec.Meta(min_length=1)]
-    """Name of the container."""
-    resources: FreeObject
-    """requests and limits, as in a container; each resource is set by its name, null removes it."""
-
-
-class VolumeMountsItem(API, frozen=True):
-    """Sets volume mounts of the containers and init containers with a name."""
-
-    container_name: Annotated[str, msgspec.Meta(min_length=1)]
-    """Name of the container."""
-    volume_mounts: list[FreeObject]
-    """Mounts as in a container; each sets or replaces the one with its mountPath."""
-
-
-NullableLabels = dict[str, str | None]
-"""Labels, annotations or a node selector, in which null removes a value."""
-
-
 class Item(API, frozen=True):
     """One configuration to inject; exactly one field is set."""
 
@@ -80,24 +40,6 @@ class Item(API, frozen=True):
     """Number of replicas of a new workload; later, the number is left to its other owner."""
     leave: list[Literal["replicas"]] | None = None
     """Fields that another owner sets, such as an autoscaler: an existing workload keeps its value."""
-    env: EnvItem | None = None
-    """Sets environment variables of a container."""
-    args: ArgsItem | None = None
-    """Replaces a container's arguments."""
-    resources: ResourcesItem | None = None
-    """Sets a container's requests and limits."""
-    volume_mounts: VolumeMountsItem | None = None
-    """Sets volume mounts of a container."""
-    volumes: list[FreeObject] | None = None
-    """Volumes of the pod; each sets or replaces the one with its name."""
-    node_selector: NullableLabels | None = None
-    """Node selector of the pod; null removes a label."""
-    tolerations: list[FreeObject] | None = None
-    """Tolerations to add to the pod."""
-    annotations: NullableLabels | None = None
-    """Annotations of the pod template; null removes one."""
-    labels: NullableLabels | None = None
-    """Labels of the pod template; null removes one."""
 
 
 class Patch(API, frozen=True):

@@ -151,10 +151,16 @@ def test_a_workload_whose_affinity_has_a_wrong_type_is_denied_with_its_path(term
 @pytest.mark.parametrize(
     ("selector", "problem"),
     [
-        ({"matchLabels": ["a"]}, "/matchLabels must be an object"),
-        ({"matchExpressions": {"a": 1}}, "/matchExpressions must be a list"),
-        ({"matchExpressions": [{"key": "a", "operator": [], "values": ["b"]}]}, "/matchExpressions/0/operator must be"),
-        ({"matchExpressions": [{"key": "a", "operator": "In", "values": 1}]}, "/matchExpressions/0/values must be"),
+        ({"matchLabels": ["a"]}, "/matchLabels Invalid value: must be an object"),
+        ({"matchExpressions": {"a": 1}}, "/matchExpressions Invalid value: must be a list"),
+        (
+            {"matchExpressions": [{"key": "a", "operator": [], "values": ["b"]}]},
+            "/matchExpressions/0/operator Invalid value: must be",
+        ),
+        (
+            {"matchExpressions": [{"key": "a", "operator": "In", "values": 1}]},
+            "/matchExpressions/0/values Invalid value: must be",
+        ),
     ],
 )
 def test_a_subject_whose_selector_has_a_wrong_type_is_admitted_with_a_warning(selector: Any, problem: str) -> None:

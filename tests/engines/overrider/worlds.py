@@ -211,15 +211,6 @@ ITEMS = st.sampled_from(
     [
         {"image": {"containerName": "m-a", "imageClaim": "item:1"}},
         {"replicas": 5},
-        {"env": {"containerName": "m-a", "env": [{"name": "A", "value": "item"}, {"name": "N", "value": "item"}]}},
-        {"args": {"containerName": "m-b", "args": ["item"]}},
-        {"resources": {"containerName": "m-a", "resources": {"requests": {"cpu": "1"}}}},
-        {"volumeMounts": {"containerName": "m-a", "volumeMounts": [{"name": "v-a", "mountPath": "/item"}]}},
-        {"volumes": [{"name": "v-item", "emptyDir": {}}, {"name": "v-a", "emptyDir": {}}]},
-        {"nodeSelector": {"a": "item", "b": None}},
-        {"tolerations": [{"key": "item", "operator": "Exists"}]},
-        {"annotations": {"a": "item", "b": None}},
-        {"labels": {"item": "{{nodepool}}"}},
     ]
 )
 PATCHES = st.one_of(POD_PATCHES, CONTAINER_PATHS.flatmap(container_patches))

@@ -341,7 +341,10 @@ def test_a_verdict_does_not_depend_on_changes_while_it_is_found() -> None:
 
 def test_an_entry_for_each_pool_is_checked_in_slices_and_does_not_fill_the_memory() -> None:
     subject = yurt_app_set(pools=[pool(f"p{number}") for number in range(60)])
-    entries = [entry(f"p{number}", items=[{"labels": {f"p{number}": "own"}}]) for number in range(60)]
+    entries = [
+        entry(f"p{number}", patches=[patch("add", f"/spec/template/metadata/labels/p{number}", "own")])
+        for number in range(60)
+    ]
     answer, slices = slices_of(overrider(*entries), subject, meanwhile=lambda _: None)
     assert answer == Response(allowed=True)
     assert slices >= 30  # A slice compiles two plans at most.
@@ -397,12 +400,12 @@ def test_a_patch_has_so_many_values_at_most() -> None:
 
 
 def test_a_long_number_in_a_text_is_no_number() -> None:
-    rule = overrider(entry("*", items=[{"replicas": 1}, {"annotations": {"a": "1" * 5000}}]))
+    rule = overrider(entry("*", items=[{"replicas": 1}], patches=[patch("add", "/metadata/annotations/a", "1" * 5000)]))
     assert validate(rule, yurt_app_set()).allowed
 
 
 SUBJECT = yurt_app_set(template=pod_template(containers=[container("app")]), pools=[pool("a"), pool("b")])
-RULE = overrider(entry("*", items=[{"args": {"containerName": "app", "args": ["x"]}}]))
+RULE = overrider(entry("*", patches=[patch("add", "/spec/template/spec/containers/0/args", ["x"])]))
 FIELD = "spec.template.spec.containers[0].args[0]"
 REFUSED = APIError(422, "Invalid", "is invalid", [(FIELD, "Invalid value: x")])
 TEXT = "kube-apiserver refuses the Deployment: /spec/template/spec/containers/0/args/0: Invalid value: x"
@@ -441,7 +444,7 @@ async def test_an_overrider_is_refused_with_the_message_and_its_entry() -> None:
     assert answer is not None
     assert not answer.allowed
     assert [(cause.field, cause.message) for cause in answer.causes] == [
-        ("entries[0].items[0]", f"node pool a: {TEXT}")
+        ("entries[0].patches[0]", f"node pool a: {TEXT}")
     ]
     assert answer.warnings == ("w",)
 
@@ -478,7 +481,7 @@ async def test_an_edit_of_a_subject_is_admitted_with_a_warning() -> None:
     warned = await live(REFUSED).check_subject(asked, allowed())
     assert warned is not None
     assert warned.allowed
-    assert warned.warnings == (f"YurtAppOverrider default/demo1: entries[0].items[0]: node pool a: {TEXT}",)
+    assert warned.warnings == (f"YurtAppOverrider default/demo1: entries[0].patches[0]: node pool a: {TEXT}",)
     assert await live(REFUSED, objects=(SUBJECT,)).check_subject(asked, allowed()) is None
 
 

@@ -12,7 +12,7 @@ from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.work.pausing import do_at_once
-from tests.builders import container, entry, overrider, pod_template, pool, yurt_app_set
+from tests.builders import container, entry, overrider, patch, pod_template, pool, yurt_app_set
 
 POOLS = [f"p{number}" for number in range(40)]
 SUBJECT = Subject(
@@ -20,8 +20,7 @@ SUBJECT = Subject(
     yurt_app_set(template=pod_template(containers=[container("app")]), pools=[pool(name) for name in POOLS]),
     "",
 )
-ARGS = {"args": {"containerName": "app", "args": ["{{nodepool}}"]}}
-RULE = overrider(entry("*", items=[ARGS]))
+RULE = overrider(entry("*", patches=[patch("add", "/spec/template/spec/containers/0/args", ["{{nodepool}}"])]))
 FIELD = "spec.template.spec.containers[0].args[0]"
 
 
@@ -64,7 +63,7 @@ async def test_a_plan_of_many_pools_is_sent_once_without_its_owner() -> None:
 
 async def test_pools_without_an_entry_send_nothing() -> None:
     server = Server()
-    assert await check(server, select(overrider(entry("none", items=[ARGS])))) == []
+    assert await check(server, select(overrider(entry("none", patches=RULE["entries"][0]["patches"])))) == []
     assert server.sent == []
 
 
@@ -82,7 +81,7 @@ def patch_labels(number: int) -> dict[str, Any]:
 
 async def test_a_refusal_has_the_message_of_kube_apiserver_with_entry_and_pointer() -> None:
     (found,) = await check(Server(invalid((FIELD, "Invalid value: no"))))
-    assert (found.level, found.field) == ("error", "entries[0].items[0]")
+    assert (found.level, found.field) == ("error", "entries[0].patches[0]")
     assert found.message == (
         "node pool p0: kube-apiserver refuses the Deployment: /spec/template/spec/containers/0/args/0: Invalid value: no"
     )

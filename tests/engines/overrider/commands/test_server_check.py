@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.builders import container, entry, overrider, pod_template, pool, yurt_app_set
+from tests.builders import container, entry, overrider, patch, pod_template, pool, yurt_app_set
 from tests.cli.commands import invoke
 from tests.cli.fake_cluster import Cluster, serve_cluster
 
 SUBJECT = yurt_app_set(template=pod_template(containers=[container("app")]), pools=[pool("a"), pool("b")])
-RULE = overrider(entry("*", items=[{"args": {"containerName": "app", "args": ["x"]}}]))
+RULE = overrider(entry("*", patches=[patch("add", "/spec/template/spec/containers/0/args", ["x"])]))
 PATHS = "/apis/apps.openyurt.io/{}"
 CAUSE = {"field": "spec.template.spec.containers[0].args[0]", "message": "Invalid value: x"}
 REFUSED = (422, {"kind": "Status", "reason": "Invalid", "message": "is invalid", "details": {"causes": [CAUSE]}})
@@ -42,7 +42,7 @@ def test_the_workloads_of_a_cluster_are_sent_once(cluster: tuple[Cluster, tuple[
     held.refused = [REFUSED]
     result = invoke([command, *options])
     assert result.exit_code == 1
-    assert f"entries[0].items[0]: {TEXT}" in result.stdout + result.stderr
+    assert f"entries[0].patches[0]: {TEXT}" in result.stdout + result.stderr
     assert [(path, query) for path, query, _ in held.created[:1]] == [
         ("/apis/apps/v1/namespaces/default/deployments", "dryRun=All")
     ]

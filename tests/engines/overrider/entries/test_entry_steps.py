@@ -1,5 +1,9 @@
 """Items and patches, as they apply to a reviewed workload."""
 
+from typing import Any
+
+import pytest
+
 from tests.builders import (
     container,
     entry,
@@ -95,3 +99,55 @@ def test_null_unsets_a_member() -> None:
     rule = overrider(entry("*", patches=[patch("replace", "/spec/template/spec/containers/0/env", None)]))
     result = rendered(workload(template=template), yurt_app_set(template=template), rule)
     assert "env" not in pod_spec(result)["containers"][0]
+
+
+POD = pod_template(
+    containers=[container("app", env=[{"name": "OLD", "value": "1"}])],
+    nodeSelector={"disk": "ssd"},
+    volumes=[{"name": "data", "emptyDir": {}}],
+)
+APP = "/spec/template/spec/containers/[name=app]"
+SPEC = "/spec/template/spec"
+# The table of docs/overriders.md.
+FIELDS: dict[str, tuple[str, Any, tuple[str, ...], Any]] = {
+    "env": (f"{APP}/env/[name=SITE]", {"value": "{{nodepool}}"}, ("containers", "env"), [
+        {"name": "OLD", "value": "1"}, {"name": "SITE", "value": "hangzhou"},
+    ]),
+    "a former variable": (f"{APP}/env/[name=OLD]", {"value": "2"}, ("containers", "env"), [
+        {"name": "OLD", "value": "2"},
+    ]),
+    "args": (f"{APP}/args", ["-v"], ("containers", "args"), ["-v"]),
+    "resources": (f"{APP}/resources/limits", {"cpu": "1"}, ("containers", "resources"), {"limits": {"cpu": "1"}}),
+    "volumeMounts": (f"{APP}/volumeMounts/[mountPath=~1data]", {"name": "data"}, ("containers", "volumeMounts"), [
+        {"mountPath": "/data", "name": "data"},
+    ]),
+    "volumes": (f"{SPEC}/volumes/[name=data]", {"hostPath": {"path": "/d"}}, ("volumes",), [{"name": "data", "hostPath": {"path": "/d"}}]),
+    "nodeSelector": (f"{SPEC}/nodeSelector/zone", "b", ("nodeSelector",), {"disk": "ssd", "zone": "b"}),
+    "tolerations": (f"{SPEC}/tolerations/-", {"operator": "Exists"}, ("tolerations",), [{"operator": "Exists"}]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_patch_changes_any_field(name: str) -> None:
+    path, value, place, wanted = FIELDS[name]
+    found: Any = pod_spec(
+        rendered(
+            workload(template=POD),
+            yurt_app_set(template=POD),
+            overrider(entry("*", patches=[patch("add", path, value)])),
+        )
+    )
+    for member in place:
+        found = found[member][0] if member == "containers" else found[member]
+    assert found == wanted
+
+
+def test_a_patch_changes_labels_and_annotations_of_the_pods() -> None:
+    metadata = "/spec/template/metadata"
+    patches = [
+        patch("add", f"{metadata}/annotations/example.org~1site", "b"),
+        patch("add", f"{metadata}/labels/site", "b"),
+    ]
+    made = rendered(workload(template=POD), yurt_app_set(template=POD), overrider(entry("*", patches=patches)))
+    found = made["spec"]["template"]["metadata"]
+    assert (found["annotations"]["example.org/site"], found["labels"]["site"]) == ("b", "b")

@@ -11,22 +11,18 @@ WORKLOAD: dict[str, Any] = {
     "spec": {
         "replicas": 2,
         "template": {
-            "metadata": {"labels": {"app": "web"}, "annotations": {"team": "a"}},
             "spec": {
                 "containers": [{"name": "app", "image": "app:1", "args": ["-v"]}, {"name": "side", "image": "side:1"}],
                 "initContainers": [{"name": "app", "image": "init:1"}],
-                "nodeSelector": {"disk": "ssd"},
             },
         },
     },
 }
-VOLUMES = [{"name": "data", "emptyDir": {}}]
-TOLERATIONS = [{"key": "edge", "operator": "Exists"}]
 APP = {"containerName": "app"}
 
 
 def expected(**changes: Any) -> dict[str, Any]:
-    """Return the workload with replaced members, each named by its path: `template__spec__nodeSelector`."""
+    """Return the workload with replaced members, each named by its path: `template__spec__containers`."""
     made = copy.deepcopy(WORKLOAD)
     for path, value in changes.items():
         *parents, last = path.split("__")
@@ -45,36 +41,6 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "replicas": ({"replicas": 5}, expected(replicas=5)),
     "initialReplicas": ({"initialReplicas": 5}, expected(replicas=5)),
     "leave": ({"leave": ["replicas"]}, expected()),
-    "env": (
-        {"env": {"containerName": "side", "env": [{"name": "A", "value": "1"}]}},
-        expected(template__spec__containers__1__env=[{"name": "A", "value": "1"}]),
-    ),
-    "args": (
-        {"args": {"containerName": "side", "args": ["-q"]}},
-        expected(template__spec__containers__1__args=["-q"]),
-    ),
-    "resources": (
-        {"resources": {"containerName": "side", "resources": {"limits": {"cpu": "1"}}}},
-        expected(template__spec__containers__1__resources={"limits": {"cpu": "1"}}),
-    ),
-    "volumeMounts": (
-        {"volumeMounts": {"containerName": "side", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}},
-        expected(template__spec__containers__1__volumeMounts=[{"name": "data", "mountPath": "/d"}]),
-    ),
-    "volumes": ({"volumes": VOLUMES}, expected(template__spec__volumes=VOLUMES)),
-    "nodeSelector": (
-        {"nodeSelector": {"zone": "b"}},
-        expected(template__spec__nodeSelector={"disk": "ssd", "zone": "b"}),
-    ),
-    "tolerations": ({"tolerations": TOLERATIONS}, expected(template__spec__tolerations=TOLERATIONS)),
-    "annotations": (
-        {"annotations": {"team": None, "site": "b"}},
-        expected(template__metadata__annotations={"site": "b"}),
-    ),
-    "labels": (
-        {"labels": {"site": "b"}},
-        expected(template__metadata__labels={"app": "web", "site": "b"}),
-    ),
 }
 
 

@@ -38,11 +38,17 @@ def test_the_last_step_that_changes_a_value_is_its_source() -> None:
 def test_a_replaced_list_changes_only_the_values_that_differ() -> None:
     nginx = container("nginx", "a:1", args=["x"])
     plan = compile_for(
-        entry("*", items=[{"labels": {"tier": "edge"}}], patches=[patch("replace", f"{SPEC}/containers", [nginx])]),
+        entry(
+            "*",
+            patches=[
+                patch("add", "/spec/template/metadata/labels/tier", "edge"),
+                patch("replace", f"{SPEC}/containers", [nginx]),
+            ],
+        ),
         template=pod_template(containers=[container("nginx", "a:1")]),
     )
     fields = {source.tokens[-1]: source.field for source in plan.sources}
-    assert fields == {"tier": "entries[0].items[0]", "args": "entries[0].patches[0]"}
+    assert fields == {"tier": "entries[0].patches[0]", "args": "entries[0].patches[1]"}
 
 
 def test_the_hash_depends_on_the_result_and_not_on_the_entries() -> None:

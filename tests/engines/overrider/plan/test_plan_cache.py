@@ -102,8 +102,9 @@ def test_pools_to_which_other_entries_apply_do_not() -> None:
 
 def test_a_value_that_a_path_names_escaped_is_no_mark() -> None:
     cache, subject = PlanCache(), yurt_app_set(pools=pools(1))
-    env = {"env": {"containerName": "nginx", "env": [{"name": "MODE", "value": "x/y"}]}}
-    rule = overrider(entry("p0", items=[env], patches=[patch("remove", f"{SPEC}/containers/0/env/[value=x~1y]")]))
+    env = f"{SPEC}/containers/0/env"
+    patches = [patch("add", f"{env}/[name=MODE]", {"value": "x/y"}), patch("remove", f"{env}/[value=x~1y]")]
+    rule = overrider(entry("p0", patches=patches))
     (nginx,) = plan(cache, subject, rule, "p0").full.rendered["spec"]["template"]["spec"]["containers"]
     assert not nginx.get("env")
 
@@ -180,13 +181,7 @@ OWN_ITEMS = st.lists(
             image("nginx", "registry.example.org/{{nodepool}}:1"), image("nginx", "registry.example.org/a:1"),
             image("absent", "registry.example.org/a:1"), image("nginx", ""), image("nginx", "Ü"), image("nginx", "nginx:1"),
             {"replicas": 0}, {"replicas": 1}, {"replicas": 2}, {"replicas": 3}, {"replicas": 77}, {"replicas": -1},
-            {"replicas": True}, {"labels": {"a": "b"}}, {**image("nginx", "registry.example.org/c:1"), "replicas": 5},
-            {"labels": {"a": "of {{nodepool}}", "b": "x/y"}}, {"labels": {"app": "other"}}, {"annotations": {"note": "x/y", "of": "1"}},
-            {"nodeSelector": {"zone": "east"}}, {"nodeSelector": {"zone": "west", "b": 3}}, {"nodeSelector": "east"},
-            {"env": {"containerName": "nginx", "env": [{"name": "MODE", "value": "x/y"}, {"name": "TWICE", "value": "east"}]}},
-            {"env": {"containerName": "nginx", "env": [{"name": "MODE", "value": "of {{nodepool}}"}, {"name": "NONE"}]}},
-            {"env": {"containerName": "nginx", "env": [{"name": "MODE", "value": ""}, {"name": "MODE", "value": "z"}, "MODE"]}},
-            {"args": {"containerName": "nginx", "args": ["--zone=east", "x/y"]}}, {"args": {"containerName": "nginx", "args": [1]}},
+            {"replicas": True}, {**image("nginx", "registry.example.org/c:1"), "replicas": 5},
         ]
     ),
     max_size=3,
@@ -207,9 +202,17 @@ OWN_PATCHES = st.lists(
             patch("add", "/spec/template/metadata/annotations/note", "of {{nodepool}}"),
             patch("add", f"{SPEC}/containers/0/args/-", "x/y"),
             patch("add", f"{SPEC}/containers/[name=absent]/image", "nginx:9"),
+            patch("add", "/spec/template/metadata/labels", {"a": "of {{nodepool}}", "b": "x/y"}),
+            patch("add", f"{SPEC}/nodeSelector", {"zone": "west", "b": 3}),
+            patch(
+                "add",
+                f"{SPEC}/containers/0/env",
+                [{"name": "MODE", "value": ""}, {"name": "MODE", "value": "z"}, "MODE"],
+            ),
+            patch("add", f"{SPEC}/containers/0/args", [1]),
         ]
     ),
-    max_size=1,
+    max_size=2,
 )
 OWN_ENTRIES = st.lists(
     st.builds(
@@ -236,23 +239,24 @@ def set_topology(subject: Any, names: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("items", "name"),
+    ("place", "value", "name"),
     [
-        ([{"labels": {"a": "x/y"}}], "a"),
-        ([{"nodeSelector": {"a": "x/y"}}], "a"),
-        ([{"labels": {"a": "of {{nodepool}}"}}], "a"),
-        ([{"labels": {"a": "of-the-pool-{{nodepool}}"}}], "q" * 55),
-        ([{"labels": {"a": "{{nodepool}}-{{nodepool}}"}}], "q" * 32),
-        ([{"nodeSelector": {"a": "of-the-pool-{{nodepool}}"}}], "q" * 55),
+        ("labels", "x/y", "a"),
+        ("nodeSelector", "x/y", "a"),
+        ("labels", "of {{nodepool}}", "a"),
+        ("labels", "of-the-pool-{{nodepool}}", "q" * 55),
+        ("labels", "{{nodepool}}-{{nodepool}}", "q" * 32),
+        ("nodeSelector", "of-the-pool-{{nodepool}}", "q" * 55),
     ],
 )
 @pytest.mark.parametrize("pools", [["*"], None], ids=["all pools", "its own"])
 def test_a_shared_plan_refuses_the_labels_that_a_pool_would_refuse_alone(
-    items: list[Any], name: str, pools: list[str] | None
+    place: str, value: str, name: str, pools: list[str] | None
 ) -> None:
     subject = yurt_app_set()
     set_topology(subject, ["b", name])
-    rule = overrider(entry(*(pools or [name]), items=items))
+    parent = "/spec/template/metadata" if place == "labels" else SPEC
+    rule = overrider(entry(*(pools or [name]), patches=[patch("add", f"{parent}/{place}/a", value)]))
     outcome = outcome_of(lambda: plan(PlanCache(), subject, rule, name))
     assert isinstance(outcome, RenderError)
     assert "is not valid" in str(outcome)
@@ -340,7 +344,9 @@ def test_a_subject_that_uses_the_marks_itself_is_compiled_without_them() -> None
 def test_plans_of_a_subject_with_different_pools_stay_within_the_limit() -> None:
     names = [f"p{number}" for number in range(10)]
     subject = yurt_app_set(pools=[pool(name) for name in names])
-    rule = overrider(*[entry(name, items=[{"labels": {name: "own"}}]) for name in names])
+    rule = overrider(
+        *[entry(name, patches=[patch("add", f"/spec/template/metadata/labels/{name}", "own")]) for name in names]
+    )
     cache, unbounded = PlanCache(max_weight=200), PlanCache()
     for name in names:
         assert plan(cache, subject, rule, name).digest == plan(unbounded, subject, rule, name).digest

@@ -224,7 +224,7 @@ CHANGED = {"containers": [container(image="nginx:1.9", args=["--two"]), containe
 ON_FORMER = {
     "image and replicas": entry("*", items=[image("nginx", "nginx:2.0"), {"replicas": 5}]),
     "replicas as they are": entry("*", items=[{"replicas": 2}]),
-    "a variable": entry("*", items=[{"env": {"containerName": "nginx", "env": [{"name": "A", "value": "3"}]}}]),
+    "a variable": entry("*", patches=[patch("add", f"{APP}/env/[name=A]", {"value": "3"})]),
     "an added container": entry("*", patches=[patch("add", "/spec/template/spec/containers/-", container("x", "x:1"))]),
     "removed variables": entry("*", patches=[patch("remove", f"{APP}/env")]),
     "other arguments": entry("*", patches=[patch("replace", f"{APP}/args", ["--mine"])]),

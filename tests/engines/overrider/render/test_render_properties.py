@@ -126,15 +126,6 @@ def subjects(draw: st.DrawFn) -> dict[str, Any]:
 ITEMS: Final = st.one_of(
     st.builds(lambda name, claim: {"image": {"containerName": name, "imageClaim": claim}}, st.sampled_from(NAMES), IMAGES),
     st.integers(0, 5).map(lambda count: {"replicas": count}),
-    st.builds(lambda name, env: {"env": {"containerName": name, "env": env}}, st.sampled_from(NAMES), unique(ENV, "env")),
-    st.builds(lambda name, args: {"args": {"containerName": name, "args": args}}, st.sampled_from(NAMES), st.lists(TEXTS, max_size=2)),
-    st.just({"resources": {"containerName": "app", "resources": {"limits": {"cpu": "2", "memory": None}}}}),
-    st.builds(lambda name, mounts: {"volumeMounts": {"containerName": name, "volumeMounts": mounts}}, st.sampled_from(NAMES), unique(MOUNT, "volumeMounts")),
-    unique(VOLUME, "volumes").map(lambda made: {"volumes": made}),
-    unique(TOLERATION, "tolerations").map(lambda made: {"tolerations": made}),
-    st.dictionaries(st.sampled_from(["disk", "zone", "note"]), PLAIN | st.none(), max_size=2).flatmap(
-        lambda made: st.sampled_from([{member: made} for member in ("nodeSelector", "annotations", "labels")])
-    ),
 )  # fmt: skip
 ELEMENTS: Final = st.sampled_from(["0", "1", "2", "[name=app]", "[name=side]", "[name=extra]"])
 MEMBERS: Final[dict[str, st.SearchStrategy[Any]]] = {
@@ -191,8 +182,8 @@ SELECTORS: Final = st.sampled_from([["*"], ["*", "-beijing"], ["hangzhou", "jina
 ENTRIES: Final = st.builds(
     lambda pools, items, patches: {"pools": pools, "items": items, "patches": patches},
     SELECTORS,
-    st.lists(ITEMS, min_size=1, max_size=3),
-    st.lists(PATCHES, max_size=2),
+    st.lists(ITEMS, max_size=2),
+    st.lists(PATCHES, min_size=1, max_size=3),
 )
 RULES: Final = st.lists(ENTRIES, min_size=1, max_size=3).map(lambda entries: overrider(*entries))
 
@@ -372,9 +363,8 @@ def part(document: Any, place: Path) -> Any:
 
 def writes(step: dict[str, Any], place: Path, document: Any, pool: str) -> bool:
     """Whether an item or patch writes to a place, even if it writes the present value."""
-    for member in ("image", "env"):
-        if member in step:
-            return f"[name={step[member]['containerName']}]" in place and member in place
+    if "image" in step:
+        return f"[name={step['image']['containerName']}]" in place and "image" in place
     path = str(step.get("path", "/spec/replicas" if "replicas" in step else "")).replace("{{nodepool}}", pool)
     written = target(path, document)
     return bool(path) and place[: len(written)] == written

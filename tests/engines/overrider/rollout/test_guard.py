@@ -128,7 +128,7 @@ def test_the_overrider_in_effect_decides() -> None:
     [
         ([image("nginx", "{{nodepool}}:2")], 19),
         ([image("nginx", "{{nodepool}}:3")], 20),
-        ([{"annotations": {"a": "{{nodepool}}"}}], 20),
+        ([image("nginx", "{{nodepool}}-2")], 20),
     ],
 )
 def test_texts_with_the_name_of_the_pool_are_compared_for_each_pool(new: Any, rolls: int) -> None:

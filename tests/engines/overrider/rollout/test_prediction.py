@@ -40,8 +40,11 @@ def items(*made: Any, pools: tuple[str, ...] = ("*",)) -> Document:
     return overrider(entry(*pools, items=list(made)))
 
 
-ENV_AB = {"env": {"containerName": "nginx", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}}
-ENV_BA = {"env": {"containerName": "nginx", "env": [{"name": "B", "value": "2"}, {"name": "A", "value": "1"}]}}
+A, B = {"name": "A", "value": "1"}, {"name": "B", "value": "2"}
+
+
+def variables(*env: Any) -> Document:
+    return overrider(entry("*", patches=[patch("add", "/spec/template/spec/containers/0/env", list(env))]))
 
 
 @pytest.mark.parametrize(
@@ -76,10 +79,10 @@ ENV_BA = {"env": {"containerName": "nginx", "env": [{"name": "B", "value": "2"},
             dict.fromkeys(POOLS, "metadata"),
             id="claimed replicas of the same number",
         ),
-        pytest.param(items(ENV_AB), items(ENV_BA), ROLL, id="reordered variables"),
+        pytest.param(variables(A, B), variables(B, A), ROLL, id="reordered variables"),
         pytest.param(
-            items(image("nginx", "nginx:2"), ENV_AB),
-            items(dict(reversed(ENV_AB.items())), image("nginx", "nginx:2")),
+            items(image("nginx", "nginx:2"), {"replicas": 3}),
+            items({"replicas": 3}, image("nginx", "nginx:2")),
             STAY,
             id="reordered items",
         ),
@@ -123,7 +126,8 @@ def test_defaults_of_the_server_are_no_changes() -> None:
         pod_spec(stored).update(restartPolicy="Always", securityContext={}, terminationGracePeriodSeconds=30)
         pod_spec(stored)["containers"][0].update(imagePullPolicy="IfNotPresent", terminationMessagePolicy="File")
 
-    edited = items(image("nginx", "nginx:2"), {"annotations": {"a": "b"}}, pools=("hangzhou",))
+    annotate = patch("add", "/spec/template/metadata/annotations/a", "b")
+    edited = overrider(entry("hangzhou", items=[image("nginx", "nginx:2")], patches=[annotate]))
     found = effects([SET, TO_2], [SET, edited], fleet(SET, TO_2, change=default))
     assert found["hangzhou"].effect.paths[-1] == "/spec/template/metadata/annotations"
 

@@ -87,15 +87,6 @@ RULE = overrider(
         items=[
             image("nginx", "nginx:{{nodepool}}"),
             {"replicas": 3},
-            {"env": {"containerName": "nginx", "env": [{"name": "A", "value": "1"}]}},
-            {"args": {"containerName": "nginx", "args": ["a"]}},
-            {"resources": {"containerName": "nginx", "resources": {"limits": {"cpu": 1}}}},
-            {"volumeMounts": {"containerName": "nginx", "volumeMounts": [{"name": "d", "mountPath": "/d"}]}},
-            {"volumes": [{"name": "d", "emptyDir": {}}]},
-            {"tolerations": [{"key": "a", "operator": "Exists"}]},
-            {"nodeSelector": {"a": "b"}},
-            {"annotations": {"a": None}},
-            {"labels": {"a": "b"}},
         ],
     ),
     entry(

@@ -1,23 +1,17 @@
-"""Applies items: overrides of common fields that need no JSON pointer.
+"""Applies items: overrides of the image and the replicas, which need no JSON pointer.
 
-``image`` and ``replicas`` come from OpenYurt (v1.5, docs/proposals/20230706-yurtappoverrider.md). The other items have
-the names and shapes of the Kubernetes API. An item for a container has ``containerName`` and a field of the container,
-and applies to containers and init containers of that name. ``labels`` and ``annotations`` change the pod template.
+``image`` and ``replicas`` come from OpenYurt (v1.5, docs/proposals/20230706-yurtappoverrider.md). ``initialReplicas``
+and ``leave`` leave the replicas to another owner. All other fields are changed by patches.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.render.overlay import overlay
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 
 REPLICAS: Final = "replicas"
 """The only field that an item can leave to another owner."""
 CONTAINER_LISTS: Final = ("containers", "initContainers")
-_POD_SPEC: Final = WORKLOAD.fields["spec"].fields["template"].fields["spec"]
-_CONTAINER: Final = _POD_SPEC.fields["containers"]
-_NO_SCHEMA: Final = MergeSchema()
 
 Apply = Callable[[JSONObject], JSONObject]
 
@@ -28,7 +22,7 @@ class ItemEffect(NamedTuple):
     apply: Apply
     """Returns the workload with the item applied, or the same workload if nothing changes."""
     container: str
-    """The name of the container that the item changes, ``""`` for an item of the pod or workload."""
+    """The name of the container that the item changes, ``""`` for an item of the workload."""
     idle: str
     """The message for an item that changes nothing, ``""`` for an item that has an effect beyond changes."""
     leaves_replicas: bool = False
@@ -51,40 +45,12 @@ def item_effect(item: Mapping[str, JSON]) -> ItemEffect | None:
 
 def _make_image(value: JSON) -> ItemEffect:
     name, claim = str(as_object(value).get("containerName", "")), str(as_object(value).get("imageClaim", ""))
-    # Without an image, a container is invalid. The rules for items report a missing claim.
-    wanted = {"image": claim} if claim else {}
-    return _make_container_effect(name, wanted, f"container {name} has image {claim} already")
-
-
-def _make_container_maker(member: str) -> Callable[[JSON], ItemEffect]:
-    def make(value: JSON) -> ItemEffect:
-        name = str(as_object(value).get("containerName", ""))
-        wanted = {member: as_object(value).get(member)}
-        return _make_container_effect(name, wanted, f"container {name} has these {member} already")
-
-    return make
-
-
-def _make_args(value: JSON) -> ItemEffect:
-    name, args = str(as_object(value).get("containerName", "")), as_object(value).get("args")
 
     def apply(workload: JSONObject) -> JSONObject:
-        return _change_containers(
-            workload, name, lambda element: element if element.get("args") == args else {**element, "args": args}
-        )
+        # Without an image, a container is invalid. The rules for items report a missing claim.
+        return _set_image(workload, name, claim) if claim else workload
 
-    return ItemEffect(apply, name, f"container {name} has these args already")
-
-
-def _make_container_effect(name: str, wanted: JSONObject, idle: str) -> ItemEffect:
-    def apply(workload: JSONObject) -> JSONObject:
-        return _change_containers(workload, name, lambda element: merge_desired(element, wanted, _CONTAINER))
-
-    return ItemEffect(apply, name, idle)
-
-
-def _make_leave(value: JSON) -> ItemEffect:
-    return ItemEffect(lambda workload: workload, "", "", leaves_replicas=isinstance(value, list) and REPLICAS in value)
+    return ItemEffect(apply, name, f"container {name} has image {claim} already")
 
 
 def _make_replicas(value: JSON) -> ItemEffect:
@@ -98,18 +64,8 @@ def _make_replicas(value: JSON) -> ItemEffect:
     return ItemEffect(apply, "", f"replicas is {value} already")
 
 
-def _make_pod_maker(
-    member: str, *, part: str = "spec", schema: MergeSchema = _POD_SPEC
-) -> Callable[[JSON], ItemEffect]:
-    """Return the maker of an effect on a member of the pod template's spec or metadata."""
-
-    def make(value: JSON) -> ItemEffect:
-        def apply(workload: JSONObject) -> JSONObject:
-            return _change_pod(workload, part, lambda before: merge_desired(before, {member: value}, schema))
-
-        return ItemEffect(apply, "", f"the pod has these {member} already")
-
-    return make
+def _make_leave(value: JSON) -> ItemEffect:
+    return ItemEffect(lambda workload: workload, "", "", leaves_replicas=isinstance(value, list) and REPLICAS in value)
 
 
 _EFFECTS: Final[dict[str, Callable[[JSON], ItemEffect]]] = {
@@ -117,71 +73,32 @@ _EFFECTS: Final[dict[str, Callable[[JSON], ItemEffect]]] = {
     "replicas": _make_replicas,
     "initialReplicas": lambda value: _make_replicas(value)._replace(idle="", leaves_replicas=True),
     "leave": _make_leave,
-    "env": _make_container_maker("env"),
-    "args": _make_args,
-    "resources": _make_container_maker("resources"),
-    "volumeMounts": _make_container_maker("volumeMounts"),
-    "volumes": _make_pod_maker("volumes"),
-    "nodeSelector": _make_pod_maker("nodeSelector"),
-    "tolerations": _make_pod_maker("tolerations"),
-    "annotations": _make_pod_maker("annotations", part="metadata", schema=_NO_SCHEMA),
-    "labels": _make_pod_maker("labels", part="metadata", schema=_NO_SCHEMA),
 }
 ITEMS: Final = tuple(_EFFECTS)
 """The members that an item may have. Each item has one of them."""
 
 
-def merge_desired(current: JSONObject, desired: JSONObject, schema: MergeSchema) -> JSONObject:
-    """Return ``current`` with ``desired`` merged into it: objects by member, lists by element. Null unsets a member."""
-    merged: JSONObject = overlay(current, desired, schema)
-    kept: JSONObject = _drop_nulls(current, merged, desired)
-    return kept
-
-
-def _drop_nulls(before: JSON, merged: JSON, desired: JSON) -> JSON:
-    """Return ``merged`` without the nulls of ``desired``, and without objects that only had such nulls."""
-    if not isinstance(desired, dict) or not isinstance(merged, dict):
-        return merged
-    known = as_object(before)
-    made: JSONObject = {}
-    for name, value in merged.items():
-        kept = _drop_nulls(known.get(name), value, desired[name]) if name in desired else value
-        if kept is not None and not (kept == {} and name not in known and desired[name] != {}):
-            made[name] = kept
-    same = len(made) == len(known) and all(known.get(name) is value for name, value in made.items())
-    return before if same and isinstance(before, dict) else made
-
-
-def _change_containers(workload: JSONObject, name: str, change: Apply) -> JSONObject:
-    def in_spec(spec: JSONObject) -> JSONObject:
-        changed: JSONObject = {}
-        for member in CONTAINER_LISTS:
-            elements = spec.get(member)
-            if not isinstance(elements, list):
-                continue
-            made = [change(element) if _is_named(element, name) else element for element in elements]
-            if any(left is not right for left, right in zip(made, elements, strict=True)):
-                changed[member] = made
-        return {**spec, **changed} if changed else spec
-
-    return _change_pod(workload, "spec", in_spec)
+def _set_image(workload: JSONObject, name: str, claim: str) -> JSONObject:
+    """Return a workload with the image of the containers of a name, or the workload itself if nothing changes."""
+    template = as_object(workload["spec"].get("template"))
+    pod_spec = as_object(template.get("spec"))
+    changed: JSONObject = {}
+    for member in CONTAINER_LISTS:
+        elements = pod_spec.get(member)
+        if not isinstance(elements, list):
+            continue
+        made = [
+            {**one, "image": claim} if _is_named(one, name) and one.get("image") != claim else one for one in elements
+        ]
+        if any(left is not right for left, right in zip(made, elements, strict=True)):
+            changed[member] = made
+    if not changed:
+        return workload
+    return {**workload, "spec": {**workload["spec"], "template": {**template, "spec": {**pod_spec, **changed}}}}
 
 
 def _is_named(element: JSON, name: str) -> bool:
     return isinstance(element, dict) and element.get("name") == name
-
-
-def _change_pod(workload: JSONObject, part: str, change: Apply) -> JSONObject:
-    """Return ``workload`` with its pod template's spec or metadata changed, or itself if nothing changes."""
-    template = workload["spec"].get("template")
-    if not isinstance(template, dict):
-        return workload
-    present = template.get(part)
-    before: JSONObject = present if isinstance(present, dict) else {}
-    after = change(before)
-    if after is before or after == before:
-        return workload
-    return {**workload, "spec": {**workload["spec"], "template": {**template, part: after}}}
 
 
 def container_names(workload: JSONObject) -> list[str]:

@@ -6,26 +6,17 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.entries.items import REPLICAS
-from fleethook.engines.overrider.entries.patch_paths import key_owner
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.value_shapes import (
     Check,
     Shape,
-    any_object,
-    boolean,
     find_unknown_fields,
-    integer,
-    list_of,
-    map_of,
     mistyped,
-    quantity,
     replicas_problem,
     text,
 )
-from fleethook.model.formats.labels import label_key_problem, label_value_problem
 from fleethook.model.json import JSON, as_object
 from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN
-from fleethook.workload_schema.check import load_choices
 
 # github.com/distribution/reference v0.6: regexp.go and normalize.go. kubelet reports InvalidImageName for others.
 _DOMAIN_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
@@ -178,29 +169,6 @@ def _find_misspelled(value: JSON, field: str, token: PoolToken) -> Iterator[tupl
 # Images are checked with the node pools that the entry lists. This name represents the node pools of "*".
 _SAMPLE_POOL: Final = "pool"
 
-# k8s.io/api/core/v1 v0.36. The check of the rendered workload validates the objects inside.
-_ENV_VAR: Final = Shape("an environment variable", {"name": text, "value": text, "valueFrom": any_object}, ("name",))
-_VOLUME_MOUNT: Final = Shape(
-    "a volume mount",
-    {
-        **dict.fromkeys(("name", "mountPath", "subPath", "subPathExpr", "mountPropagation", "recursiveReadOnly"), text),
-        "readOnly": boolean,
-    },
-    ("name", "mountPath"),
-)
-_TOLERATION: Final = Shape(
-    "a toleration",
-    {**dict.fromkeys(("key", "operator", "value", "effect"), text), "tolerationSeconds": integer},
-)
-_VOLUME: Final = Shape(
-    "a volume", {"name": text, **dict.fromkeys(sorted(load_choices()["core.v1.Volume"].members), any_object)}, ("name",)
-)
-_RESOURCES: Final = Shape("resources", dict.fromkeys(("requests", "limits"), map_of(quantity)))
-
-
-def _make_container_shape(member: str, check: Check) -> Shape:
-    return Shape(f"an item of {member}", {"containerName": text, member: check}, ("containerName", member))
-
 
 def _check_replicas(value: JSON, field: str) -> Iterator[Finding]:
     if (problem := replicas_problem(value)) is not None:
@@ -219,60 +187,11 @@ def _check_leave(value: JSON, field: str) -> Iterator[Finding]:
         yield Finding("no-effect", field, f"is empty, so the item leaves nothing: write [{REPLICAS}]")
 
 
-def _check_labels(value: JSON, field: str) -> Iterator[Finding]:
-    yield from _check_node_selector(value, field)
-    yield from _check_owned_keys(value, field)
-
-
-def _check_annotations(value: JSON, field: str) -> Iterator[Finding]:
-    yield from map_of(_check_nullable_text)(value, field)
-    yield from _check_keys(value, field)
-    yield from _check_owned_keys(value, field)
-
-
-def _check_node_selector(value: JSON, field: str) -> Iterator[Finding]:
-    yield from map_of(_check_nullable_label)(value, field)
-    yield from _check_keys(value, field)
-
-
-def _check_owned_keys(value: JSON, field: str) -> Iterator[Finding]:
-    for key in as_object(value):
-        if owner := key_owner(key):
-            yield Finding("forbidden", f"{field}.{key}", f"is written by {owner} only; overrides may not change it")
-
-
-def _check_keys(value: JSON, field: str) -> Iterator[Finding]:
-    for key in as_object(value):
-        path = f"{field}.{key}"
-        if NODEPOOL_TOKEN not in key and (problem := label_key_problem(key)) is not None:
-            yield Finding("invalid", path, problem)
-
-
-def _check_nullable_text(value: JSON, field: str) -> Iterator[Finding]:
-    if value is not None:
-        yield from text(value, field)
-
-
-def _check_nullable_label(value: JSON, field: str) -> Iterator[Finding]:
-    yield from _check_nullable_text(value, field)
-    if isinstance(value, str) and "{" not in value and (problem := label_value_problem(value)) is not None:
-        yield Finding("invalid", field, problem)
-
-
 _MEMBERS: Final[Mapping[str, Check]] = {
     "image": Shape("image", {"containerName": text, "imageClaim": text}, ("containerName", "imageClaim")).check,
     "replicas": _check_replicas,
     "initialReplicas": _check_replicas,
     "leave": _check_leave,
-    "env": _make_container_shape("env", list_of(_ENV_VAR.check)).check,
-    "args": _make_container_shape("args", list_of(text)).check,
-    "resources": _make_container_shape("resources", _RESOURCES.check).check,
-    "volumeMounts": _make_container_shape("volumeMounts", list_of(_VOLUME_MOUNT.check)).check,
-    "volumes": list_of(_VOLUME.check),
-    "tolerations": list_of(_TOLERATION.check),
-    "nodeSelector": _check_node_selector,
-    "annotations": _check_annotations,
-    "labels": _check_labels,
 }
 _NO_MEMBER_MESSAGE: Final = (
     f"must have exactly one member of {', '.join(_MEMBERS)}, and has none. If you wrote one, the installed "
@@ -302,8 +221,6 @@ def check_item(item: JSON, field: str, *, pools: Sequence[str]) -> Iterator[Find
         yield Finding("required", field, _NO_MEMBER_MESSAGE)
     for member in given:
         yield from _MEMBERS[member](item[member], f"{field}.{member}")
-        if member != "image":
-            yield from misspelled_tokens(item[member], f"{field}.{member}")
     yield from _check_image_claim(as_object(item.get("image")), f"{field}.image.imageClaim", pools)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.model.formats.quantity import Quantity
 from fleethook.model.formats.text import nearest
 from fleethook.model.json import JSON
 
@@ -44,8 +43,7 @@ _PARENTS: Final = {
     **dict.fromkeys(ENTRY, "an entry"),
     **dict.fromkeys(PATCH, "a patch"),
     **dict.fromkeys(SELECTOR, "poolSelector"),
-    **dict.fromkeys(("image", "replicas", "env", "args", "resources", "volumes"), "an item"),
-    **dict.fromkeys(("volumeMounts", "nodeSelector", "tolerations", "initialReplicas", "leave"), "an item"),
+    **dict.fromkeys(("image", "replicas", "initialReplicas", "leave"), "an item"),
     **dict.fromkeys(("containerName", "imageClaim"), "image"),
     **dict.fromkeys(("namespace", "labels", "annotations"), "metadata"),
     "name": "metadata or subject",
@@ -89,7 +87,8 @@ def _describe_remedy(member: str, known: Collection[str]) -> str:
         return ": put labels into matchLabels"
     if home := _PARENTS.get(member):
         return f": it belongs in {home}, check the indentation"
-    return f"; did you mean {near}?" if near else f"; the fields are {', '.join(known)}"
+    others = ", and a patch changes any other field of a workload" if "leave" in known else ""
+    return f"; did you mean {near}?" if near else f"; the fields are {', '.join(known)}{others}"
 
 
 MAX_REPLICAS: Final = 2**31 - 1
@@ -166,60 +165,3 @@ def text(value: JSON, field: str) -> Iterator[Finding]:
     member = field.rpartition(".")[2]
     quoted = f'"{written}"' if member.endswith("]") else f'{member}: "{written}"'
     yield Finding("invalid", field, f"must be text, not {kind}{written}: quote it, as in {quoted}")
-
-
-def boolean(value: JSON, field: str) -> Iterator[Finding]:
-    """Yield a finding if a value is not true or false."""
-    if not isinstance(value, bool):
-        yield mistyped(field, "true or false", value)
-
-
-def integer(value: JSON, field: str) -> Iterator[Finding]:
-    """Yield a finding if a value is not a whole number."""
-    if type(value) is not int:
-        yield mistyped(field, "a whole number", value)
-
-
-def any_object(value: JSON, field: str) -> Iterator[Finding]:
-    """Yield a finding if a value is not an object. Kubernetes' schema checks its members."""
-    if not isinstance(value, dict):
-        yield mistyped(field, "an object", value)
-
-
-def list_of(check: Check) -> Check:
-    """Return the check of a list whose elements pass ``check``."""
-
-    def elements(value: JSON, field: str) -> Iterator[Finding]:
-        if not isinstance(value, list):
-            yield mistyped(field, "a list", value)
-        else:
-            for number, element in enumerate(value):
-                yield from check(element, f"{field}[{number}]")
-
-    return elements
-
-
-def map_of(check: Check) -> Check:
-    """Return the check of an object whose members pass ``check``."""
-
-    def members(value: JSON, field: str) -> Iterator[Finding]:
-        if not isinstance(value, dict):
-            yield mistyped(field, "an object", value)
-        else:
-            for name, inner in value.items():
-                yield from check(inner, f"{field}.{name}")
-
-    return members
-
-
-def quantity(value: JSON, field: str) -> Iterator[Finding]:
-    """Yield a finding if a value is neither a resource quantity nor null, which unsets one."""
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        yield mistyped(field, "a quantity such as 500m or 128Mi", value)
-        return
-    try:
-        Quantity.parse(str(value))
-    except ValueError as error:
-        yield Finding("invalid", field, str(error))
