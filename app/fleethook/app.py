@@ -25,10 +25,10 @@ from fleethook.server.health import Check, health_routes
 from fleethook.server.log_format import LogSink, write_line
 from fleethook.server.metrics.metrics import Metrics, store_gauges
 from fleethook.server.openapi import describe_reviews
-from fleethook.server.protocol.capacity import EdgeMetrics, Trimmer, find_capacity, find_trim
+from fleethook.server.protocol.capacity import EdgeMetrics, find_capacity
 from fleethook.server.protocol.connections import Connections
 from fleethook.server.protocol.request_body import BodyBudget
-from fleethook.server.protocol.sending import PacedApp, close_after_answer
+from fleethook.server.protocol.sending import close_after_answer
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.server.reviews.codec import encode_error
 from fleethook.server.reviews.endpoint import Endpoint, Gate
@@ -92,8 +92,7 @@ class Fleethook(FastAPI):
         self.worker: Final = Worker()
         """Thread for the work on large reviews."""
         self.capacity: Final = find_capacity(settings)
-        self.trimmer: Final = Trimmer(find_trim())
-        self.bodies: Final = BodyBudget(self.capacity.body_bytes, released=self.trimmer.release)
+        self.bodies: Final = BodyBudget(self.capacity.body_bytes)
         self.connections: Connections | None = None
         """Connections of the listening server, None without one."""
         self._record: Final = record
@@ -110,7 +109,6 @@ class Fleethook(FastAPI):
         """The engine of each route, by path."""
         self._log: Final = log
         self._recorded = choose_routes([one.path for one in self.routes_of_reviews], settings.record_routes)
-        self._paced: Final = PacedApp(super().__call__, self.bodies)
         self.reviews: Final[dict[str, ASGIApp]] = {
             route.path: self._make_endpoint(route) for route in self.routes_of_reviews
         }
@@ -195,7 +193,7 @@ class Fleethook(FastAPI):
         if endpoint is not None:
             await endpoint(scope, receive, send)
         else:
-            await self._paced(scope, receive, send)
+            await super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document, review routes included."""

@@ -131,7 +131,7 @@ class ServerSettings(BaseSettings):
     max_connections: Annotated[int | None, Field(ge=1)] = None
     """Concurrent connections. Default: a quarter of the memory, at 1Mi each."""
     body_memory: Annotated[int, BeforeValidator(parse_bytes), Field(ge=1 << 20)] | None = None
-    """Memory for request bodies, large answers and decoded objects, for example 256Mi. Default: a quarter of the
+    """Memory for request bodies and decoded objects, for example 256Mi. Default: a quarter of the
     memory."""
     # Longer than the 90 s after which an apiserver closes an idle connection (Go's DefaultTransport). The client always
     # closes first, so no request meets a connection that is closing.

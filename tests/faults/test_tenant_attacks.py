@@ -4,16 +4,11 @@ The server, the webhook and both tenants are separate processes. The tests count
 (``pytest -s``) and do not judge them, because they depend on the machine.
 """
 
-import contextlib
-import json
-import socket
 from pathlib import Path
 
 import pytest
 
-from tests.faults.raw_requests import count_sockets
-from tests.faults.tenants import VICTIM, check_victim, request, run_tenant_server
-from tests.waiting import NET, wait_for
+from tests.faults.tenants import check_victim, request, run_tenant_server
 
 POLICIES = ("Fail", "Ignore")
 
@@ -70,32 +65,3 @@ def test_more_hanging_reviews_than_connections_cost_the_other_consumer_nothing(t
         check_victim(
             stage, stage.victim(count=58, parallel=8, size=size), f"300 hanging reviews of {size} bytes, Ignore"
         )
-
-
-def test_a_new_connection_of_an_apiserver_is_kept_until_its_review_has_arrived(tmp_path: Path) -> None:
-    """The other consumer connects, and sends its review after a crowd has connected from the same address."""
-    limits = {"FLEETHOOK_MAX_CONNECTIONS": "16", "FLEETHOOK_HEADER_TIMEOUT": str(NET)}
-    with (
-        run_tenant_server(
-            tmp_path, policy="Fail", hanging=1, hanging_policy="Ignore", hanging_seconds=30, **limits
-        ) as stage,
-        stage.attack(request(kind="Gadget"), parallel=8),
-        contextlib.ExitStack() as opened,
-    ):
-        server = stage.server
-        wait_for(lambda: "fleethook_reviews_in_flight 8.0" in server.request("GET", "/metrics")[1].decode())
-        address = ("127.0.0.1", server.port)
-        first = opened.enter_context(socket.create_connection(address, timeout=NET))
-        before = count_sockets(server)
-        for _ in range(40):
-            opened.enter_context(socket.create_connection(address, timeout=NET))
-        wait_for(lambda: count_sockets(server) >= before + 7)
-        body = json.dumps(request(forbidden=True)["review"]).encode()
-        head = f"POST /clusters/{VICTIM}/validate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        with server.context().wrap_socket(first, server_hostname="localhost") as secured:
-            secured.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            answer = b""
-            while not answer.endswith(b"}"):
-                answer += secured.recv(65536) or b"}"
-        assert b'"allowed":false' in answer
-        assert b"429" not in answer

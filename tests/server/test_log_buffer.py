@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fleethook.server.log_buffer import LinesHandler, LineShares, LogLines
+from fleethook.server.log_buffer import LinesHandler, LogLines
 from tests.waiting import NET
 
 
@@ -168,16 +168,3 @@ def test_writing_goes_on_without_a_reader() -> None:
     lines = LogLines(writer)
     lines.write_at_once(b"nobody reads this\n")
     os.close(writer)
-
-
-def test_a_consumer_with_many_reviews_leaves_lines_for_others(caplog: pytest.LogCaptureFixture) -> None:
-    now = 0.0
-    shares = LineShares(limit=100, clock=lambda: now)
-    assert sum(shares.take("greedy") for _ in range(80)) == 50
-    assert sum(shares.take("modest") for _ in range(20)) == 20
-    assert all(shares.take("") for _ in range(200)), "lines about an API server are never left out"
-    now = 60.0
-    assert shares.take("greedy")
-    assert [one.getMessage() for one in caplog.records] == [
-        "30 reviews of logical cluster greedy have no log line, because the cluster exceeded its share"
-    ]

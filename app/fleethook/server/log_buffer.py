@@ -10,60 +10,13 @@ import logging
 import os
 import select
 import threading
-import time
-from collections import Counter
 from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
-from fleethook.fairness.slots import Shares
-from fleethook.model.formats.text import escape_line
-
 _STANDARD_ERROR: Final = 2
 _FLUSH_SECONDS: Final = 0.05
 _FLUSH_BYTES: Final = 64 * 1024
-_MINUTE: Final = 60.0
-# The lines of two minutes are about 20 MiB. The kubelet keeps 50 MiB of a container's log by default.
-_MAX_LINES: Final = 30_000
-
-_log: Final = logging.getLogger(__name__)
-
-
-class LineShares:
-    """The log lines of consumers, which share 30,000 lines a minute.
-
-    In each minute, a consumer may have as many lines as are still free.
-    """
-
-    def __init__(self, *, limit: int = _MAX_LINES, clock: Callable[[], float] = time.monotonic) -> None:
-        """Prepare; ``clock`` returns seconds."""
-        self._clock: Final = clock
-        self._shares: Final = Shares(limit)
-        self._missing: Final[Counter[str]] = Counter()
-        self._until = 0.0
-
-    def take(self, consumer: str) -> bool:
-        """Return whether a line about a consumer may be written. Lines about an API server (``""``) have no limit."""
-        if not consumer:
-            return True
-        now = self._clock()
-        if now >= self._until:
-            self._until = now + _MINUTE
-            self._shares.clear()
-            self._report()
-        if self._shares.take(consumer, 1):
-            return True
-        self._missing[consumer] += 1
-        return False
-
-    def _report(self) -> None:
-        """Log the number of missing lines."""
-        if self._missing:
-            (consumer, count), *others = self._missing.most_common()
-            further = f", nor have {sum(one for _, one in others)} reviews of {len(others)} others" if others else ""
-            text = "%d reviews of logical cluster %s have no log line, because the cluster exceeded its share%s"
-            _log.warning(text, count, escape_line(consumer), further)
-            self._missing.clear()
 
 
 class LogLines:

@@ -80,57 +80,6 @@ async def test_wait_closed_cancels_handshakes(tmp_path: Path) -> None:
         assert len(connections) == 0
 
 
-class Trusting(Connections):
-    """Connections of trusted addresses only."""
-
-    def trusts(self, _: str) -> bool:
-        return True
-
-
-@pytest.mark.parametrize("is_reported", [True, False])
-async def test_a_connection_waits_until_an_earlier_one_of_its_address_has_gone(
-    tmp_path: Path, *, is_reported: bool
-) -> None:
-    started: list[Acceptor] = []
-    connections = Trusting(2, removed=lambda: started[0].retry() if is_reported else None)
-    listeners = bind("127.0.0.1", 0)
-    address = listeners[0].getsockname()
-    acceptor, context = start(tmp_path, listeners, connections)
-    started.append(acceptor)
-    silent = [socket.create_connection(address) for _ in range(2)]
-    await until(lambda: len(connections) == 2, what="the limit is reached")
-
-    async def echo() -> None:
-        reader, writer = await asyncio.open_connection(*address, ssl=context, server_hostname="localhost")
-        writer.write(b"hello")
-        assert await reader.readexactly(5) == b"hello"
-        writer.close()
-
-    waiting = [asyncio.create_task(echo()) for _ in range(5)]
-    await until(lambda: acceptor.is_waiting, what="a connection waits")
-    assert len(connections) == 2
-    silent[0].close()
-    # Each one makes room for the next one.
-    await asyncio.gather(*waiting)
-    assert not acceptor.is_waiting
-    assert len(connections) <= 2
-    silent[1].close()
-    await until(lambda: not len(connections), what="all connections have gone")
-    acceptor.close()
-    await acceptor.wait_closed()
-
-
-async def test_a_waiting_connection_is_closed_with_the_listener(tmp_path: Path) -> None:
-    listeners, connections = bind("127.0.0.1", 0), Trusting(1)
-    address = listeners[0].getsockname()
-    acceptor, _ = start(tmp_path, listeners, connections)
-    with socket.create_connection(address), socket.create_connection(address) as waiting:
-        await until(lambda: acceptor.is_waiting, what="the second one waits")
-        acceptor.close()
-        await acceptor.wait_closed()
-        assert waiting.recv(1) == b""
-
-
 class Exhausted(socket.socket):
     """A listener of a process without free file descriptors."""
 

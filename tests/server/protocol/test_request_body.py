@@ -63,15 +63,6 @@ async def test_a_request_waits_until_another_one_is_answered() -> None:
         assert budget.total == 300
 
 
-async def test_released_bytes_are_reported() -> None:
-    released: list[int] = []
-    budget = BodyBudget(1000, released=released.append)
-    with BodyCharge(budget, "a") as charge:
-        await charge.add(10)
-        await charge.add(20)
-    assert released == [30]
-
-
 async def test_decoded_objects_are_counted_if_the_worst_case_finds_no_room() -> None:
     body = json.dumps({"text": "x" * 100}).encode()
     assert count_decoded(body) < DECODED_BYTES_PER_BYTE * len(body)

@@ -130,7 +130,7 @@ async def test_answers_of_webhooks_are_recorded(app: Fleethook, server: Webhooks
     await call(app, CLUSTER_MUTATE, json.dumps(dispatched()).encode())
     ((found, made),) = [record.calls for record in records]
     assert found[:5] == ("read", "Namespace", "default", "", "ws1")
-    assert found.answer == {"labels": {"of": "a"}}
+    assert found.answer == {"labels": {"of": "a", "kubernetes.io/metadata.name": "default"}}
     assert made[:5] == ("webhook", "w.example.org", "mutating/hooks/w.example.org/0", "hooks", "ws1")
     response = decode_response(made.answer)
     assert json.loads(response.patch) == [{"op": "add", "path": "/spec/made", "value": True}]

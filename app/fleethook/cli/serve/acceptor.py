@@ -10,7 +10,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from fleethook.model.formats.text import describe_os_error
 from fleethook.server.protocol.connections import Connection, Connections
@@ -19,8 +19,6 @@ _log: Final = logging.getLogger(__name__)
 
 # Connections accepted before the event loop handles other events. A handshake takes about 0.5 ms.
 _MAX_ACCEPTS_PER_EVENT: Final = 32
-# Seconds after which the server tries to admit a waiting connection again: other connections may have become idle.
-_RETRY_SECONDS: Final = 0.1
 # Pause in accepting after the process or the system ran out of file descriptors; asyncio pauses as long.
 _PAUSE_SECONDS: Final = 1.0
 # uvloop reads up to 256 KiB at once into buffers that a connection keeps. A smaller receive buffer bounds that. The
@@ -70,14 +68,7 @@ class Acceptor:
         self._make: Final = make
         self._handshakes: Final[set[asyncio.Task[None]]] = set()
         self._resume: asyncio.TimerHandle | None = None
-        # An accepted connection for which there is no room yet. While it waits, the system queues the next ones.
-        self._waiting: tuple[socket.socket, Any] | None = None
         self._is_closed = False
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a connection waits for room."""
-        return self._waiting is not None
 
     def start(self) -> None:
         """Accept connections."""
@@ -97,8 +88,6 @@ class Acceptor:
         loop = asyncio.get_running_loop()
         if self._resume is not None:
             self._resume.cancel()
-        if self._waiting is not None:
-            self._waiting[0].close()
         for listener in self.sockets:
             loop.remove_reader(listener)
             listener.close()
@@ -109,14 +98,6 @@ class Acceptor:
             task.cancel()
         if self._handshakes:
             await asyncio.wait(self._handshakes)
-
-    def retry(self) -> None:
-        """Admit the waiting connection, if any, because a connection has ended."""
-        if self._waiting is not None and not self._is_closed and self._admit(*self._waiting):
-            self._waiting = None
-            if self._resume is not None:
-                self._resume.cancel()
-            self._listen()
 
     def _listen(self) -> None:
         self._resume = None
@@ -135,34 +116,19 @@ class Acceptor:
                         "accepting paused for %g s: %s: raise the limit of open files (ulimit -n)",
                         _PAUSE_SECONDS, error,
                     )  # fmt: skip
-                    self._pause(_PAUSE_SECONDS, self._listen)
+                    self._pause()
                 return
             accepted.setblocking(False)
-            if not self._admit(accepted, address):
-                self._waiting = accepted, address
-                self._pause(_RETRY_SECONDS, self._try_again)
-                return
+            connection = self._connections.admit(accepted, address)
+            task = asyncio.get_running_loop().create_task(self._connect(accepted, connection))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
 
-    def _try_again(self) -> None:
-        self.retry()
-        if self._waiting is not None:
-            self._resume = asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._try_again)
-
-    def _admit(self, accepted: socket.socket, address: Any) -> bool:
-        """Start the handshake of an accepted connection; return False if there is no room for it yet."""
-        connection = self._connections.admit(accepted, address)
-        if connection is None:
-            return False
-        task = asyncio.get_running_loop().create_task(self._connect(accepted, connection))
-        self._handshakes.add(task)
-        task.add_done_callback(self._handshakes.discard)
-        return True
-
-    def _pause(self, seconds: float, resume: Callable[[], None]) -> None:
+    def _pause(self) -> None:
         loop = asyncio.get_running_loop()
         for listener in self.sockets:
             loop.remove_reader(listener)
-        self._resume = loop.call_later(seconds, resume)
+        self._resume = loop.call_later(_PAUSE_SECONDS, self._listen)
 
     async def _connect(self, accepted: socket.socket, connection: Connection) -> None:
         transports = self._transports
@@ -174,9 +140,6 @@ class Acceptor:
                 ssl_handshake_timeout=transports.handshake_timeout,
                 ssl_shutdown_timeout=transports.write_timeout,
             )
-        except ConnectionAbortedError:
-            # The event loop raises it after handshake_timeout.
-            self._connections.note_timeout(connection)
         except OSError:
             # Any client can cause failed handshakes, and operators cannot act on them, so no log line.
             return

@@ -22,7 +22,6 @@ from fleethook.cli.exit_codes import OutputError
 from fleethook.cli.serve.acceptor import Acceptor, Transports
 from fleethook.lifetime import hide_cancelled_requests
 from fleethook.server.health import HealthOnly
-from fleethook.server.protocol.capacity import CONNECTION_BYTES
 from fleethook.server.protocol.connections import Connection, Connections
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
 
@@ -78,7 +77,6 @@ class GracefulServer(uvicorn.Server):
         self._ready: Final = ready
         self._ended: Final = ended
         self._signals: Final = set[int]()
-        self._acceptor: Acceptor | None = None
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -143,7 +141,7 @@ class GracefulServer(uvicorn.Server):
 
     def _make_acceptor(self, sockets: list[socket.socket]) -> Acceptor:
         settings, loop = self._app.settings, asyncio.get_running_loop()
-        connections = Connections(self._app.capacity.connections, removed=self._release)
+        connections = Connections(self._app.capacity.connections)
         guard = Guard(
             settings.header_timeout,
             settings.request_timeout,
@@ -158,14 +156,7 @@ class GracefulServer(uvicorn.Server):
 
         self._app.connections = connections
         transports = Transports(self._context, settings.header_timeout, settings.write_timeout)
-        self._acceptor = Acceptor(sockets, connections=connections, transports=transports, make=make_protocol)
-        return self._acceptor
-
-    def _release(self) -> None:
-        """Take note that a connection has gone."""
-        self._app.trimmer.release(CONNECTION_BYTES)
-        if self._acceptor is not None:
-            self._acceptor.retry()
+        return Acceptor(sockets, connections=connections, transports=transports, make=make_protocol)
 
 
 def find_port(servers: list[Any]) -> int:

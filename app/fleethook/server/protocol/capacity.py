@@ -8,7 +8,6 @@ The other half of the memory is for the objects, their compiled plans and the pr
 256 connections and 256 MiB of bodies.
 """
 
-import asyncio
 import contextlib
 import ctypes
 import logging
@@ -26,10 +25,6 @@ from fleethook.server.protocol.connections import Connections
 from fleethook.server.protocol.request_body import BodyBudget
 from fleethook.server_settings import ServerSettings
 
-# A smaller burst does not justify the walk through the heap.
-_WORTH_BYTES: Final = 16 * 1024 * 1024
-# The end of a burst: memory that is freed within a second goes back at once.
-_BURST_SECONDS: Final = 1.0
 # Parameters of mallopt, from glibc's malloc.h.
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
@@ -38,34 +33,6 @@ _MAPPED_BYTES: Final = 1024 * 1024
 # The event loop has one heap, all threads share another. By default each thread gets its own on a machine with many
 # cores, and every heap keeps the holes of its largest request.
 _ARENAS: Final = 2
-
-
-class Trimmer:
-    """Returns free memory to the system after each burst that has freed enough."""
-
-    def __init__(self, trim: Callable[[], None] | None, *, seconds: float = _BURST_SECONDS) -> None:
-        """Prepare.
-
-        Args:
-            trim: Returns free memory to the system; None to leave that to the C library.
-            seconds: Delay from the release that completes a burst to the call of ``trim``.
-        """
-        self._trim: Final = trim
-        self._seconds: Final = seconds
-        self._freed = 0
-        self._is_due = False
-
-    def release(self, size: int) -> None:
-        """Record that ``size`` bytes were freed."""
-        self._freed += size
-        if self._trim is not None and self._freed >= _WORTH_BYTES and not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_later(self._seconds, self._run, self._trim)
-
-    def _run(self, trim: Callable[[], None]) -> None:
-        self._freed = 0
-        self._is_due = False
-        trim()
 
 
 def tune_allocator() -> None:
@@ -78,20 +45,6 @@ def tune_allocator() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
         mallopt(_M_ARENA_MAX, _ARENAS)
-
-
-def find_trim() -> Callable[[], None] | None:
-    """Return glibc's function that returns free memory to the system, None for other libraries (musl, macOS)."""
-    try:
-        malloc_trim = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError):
-        return None
-    malloc_trim.argtypes, malloc_trim.restype = [ctypes.c_size_t], ctypes.c_int
-
-    def trim() -> None:
-        malloc_trim(0)
-
-    return trim
 
 
 # Version 1 expresses "no limit" by the largest multiple of the page size; no machine has an exbibyte.
@@ -146,7 +99,7 @@ def _physical_memory() -> int:
 
 
 _log: Final = logging.getLogger(__name__)
-CONNECTION_BYTES: Final = 1024 * 1024
+_CONNECTION_BYTES: Final = 1024 * 1024
 """The approximate maximum memory of a connection of a hostile client. Measured with 100 connections: 58 KiB if silent,
 173 KiB with unread answers, 612 KiB with a body that the server stops reading, 930 to 1,210 KiB with both."""
 
@@ -178,7 +131,7 @@ def derive_capacity(settings: ServerSettings, *, memory: int, open_files: int) -
     """
     share = memory // _SHARE
     most = max(1, min(_MAX_CONNECTIONS, open_files - _OTHER_FILES))
-    connections = min(most, max(_MIN_CONNECTIONS, share // CONNECTION_BYTES))
+    connections = min(most, max(_MIN_CONNECTIONS, share // _CONNECTION_BYTES))
     bodies = max(share, 2 * settings.body_limit)
     allowed = settings.max_connections or connections
     return Capacity(

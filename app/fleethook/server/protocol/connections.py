@@ -3,10 +3,6 @@
 The server admits a new connection as long as it can close another one, so that no client can shut out a kubelet by
 holding connections. If all connections are being answered, it admits a few more for health checks only.
 
-A new connection of an apiserver may carry the review of any logical cluster. If it were closed for a newer one, a flood
-of one cluster would close the connections of all others before they send a request. So an address from which reviews
-of logical clusters have come has trust: its next connection waits, in the queue of the system, while earlier ones have
-not sent their requests yet.
 """
 
 import asyncio
@@ -15,7 +11,7 @@ import socket
 import sys
 import termios
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any, Final, Protocol
 
@@ -27,8 +23,6 @@ from fleethook.server.protocol.request_body import client_of, name_account
 _CLOSED_AT_ONCE: Final = 32
 _RESERVE_SHARE: Final = 64
 _MIN_RESERVE: Final = 4
-# A connection that times out without a request costs an address as much trust as so many connections with reviews give.
-_TIMEOUT_COST: Final = 16
 
 
 class Stage(IntEnum):
@@ -65,14 +59,11 @@ class Connection:
         is_gone: Whether it has ended.
     """
 
-    __slots__ = ("_socket", "_trust", "_wait", "address", "client", "exchange", "health_only", "is_gone")
+    __slots__ = ("_socket", "_wait", "address", "client", "exchange", "health_only", "is_gone")
 
-    def __init__(
-        self, accepted: socket.socket, address: str, *, health_only: bool, trust: Callable[[str], None] | None = None
-    ) -> None:
-        """Take an accepted socket; ``trust`` is called with the address when its first review is authorized."""
+    def __init__(self, accepted: socket.socket, address: str, *, health_only: bool) -> None:
+        """Take an accepted socket."""
         self._socket: Final = accepted
-        self._trust: Final = trust
         self.address: Final = address
         self.client = address
         self.health_only: Final = health_only
@@ -91,8 +82,6 @@ class Connection:
         Args:
             cluster: A cluster whose reviews the client may have answered.
         """
-        if self._trust is not None and not self.is_assigned:
-            self._trust(self.address)
         self.client = name_account(cluster)
 
     def wait_for(self, turn: "asyncio.Future[None]") -> None:
@@ -127,20 +116,12 @@ class Connection:
 class Connections:
     """All connections of a server process, oldest first."""
 
-    def __init__(self, limit: int, *, removed: Callable[[], None] | None = None) -> None:
-        """Allow ``limit`` connections, and some more for health checks.
-
-        Args:
-            limit: The maximum number of connections.
-            removed: Called when a connection is gone.
-        """
+    def __init__(self, limit: int) -> None:
+        """Allow ``limit`` connections, and some more for health checks."""
         self.limit: Final = limit
         self._reserve: Final = max(_MIN_RESERVE, limit // _RESERVE_SHARE)
-        self._removed: Final = removed
         self._open: Final[dict[Connection, None]] = {}
         self._health: Final[dict[Connection, None]] = {}
-        # By address, between -limit and limit; the address that gained some last is the last one.
-        self._trust: Final[dict[str, int]] = {}
         self.closed = 0
         """Connections that were closed to make room for others."""
         self.crowded = 0
@@ -150,21 +131,15 @@ class Connections:
         """Return the number of connections."""
         return len(self._open) + len(self._health)
 
-    def admit(self, accepted: socket.socket, address: tuple[str, int] | None) -> Connection | None:
-        """Count an accepted connection, and close others if there are too many.
-
-        Args:
-            accepted: The socket of the connection.
-            address: The address of the client.
-
-        Returns:
-            The connection; None if it has to wait for earlier ones of its address.
-        """
+    def admit(self, accepted: socket.socket, address: tuple[str, int] | None) -> Connection:
+        """Count an accepted connection of a client's address, and close others if there are too many."""
         client = client_of(address)
-        if len(self._open) >= self.limit and not self._make_room(client):
-            return None
+        if len(self._open) >= self.limit:
+            count = max(1, self.limit // _CLOSED_AT_ONCE)
+            for victim in choose_victims(self._open, newcomer=client, count=count):
+                self._end(victim)
         health_only = len(self._open) >= self.limit
-        connection = Connection(accepted, client, health_only=health_only, trust=self._gain_trust)
+        connection = Connection(accepted, client, health_only=health_only)
         self.crowded += health_only
         if health_only and len(self._health) >= self._reserve:
             self._end(next(iter(self._health)))
@@ -176,36 +151,6 @@ class Connections:
         self._open.pop(connection, None)
         self._health.pop(connection, None)
         connection.leave()
-        if self._removed is not None:
-            self._removed()
-
-    def trusts(self, address: str) -> bool:
-        """Return whether the server keeps connections of an address until they send their first request, or time out.
-
-        A client that opens connections and sends nothing loses this trust when its first connections time out. An
-        apiserver gains trust again by connections with reviews.
-        """
-        return self._trust.get(address, 0) > 0
-
-    def note_timeout(self, connection: Connection) -> None:
-        """Take note that a client has not sent its request in time."""
-        address = connection.address
-        if address in self._trust and not connection.is_assigned:
-            self._trust[address] = max(self._trust[address] - _TIMEOUT_COST, -self.limit)
-
-    def _gain_trust(self, address: str) -> None:
-        gained = min(self._trust.pop(address, 0) + 1, self.limit)
-        if len(self._trust) >= self.limit:
-            del self._trust[next(iter(self._trust))]
-        self._trust[address] = gained
-
-    def _make_room(self, client: str) -> bool:
-        """Close connections for a new one, and return False if it has to wait."""
-        count = max(1, self.limit // _CLOSED_AT_ONCE)
-        victims = choose_victims(self._open, newcomer=client, count=count, trusts=self.trusts)
-        for connection in victims or ():
-            self._end(connection)
-        return victims is not None
 
     def _end(self, connection: Connection) -> None:
         # Its place is free at once, its memory in one of the next turns of the event loop.
@@ -215,50 +160,32 @@ class Connections:
         connection.end()
 
 
-def choose_victims(
-    connections: Iterable[Connection], *, newcomer: str, count: int, trusts: Callable[[str], bool]
-) -> list[Connection] | None:
-    """Return up to ``count`` connections to close for a new one, None if the new one has to wait.
+def choose_victims(connections: Iterable[Connection], *, newcomer: str, count: int) -> list[Connection]:
+    """Return up to ``count`` connections to close for a new one.
 
     Clients above their share lose connections first, and the client with most connections before others. Such a client
     loses silent connections, then idle ones, then those in the middle of a request or an answer. Logical clusters lose
     connections before addresses do, because a silent connection of an apiserver may become one of any cluster. A client
     within its share loses only silent and idle connections. Among equal connections, the oldest is closed first.
 
-    A connection of a trusted address is not closed before its first request is complete. While the address has such
-    connections, its new ones close only connections of clients above their share, or wait.
-
     Args:
         connections: All connections, oldest first.
         newcomer: The client of the new connection.
         count: The maximum number of returned connections.
-        trusts: Returns whether an address is trusted.
     """
     found = list(connections)
     held = Counter(connection.client for connection in found)
     held[newcomer] += 1
     share = len(found) / len(held)
-    trusted = {client for client in held if trusts(client)}
-    victims, is_waiting = [], False
+    victims = []
     for place, connection in enumerate(found):
         stage, size = connection.stage(), held[connection.client]
-        if connection.client in trusted and _is_pending(connection, stage):
-            is_waiting = is_waiting or connection.client == newcomer
-        elif stage is Stage.UNPROVEN or stage is Stage.IDLE or (stage is Stage.WAITING and size > share):
+        if stage is Stage.UNPROVEN or stage is Stage.IDLE or (stage is Stage.WAITING and size > share):
             is_greedy = size > share
             order = (not is_greedy, not (is_greedy and connection.is_assigned), -size if is_greedy else 0, stage, place)
             victims.append((*order, connection))
-    if is_waiting:
-        victims = [victim for victim in victims if not victim[0]]
-        if not victims:
-            return None
     victims.sort(key=lambda victim: victim[:-1])
     return [connection for *_, connection in victims[:count]]
-
-
-def _is_pending(connection: Connection, stage: Stage) -> bool:
-    """Return whether no request of a connection is complete, so that its logical cluster is unknown."""
-    return not connection.is_assigned and stage in {Stage.UNPROVEN, Stage.WAITING}
 
 
 # Seconds between two checks of a closing connection; enough for the event loop to write close_notify.

@@ -229,7 +229,6 @@ class GuardedProtocol(DirectProtocol):
             self._since = self.loop.time()
             self._arm()
             return
-        self._guard.connections.note_timeout(self._connection)
         self._refuse(408, "the request did not arrive in time")
 
     def _refuse(self, status: int, text: str) -> None:

@@ -5,7 +5,7 @@ logical cluster counts to the cluster as soon as the caller is authorized (`flee
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from ipaddress import IPv6Address, ip_address
 from types import TracebackType
 from typing import Final, Self
@@ -30,19 +30,15 @@ class OverBudgetError(Exception):
 class BodyBudget(Shares):
     """Bytes of bodies, and of the objects decoded from them, that all requests may hold at a time."""
 
-    def __init__(
-        self, limit: int, *, max_wait: float = _MAX_WAIT_SECONDS, released: Callable[[int], None] | None = None
-    ) -> None:
+    def __init__(self, limit: int, *, max_wait: float = _MAX_WAIT_SECONDS) -> None:
         """Share ``limit`` bytes.
 
         Args:
             limit: The bytes.
             max_wait: Seconds that a request waits for room.
-            released: Called with the bytes that a request gives back.
         """
         super().__init__(limit)
         self._max_wait: Final = max_wait
-        self._released: Final = released
         self._waiting: Final[list[asyncio.Future[None]]] = []
         self.refused = 0
         """Requests that found no room in time."""
@@ -76,8 +72,6 @@ class BodyBudget(Shares):
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(None)
-        if self._released is not None:
-            self._released(size)
 
 
 class BodyCharge:

@@ -16,7 +16,6 @@ import msgspec
 from starlette.types import Scope
 
 from fleethook.model.json import JSON
-from fleethook.server.log_buffer import LineShares
 from fleethook.server.log_format import Line, LogSink, encode_line
 from fleethook.server.metrics.metrics import Metrics
 from fleethook.server.protocol.request_body import BodyBudget, RequestError
@@ -129,7 +128,6 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
             bodies=bodies,
         )
         self._log: Final = log
-        self._line_shares: Final = LineShares()
         self._record: Final = record
         self._trace: Final = trace
         self._span_name: Final = f"POST {path}"
@@ -178,7 +176,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         )
         if trace_id:
             self._note_answer(received, operation, outcome)
-        if self._log is not None and self._line_shares.take(self._name_consumer(received)):
+        if self._log is not None:
             line = self._describe(received, verdict, seconds=seconds)
             if trace_id:
                 line.trace_id = trace_id
@@ -242,11 +240,6 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
 
     def _name_cluster(self, received: Received[ReviewT, CallT]) -> str:
         """Return the logical cluster of a review, for a recording."""
-        del received
-        return ""
-
-    def _name_consumer(self, received: Received[ReviewT, CallT]) -> str:
-        """Return the logical cluster that has a share of the log, ``""`` for an API server."""
         del received
         return ""
 

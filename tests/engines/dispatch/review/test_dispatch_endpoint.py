@@ -245,9 +245,7 @@ class SlowCaller:
 
     def __init__(self, app: Fleethook, path: str, connections: Connections, accepted: socket.socket) -> None:
         self.app, self.path = app, path
-        made = connections.admit(accepted, ("10.0.0.1", 1))
-        assert made is not None
-        self.connection = made
+        self.connection = connections.admit(accepted, ("10.0.0.1", 1))
         document = {**widget(), "text": "x" * 100_000}
         document["metadata"]["annotations"] = {"kcp.io/cluster": "ws3"}
         self.body = json.dumps(review(document)).encode()

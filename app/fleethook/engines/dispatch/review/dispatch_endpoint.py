@@ -28,7 +28,7 @@ from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
 from fleethook.outbound.http_exchange import HEADER, was_dispatched
 from fleethook.server.callers import CONNECTION, EXTENSION, FullQuotaError, RequestQuota
-from fleethook.server.log_format import ReviewLine, find_cluster, make_admission_line
+from fleethook.server.log_format import ReviewLine, make_admission_line
 from fleethook.server.protocol.connections import Connection
 from fleethook.server.protocol.request_body import BodyCharge, ClientGoneError, RequestError, client_of
 from fleethook.server.protocol.sending import Reply
@@ -251,10 +251,6 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
 
     def _name_cluster(self, received: ReceivedReview) -> str:
         return received.call.cluster
-
-    def _name_consumer(self, received: ReceivedReview) -> str:
-        # A route without a cluster in its path has it from the objects.
-        return received.call.cluster or find_cluster(received.review.request)
 
     def _list_facts(self, received: ReceivedReview) -> Mapping[str, JSON]:
         return _RETURNED_FACTS if received.call.has_returned else super()._list_facts(received)
