@@ -7,6 +7,7 @@ import pytest
 from fleethook.admission import result_check
 from fleethook.admission.rule import build_request
 from fleethook.api_schema import read_definitions
+from fleethook.model.formats.labels import label_key_problem
 from fleethook.model.gvk import GroupKind
 from fleethook.patch import apply
 
@@ -178,7 +179,7 @@ OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u"}
         ("ConfigMap", {"finalizers": ["example.com/a", "orphan"]}, []),
         ("ConfigMap", {"finalizers": ["cleanup"]}, ["/metadata/finalizers/0: 'cleanup' is no standard finalizer: prefix it with a domain and '/'"]),
         ("Widget", {"finalizers": ["cleanup"]}, []),
-        ("Widget", {"finalizers": ["a b/c"]}, ["/metadata/finalizers/0: the prefix 'a b' must be a lower case DNS subdomain"]),
+        ("Widget", {"finalizers": ["a b/c"]}, [f"/metadata/finalizers/0: {label_key_problem('a b/c')}"]),
     ],
 )  # fmt: skip
 def test_owners_and_finalizers_are_those_that_kube_apiserver_takes(

@@ -1,8 +1,14 @@
+import asyncio
+import re
+import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import PartState
 from fleethook.console.attention import (
     MAX_LINES,
@@ -21,7 +27,13 @@ from fleethook.console.attention import (
 )
 from fleethook.console.rendering import show_time
 from fleethook.console.reviews.summary import ReviewSummary
+from fleethook.console.sections import VALIDATING
 from fleethook.model.gvk import GroupKind
+from tests.builders import entry, overrider, patch, yurt_app_set
+from tests.console.pages.reading import HOSTILE, Page, get
+from tests.console.pages.test_overview import Deciding, configuration
+from tests.console.visits import console_of, make_context, visit
+from tests.waiting import NET
 
 NOW = datetime(2026, 1, 1, 12, 30, 20, tzinfo=UTC)
 
@@ -200,3 +212,129 @@ def test_a_warning_that_many_objects_have_is_one_line() -> None:
 
 def test_errors_of_many_objects_have_a_line_each() -> None:
     assert len(list_lines(*(found("error", str(number), "wrong") for number in range(2 * MAX_OBJECTS)))) == 10
+
+
+REGISTERED = {
+    "admissionReviewVersions": ["v1"],
+    "sideEffects": "None",
+    "clientConfig": {"url": "https://hooks.example.org"},
+}
+RULE = {"operations": ["CREATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}
+UNREADABLE = {"url": "https://hooks.example.org", "caBundle": "%%"}
+FAULTS = (
+    yurt_app_set(),
+    overrider(entry("*", patches=[patch("remove", "/spec/template/spec/volumes/7")]), name="broken"),
+    configuration([{**REGISTERED, "name": "never.example.org", "rules": []}], name="never"),
+    configuration([{**REGISTERED, "name": "ca.example.org", "rules": [RULE], "clientConfig": UNREADABLE}], name="ca"),
+    {
+        "apiVersion": "operator.karmada.io/v1alpha1",
+        "kind": "Karmada",
+        "metadata": {"name": "instance", "namespace": "default"},
+        "status": {
+            "conditions": [
+                {"type": "Ready", "status": "False", "message": "no tarball", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+            ]
+        },
+    },
+    {
+        "apiVersion": "config.karmada.io/v1alpha1",
+        "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": "script"},
+        "spec": {
+            "target": {"apiVersion": "example.org/v1", "kind": "Widget"},
+            "customizations": {"healthInterpretation": {"luaScript": "functio"}},
+        },
+    },
+)  # fmt: skip
+
+
+async def find_attention(app: Any) -> Page:
+    """Return the list once all objects are checked."""
+    deadline = time.monotonic() + NET
+    while "being checked" in (page := await get(app, "/attention")).text:
+        assert time.monotonic() < deadline, page.text
+        await asyncio.sleep(0.01)
+    return page
+
+
+async def test_the_faults_of_all_engines_lead_to_the_pages_that_explain_them() -> None:
+    app = console_of(*FAULTS)
+    page = await find_attention(app)
+    expected = {
+        "error YurtAppOverrider default/broken": "volumes",
+        "ValidatingWebhookConfiguration never": "never called",
+        "failing ValidatingWebhookConfiguration ca": "caBundle: ",
+        "Karmada default/instance": "no tarball",
+        "ResourceInterpreterCustomization script": "Lua script error",
+    }
+    assert f"Needs attention: {len(expected)}" in page.text
+    for about, reason in expected.items():
+        assert about in page.text
+        assert reason in page.text
+    for address in page.addresses:
+        path, _, query = address.partition("#")[0].partition("?")
+        await get(app, path, query)
+    assert {re.split("[?-]", one)[0] for one in page.addresses} >= {
+        "/overriders/overrider", "/dispatch/findings", "/crds#instance", "/interpreters#refused",
+    }  # fmt: skip
+    assert "2026-01-01 00:00" in page.text
+    assert "Nothing needs attention" not in page.text
+
+
+async def test_without_faults_nothing_needs_attention() -> None:
+    app = console_of(yurt_app_set())
+    body = (await visit(app, "/")).body.decode()
+    assert "The objects are being checked" in body
+    assert "Nothing needs attention" not in body
+    assert 'data-hx-get="/attention"' in body
+    assert "Nothing needs attention" in (await find_attention(app)).text
+    assert '<h2 id="attention-title" class="all-well">' in (await visit(app, "/")).body.decode()
+
+
+async def test_files_that_cannot_be_read_need_attention(tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("kind: [")
+    source = ManifestSource([tmp_path], make_context().store)
+    source.load()
+    app = console_of(manifests=source)
+    missing, old = "This page lacks objects, because their source was never read", "This page shows old data, because"
+    assert "failing Source manifests it was never read, so pages lack its objects" in (await find_attention(app)).text
+    for path in ("/", "/overriders", "/dispatch", "/crds"):
+        text = (await get(app, path)).text
+        assert (missing in text, old in text, "Data: not read yet: manifests" in text) == (True, False, True)
+    # A page that was opened before asks again.
+    assert (missing in (text := (await get(app, "/outdated")).text), "bad.yaml:" in text) == (True, True)
+    assert "This page" not in (await get(console_of(), "/outdated")).text
+    file.write_text(yaml.safe_dump(yurt_app_set()))
+    source.load()
+    text = (await get(app, "/overriders")).text
+    assert (missing in text, old in text, "Data: 0 s old" in text) == (False, False, True)
+    file.write_text("kind: [")
+    source.load()
+    assert "failing Source manifests it cannot be read, so pages show old objects" in (await find_attention(app)).text
+    text = (await get(app, "/overriders")).text
+    assert (missing in text, old in text) == (False, True)
+
+
+@pytest.mark.parametrize("bundle", ["eA==", "not base64!", 5, ["eA=="]])
+async def test_authorities_that_cannot_be_read_have_one_line(bundle: Any) -> None:
+    client = {"url": "https://a.example.org/", "caBundle": bundle}
+    hook = {**REGISTERED, "name": "ca.example.org", "rules": [RULE], "clientConfig": client}
+    page = await find_attention(console_of(configuration([hook], name="ca")))
+    assert "Needs attention: 1" in page.text
+    assert "failing ValidatingWebhookConfiguration ca webhook" in page.text.replace("webhooks[0]", "webhook")
+    assert "clientConfig.caBundle: " in page.text
+
+
+async def test_only_faults_of_permitted_kinds_are_listed() -> None:
+    page = await find_attention(console_of(*FAULTS, authorizer=Deciding("jane", VALIDATING, "")))
+    assert "never called" in page.text
+    for name in ("broken", "demo", "instance", "script"):
+        assert name not in page.text
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_names_in_the_list_are_text(name: str) -> None:
+    app = console_of(configuration([{"name": name, "rules": []}], name=name))
+    page = await find_attention(app)
+    assert f"ValidatingWebhookConfiguration {' '.join(name.split())}" in page.text

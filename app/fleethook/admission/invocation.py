@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from fleethook.admission.declaration import RuleError
-from fleethook.admission.members import PLAIN, Codec, describe_misfit, find_codec, follow_changes, to_plain, view
+from fleethook.admission.members import to_plain, view
+from fleethook.admission.typed_objects import PLAIN, Codec, describe_misfit, find_codec, follow_changes
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched
 from fleethook.model.gvk import (
     GroupKind,
