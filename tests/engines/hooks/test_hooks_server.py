@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission import RuleError, validate
 from fleethook.app import Fleethook, create_app
-from fleethook.cluster.kubernetes.resources import NAMESPACES
-from fleethook.engine import EngineStartError
-from fleethook.engines.hooks.hooks_server import HooksServer, check_followed, list_resources
+from fleethook.engines.hooks.hooks_server import HooksServer
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.server.kept_reviews import KeptReviews
@@ -339,29 +336,3 @@ def test_without_files_the_engine_has_no_route_and_no_check() -> None:
     server = create_app(Settings(), log=None).find_engine(HooksServer)
     assert (list(server.routes()), list(server.checks()), list(server.tasks())) == ([], [], [])
     assert not server.registers
-
-
-def write_rules(tmp_path: Path, text: str) -> Settings:
-    file = tmp_path / "rules.py"
-    file.write_text(f"from fleethook.admission import validate\n{text}")
-    return Settings(hooks=[file])
-
-
-def test_the_followed_kinds_are_resources_to_read(tmp_path: Path) -> None:
-    follows = '@validate("v1", "Pod", follows=[("v1", "ConfigMap"), ("apps/v1", "Deployment")])\ndef a(store): pass'
-    found = list_resources(write_rules(tmp_path, follows)).needed
-    assert [one.path for one in found] == ["/apis/apps/v1/deployments", "/api/v1/configmaps"]
-    assert all(one.is_complete for one in found)
-
-
-def test_a_broken_file_is_an_error_at_start(tmp_path: Path) -> None:
-    with pytest.raises(EngineStartError, match=r"rules\.py:2: SyntaxError"):
-        list_resources(write_rules(tmp_path, "broken("))
-
-
-def test_a_rule_cannot_follow_a_kind_that_the_server_does_not_read_completely() -> None:
-    reads = validate("v1", "Pod", follows=("v1", "Namespace"), name="reads")(lambda: None)
-    with pytest.raises(RuleError, match="follows Namespace, and no rule did so when the server started: restart"):
-        check_followed([reads], {})
-    with pytest.raises(RuleError, match="follows Namespace, of which other engines of this server read only a part"):
-        check_followed([reads], {NAMESPACES.group_kind: NAMESPACES})

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from watchfiles import awatch
@@ -16,49 +16,27 @@ from fleethook.admission.invocation import Lookup
 from fleethook.admission.matching import find_wrong_kind
 from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import find_modules, load_rules
-from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.leader_election import find_namespace
 from fleethook.cluster.registration.configuration_objects import find_exempt_namespaces, find_reference, service_of
 from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
 from fleethook.cluster.store import StaleError, StoreView
 from fleethook.engine import EngineStartError
+from fleethook.engines.hooks.followed_kinds import check_followed
 from fleethook.engines.hooks.hooks_settings import HooksSettings
 from fleethook.engines.hooks.rule_runner import RuleRunner
 from fleethook.model.admission import AdmissionRequest, Response, errored
-from fleethook.model.gvk import GroupKind, parse_api_version
+from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
-from fleethook.settings import Settings
 from fleethook.work.pausing import Work
-
-if TYPE_CHECKING:
-    from fleethook.cluster.kubernetes.resources import WatchedResource
 
 _log = logging.getLogger("fleethook.hooks")
 
 _RESCAN_MS: Final = 5_000
 """Milliseconds until files are compared without an event: some network file systems send none."""
-
-
-def list_resources(settings: Settings) -> Followed:
-    """Return the resources that rules follow; raises EngineStartError."""
-    from fleethook.cluster.kubernetes.resources import (  # noqa: PLC0415 - see fleethook.cluster
-        WatchedResource,
-        decode_object,
-    )
-
-    try:
-        rules = load_rules(settings.section(HooksSettings).hooks)
-    except RuleError as error:
-        raise EngineStartError(str(error)) from error
-    found = {}
-    for api_version, kind, plural in sorted({one for rule in rules for one in rule.declaration.follows}):
-        group, version = parse_api_version(api_version)
-        found[group, kind] = WatchedResource(group, version, plural, kind, decode_object)
-    return Followed(list(found.values()))
 
 
 class HooksServer(EngineServer):
@@ -253,20 +231,3 @@ def _find_in(store: StoreView) -> Lookup:
                 continue
 
     return list_objects
-
-
-def check_followed(rules: Iterable[Rule], followed: "Mapping[GroupKind, WatchedResource]") -> None:
-    """Raise RuleError for a rule that follows a kind which the server does not follow completely."""
-    for rule in rules:
-        for api_version, kind, _ in rule.declaration.follows:
-            present = followed.get(GroupKind(parse_api_version(api_version)[0], kind))
-            if present is None:
-                raise RuleError(
-                    f"{rule.place}: the rule {rule.name} follows {kind}, and no rule did so when the server started: "
-                    "restart the server"
-                )
-            if not present.is_complete:
-                raise RuleError(
-                    f"{rule.place}: the rule {rule.name} follows {kind}, of which other engines of this server read "
-                    "only a part: serve the rules by a server of their own"
-                )
