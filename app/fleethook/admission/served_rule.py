@@ -21,7 +21,6 @@ from fleethook.admission.invocation import (
 )
 from fleethook.admission.matching import bind_variables
 from fleethook.cel import PendingChecksError, Program
-from fleethook.cel.program import INLINE_LIMITS, LIMITS, EvaluationLimits
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 
 Function = Callable[..., Any]
@@ -153,20 +152,9 @@ class ServedRule:
             raise error
         return self.fail(self._describe(error))
 
-    def answer_on_loop(self, request: AdmissionRequest) -> Response | None:
-        """Return the answer of an expression within `INLINE_LIMITS`; None if it needs more or fails: ask `answer`."""
-        if self.expression is None:
-            return None
-        try:
-            answer = self._evaluate(request, self.expression, INLINE_LIMITS)
-        except Exception:  # noqa: BLE001 - `answer` describes the failure
-            return None
-        # `answer` compares the refusal of an update with the stored object.
-        return answer if answer.allowed or request.operation != "UPDATE" else None
-
-    def _evaluate(self, request: AdmissionRequest, expression: Program, limits: EvaluationLimits = LIMITS) -> Response:
+    def _evaluate(self, request: AdmissionRequest, expression: Program) -> Response:
         # A policy has the Namespace, which is unknown here: null would give another verdict.
-        if expression.measure(bind_variables(request, has_namespace=False), limits).value:
+        if expression.evaluate(bind_variables(request, has_namespace=False)):
             return allowed()
         return respond_to_denial(Denied(self.message))
 

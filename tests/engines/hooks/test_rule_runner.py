@@ -162,28 +162,3 @@ async def test_the_threads_of_a_replaced_rule_end_after_its_calls(*, is_async: b
     assert (await last).message == "no"
     del last
     await until(lambda: not threads[0].is_alive())
-
-
-@pytest.mark.parametrize(
-    ("expression", "size", "at_once"),
-    [
-        ("object.kind == 'Pod'", 1, True),
-        ("object.kind == 'Deployment'", 1, True),
-        ("object.kind == 'Pod'", 40_000, False),
-        ("object.metadata.annotations.all(a, object.metadata.annotations.all(b, a != '' && b != ''))", 60, False),
-        ("object.spec.missing == 1", 1, False),
-    ],
-)
-async def test_an_expression_of_low_cost_needs_no_thread(expression: str, size: int, *, at_once: bool) -> None:
-    @validate("v1", "Pod", expression=expression, message="refused")
-    def decides() -> None:
-        pass
-
-    rule: Any = decides
-    annotations = {f"a{number}": "b" for number in range(size)}
-    pod = POD | {"metadata": {"name": "a", "namespace": "n", "annotations": annotations}}
-    request = build_request(pod, None, operation="CREATE")
-    with running(rule) as runner:
-        answer = runner.answer(request, NOTHING)
-        assert isinstance(answer, Response) == at_once
-        assert await take(answer) == rule.answer(request)

@@ -38,11 +38,8 @@ class RuleRunner:
 
     def answer(self, request: AdmissionRequest, lookup: Lookup) -> Response | Awaitable[Response]:
         """Return the answer of the rule, at once if it is inline; after its timeout, the answer of a failed one."""
-        if request.size <= MAX_ON_LOOP:
-            if self.rule.declaration.inline:
-                return self.rule.answer(request, lookup=lookup, settings=self._settings)
-            if (answer := self.rule.answer_on_loop(request)) is not None:
-                return answer
+        if self.rule.declaration.inline and request.size <= MAX_ON_LOOP:
+            return self.rule.answer(request, lookup=lookup, settings=self._settings)
         if self._waiting >= MAX_WAITING:
             return self.rule.fail(f"{self.rule.place}: {MAX_WAITING} calls of the rule run or wait already")
         return self._wait(self._start(request, lookup))
