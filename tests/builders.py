@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from fleethook.cluster.store import Store, StoreView
+from fleethook.engines.overrider.admission import workload_admission
 from fleethook.engines.overrider.admission.overrider_admission import (
     validate_overrider_in_slices,
     validate_subject_in_slices,
 )
-from fleethook.engines.overrider.admission.workload_admission import mutate_workload_in_slices
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.admission import AdmissionRequest, Response
@@ -194,7 +194,7 @@ def validate_overrider(request: AdmissionRequest, *, store: StoreView, warning_s
 
 
 def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Response:
-    return do_at_once(mutate_workload_in_slices(request, store=store, plans=plans))
+    return do_at_once(workload_admission.mutate_workload(request, store=store, plans=plans))
 
 
 def review(document: Any, *objects: dict[str, Any], **fields: Any) -> Response:

@@ -88,9 +88,9 @@ class Fleethook(FastAPI):
         self.draining = False
         self.port = settings.port
         self.ended: Final[list[str]] = []
-        self.turns: Final = Turns()
         self.worker: Final = Worker()
-        """Thread for the work on large reviews."""
+        """Thread for the work on large reviews, and for long functions."""
+        self.turns: Final = Turns(self.worker)
         self.capacity: Final = find_capacity(settings)
         self.bodies: Final = BodyBudget(self.capacity.body_bytes)
         self.connections: Connections | None = None

@@ -242,10 +242,15 @@ class Turns(Slots):
     slice of each lane, not for one slice of each piece of work.
     """
 
-    def __init__(self) -> None:
-        """Prepare."""
+    def __init__(self, worker: Executor | None = None) -> None:
+        """Prepare; ``worker`` runs long functions, None for a thread of these turns."""
         super().__init__(Limits(1))
         self._pauses = 0
+        self._worker: Final = worker or Worker()
+
+    async def call(self, function: Callable[[], T], *, lane: str = "") -> T:
+        """Return the result of a long function, which runs in a thread."""
+        return await self._worker.run(lane, function)
 
     async def pause(self, lane: str = "") -> None:
         """Let other work continue."""
@@ -272,8 +277,9 @@ class Turns(Slots):
         Args:
             work: The work.
             lane: The logical cluster or namespace whose turns the work uses.
-            worker: Runs long functions; None if the work yields none.
+            worker: Runs long functions; None for the worker of these turns.
         """
+        executor = worker or self._worker
         try:
             step = next(work)
             while isinstance(step, Slice):
@@ -281,8 +287,8 @@ class Turns(Slots):
             while True:
                 if step is None or isinstance(step, Slice):
                     step = self.pause(lane)
-                elif worker is not None and callable(step):
-                    step = worker.run(lane, step)
+                elif callable(step):
+                    step = executor.run(lane, step)
                 try:
                     found = yield step
                 except Exception as error:  # noqa: BLE001 - the work handles it where it waits
@@ -308,22 +314,26 @@ async def run_off_loop(work: Work[T], *, worker: Executor, lane: str) -> T:
     Other work gets its turn in the thread after each slice.
 
     Args:
-        work: The work. It yields only None and `Slice`, and its first slice is pure.
+        work: The work. It yields only None, `Slice` and functions, and its first slice is pure.
         worker: Runs functions in the thread.
         lane: The logical cluster or namespace whose turns in the thread the work uses.
     """
-    following = Slice.PURE
+    following, found = Slice.PURE, None
     while True:
         if following is Slice.READS_STORE:
-            done = _advance(work)
+            done = _advance(work, found)
             if done is None:
                 await asyncio.sleep(0)
         else:
-            done = await worker.run(lane, _advance, work)
+            done = await worker.run(lane, _advance, work, found)
         if isinstance(done, _Result):
             result: T = done.value
             return result
-        following = done or following
+        found = None
+        if isinstance(done, Slice):
+            following = done
+        elif done is not None:
+            found = await worker.run(lane, done)
 
 
 class _Result:
@@ -331,10 +341,10 @@ class _Result:
         self.value: Final = value
 
 
-def _advance(work: Work[Any]) -> "Slice | _Result | None":
-    """Do one slice; return the kind of the next one, None for the same kind, or the result."""
+def _advance(work: Work[Any], found: Any) -> "Slice | Callable[[], Any] | _Result | None":
+    """Do one slice; return the kind of the next one, None for the same kind, a function to run, or the result."""
     try:
-        following: Slice | None = next(work)
+        following: Slice | Callable[[], Any] | None = work.send(found)
     except StopIteration as end:
         return _Result(end.value)
     return following

@@ -1,4 +1,4 @@
-"""A review whose plan is not compiled pauses, and is answered from the objects of one moment."""
+"""A review whose plan takes long to compile has it compiled in a thread, and is answered from the objects of one moment."""
 
 import asyncio
 import json
@@ -9,23 +9,22 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.engines.overrider.admission.workload_admission import mutate_workload_in_slices
+from fleethook.engines.overrider.admission.workload_admission import mutate_workload
 from fleethook.engines.overrider.overrider_server import OverriderServer
-from fleethook.engines.overrider.plan import subject_plans
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.model.admission import AdmissionRequest, Response
+from fleethook.model.admission import AdmissionRequest
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.settings import Settings
-from fleethook.work.pausing import Done, Slice, begin, do_at_once
-from fleethook.work.turns import Turns
+from fleethook.work.pausing import Slice, do_at_once
 from tests.asgi_client import call
 from tests.builders import (
+    container,
     entry,
     image,
-    mutate_workload,
     node_pool,
     overrider,
     patch,
+    pod_template,
     request,
     store_of,
     workload,
@@ -64,6 +63,10 @@ CHANGES: dict[str, Callable[[Store], None]] = {
 }
 
 
+ENVIRONMENT = [{"name": f"V{number}", "value": "x"} for number in range(2_000)]
+LARGE = yurt_app_set(template=pod_template(containers=[container(env=ENVIRONMENT)]))
+
+
 def make_review(operation: str = "CREATE", pool: str = "hangzhou") -> AdmissionRequest:
     document = workload(pool=pool)
     return request(document, operation, old=document if operation == "UPDATE" else None)
@@ -72,42 +75,22 @@ def make_review(operation: str = "CREATE", pool: str = "hangzhou") -> AdmissionR
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("rule", [RULE, BROKEN], ids=["fits", "broken"])
-def test_a_change_during_any_pause_is_in_the_answer_as_a_whole(
+def test_a_change_during_the_compilation_is_in_the_answer_as_a_whole(
     change: str, operation: str, rule: dict[str, Any]
 ) -> None:
-    def review(store: Store) -> Response:
-        return mutate_workload(make_review(operation), store=store, plans=PlanCache())
-
-    whole = mutate_workload_in_slices(make_review(operation), store=store_of(yurt_app_set(), rule), plans=PlanCache())
-    slices = list(whole)
-    assert len(slices) >= 3
-    for number, following in enumerate(slices):
-        store = store_of(yurt_app_set(), rule)
-        before = review(store)
-        work = mutate_workload_in_slices(make_review(operation), store=store, plans=PlanCache())
-        for _ in range(number + 1):
-            next(work)
-        CHANGES[change](store)
-        # Only rendering is left after the plan is selected.
-        assert do_at_once(work) == (before if following is Slice.PURE else review(store))
+    store = store_of(LARGE, rule)
+    work = mutate_workload(make_review(operation), store=store, plans=PlanCache())
+    assert next(work) is Slice.READS_STORE
+    compilation = next(work)
+    CHANGES[change](store)
+    compilation()
+    expected = do_at_once(mutate_workload(make_review(operation), store=store, plans=PlanCache()))
+    assert do_at_once(work) == expected
 
 
-async def test_only_a_review_without_a_compiled_plan_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled: list[str] = []
-    compile_bare = subject_plans.compile_bare
-    monkeypatch.setattr(
-        subject_plans, "compile_bare", lambda *given, **named: compiled.append("bare") or compile_bare(*given, **named)
-    )
-    store, plans = store_of(yurt_app_set(), RULE), PlanCache()
-    turns = Turns()
-    first = begin(turns.share(mutate_workload_in_slices(make_review(), store=store, plans=plans), lane=""))
-    assert not isinstance(first, Done)
-    assert not compiled  # The first pause is before the first slice of the work.
-    await first
-    for pool in POOLS:
-        work = mutate_workload_in_slices(make_review(pool=pool), store=store, plans=plans)
-        assert isinstance(begin(turns.share(work, lane="")), Done)
-    assert plans.compiled == 1
+def test_a_small_plan_is_compiled_at_once() -> None:
+    work = mutate_workload(make_review(), store=store_of(yurt_app_set(), RULE), plans=PlanCache())
+    assert [*work] == [Slice.READS_STORE, Slice.PURE]
 
 
 def body(pool: str) -> bytes:
@@ -118,7 +101,7 @@ def body(pool: str) -> bytes:
 
 def served() -> Fleethook:
     app = create_app(Settings(), log=None)
-    for document in (yurt_app_set(), RULE):
+    for document in (LARGE, RULE):
         app.store.put(document)
     return app
 
@@ -138,7 +121,8 @@ async def test_concurrent_reviews_of_a_subject_compile_its_plan_once_and_let_oth
     answers = await asyncio.gather(*(call(app, "/mutate-apps-v1-deployment", one) for one in reviews))
     done = True
     await other
-    assert app.find_engine(OverriderServer).plans.compiled == 1
+    plans = app.find_engine(OverriderServer).plans
+    assert plans.of_subject(YURT_APP_SET, LARGE, RULE, cluster="").compiled == 1
     assert iterations >= 8
     for one, answer in zip(reviews, answers, strict=True):
         assert answer.body == (await call(alone, "/mutate-apps-v1-deployment", one)).body

@@ -34,7 +34,7 @@ from fleethook.engines.overrider.admission.read_your_writes import (
     ensure_fresh_overrider,
 )
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
-from fleethook.engines.overrider.admission.workload_admission import mutate_workload_in_slices
+from fleethook.engines.overrider.admission.workload_admission import mutate_workload
 from fleethook.engines.overrider.controller.openyurt_conflicts import OpenYurtConflicts
 from fleethook.engines.overrider.controller.overrider_leader import OverriderLeader
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
@@ -89,8 +89,7 @@ def overrider_routes(
     """
 
     def render(request: AdmissionRequest) -> Work[Response]:
-        # Only a review that has to compile a plan pauses.
-        return mutate_workload_in_slices(request, store=store, plans=plans)
+        return mutate_workload(request, store=store, plans=plans)
 
     def validate(request: AdmissionRequest) -> Work[Response]:
         return validate_and_warn(request, tuple(findings()))

@@ -7,7 +7,6 @@ import pytest
 from fleethook.engines.overrider.admission.dry_run import DryRun, Subject, dry_run_overrider, find_subject
 from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.work.pausing import do_at_once
 from tests.builders import (
     entry,
     image,
@@ -27,7 +26,7 @@ NAMES = ("hangzhou", "beijing")
 
 def run(*entries: dict[str, Any], subject: dict[str, Any] | None = None, pools: Any = NAMES) -> DryRun:
     target = Subject(YURT_APP_SET, subject or yurt_app_set(), "")
-    return do_at_once(dry_run_overrider(overrider(*entries), target, pools, node_pools={}))
+    return dry_run_overrider(overrider(*entries), target, pools, node_pools={})
 
 
 def test_an_entry_that_fits_everywhere_has_no_finding() -> None:

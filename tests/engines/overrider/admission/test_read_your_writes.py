@@ -1,5 +1,6 @@
 """Tests of the reads before a review; tests/e2e/test_read_your_writes.py uses a real apiserver."""
 
+import copy
 import json
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -23,11 +24,13 @@ from fleethook.model.gvk import GroupKind
 from fleethook.work.pausing import Done, begin
 from fleethook.work.turns import Turns
 from tests.builders import (
+    container,
     entry,
     image,
     node_pool,
     overrider,
     owner,
+    pod_template,
     store_of,
     workload,
     yurt_app_daemon,
@@ -143,11 +146,13 @@ async def test_a_read_that_brings_the_evidence_is_the_last_one() -> None:
     assert await collect_reads("CREATE", made, live, store=store) == ["/default/YurtAppDaemon/agent"]
 
 
-async def test_a_plan_is_compiled_in_slices_before_the_evidence_is_examined() -> None:
-    """The first review after a start has to wait, later ones do not."""
-    store, plans, live = store_of(yurt_app_set(), RULE), PlanCache(), Live()
+async def test_a_large_plan_is_compiled_in_a_thread_before_the_evidence_is_examined() -> None:
+    template = pod_template(containers=[container(env=[{"name": f"V{n}", "value": "x"} for n in range(2_000)])])
+    store, plans, live = store_of(yurt_app_set(template=template), RULE), PlanCache(), Live()
     reads, turns = FreshReads(store, plans, live), Turns()
-    first, second = (reads.ensure(request("CREATE", workload())) for _ in range(2))
+    made = workload()
+    made["spec"]["template"]["spec"] = copy.deepcopy(template["spec"])
+    first, second = (reads.ensure(request("CREATE", made)) for _ in range(2))
     assert first is not None
     assert second is not None
     waiting = begin(turns.share(first, lane=""))

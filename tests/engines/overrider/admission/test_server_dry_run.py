@@ -11,7 +11,6 @@ from fleethook.engines.overrider.admission.server_dry_run import RIGHT, ServerDr
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.work.pausing import do_at_once
 from tests.builders import container, entry, overrider, patch, pod_template, pool, yurt_app_set
 
 POOLS = [f"p{number}" for number in range(40)]
@@ -40,7 +39,7 @@ class Server:
 
 
 def select(rule: dict[str, Any] = RULE, *, limit: int = 4) -> Trials:
-    return do_at_once(select_trials(rule, SUBJECT, SubjectPools(POOLS, complete=True, node_pools={}), limit=limit))
+    return select_trials(rule, SUBJECT, SubjectPools(POOLS, complete=True, node_pools={}), limit=limit)
 
 
 def invalid(*causes: tuple[str, str]) -> APIError:

@@ -123,7 +123,7 @@ def find_planned(document: dict[str, Any], rule: dict[str, Any] | None, *objects
 
 
 def find_digest(document: dict[str, Any], rule: dict[str, Any] | None, *objects: dict[str, Any]) -> str:
-    plan, _ = find_planned(document, rule, *objects)
+    plan = find_planned(document, rule, *objects).plan
     assert plan is not None
     return plan.digest
 
@@ -136,12 +136,12 @@ def test_the_hash_of_the_plan_is_the_hash_of_a_render() -> None:
 
 
 def test_no_override_applies_to_a_workload_without_its_subject() -> None:
-    assert find_planned(workload(), RULE) == (None, "")
+    assert find_planned(workload(), RULE) == Planned()
 
 
 def test_an_overrider_that_does_not_fit_is_the_problem_of_a_workload() -> None:
     broken = overrider(entry("*", patches=[patch("remove", "/spec/paused")]))
-    plan, problem = find_planned(workload(), broken, yurt_app_set())
+    plan, problem, _ = find_planned(workload(), broken, yurt_app_set())
     assert plan is None
     assert "member 'paused' does not exist" in problem
 

@@ -1,6 +1,7 @@
 """Plans are shared by the pools of a subject, kept until an input changes, and evicted when the cache is full."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from tests.builders import (
     node_pool,
     overrider,
     patch,
+    pod_spec,
     pod_template,
     pool,
     store_of,
@@ -341,6 +343,43 @@ def test_a_subject_that_uses_the_marks_itself_is_compiled_without_them() -> None
     assert rendered["spec"]["template"]["spec"]["containers"][0]["image"] == POOL_MARK
 
 
+@pytest.mark.parametrize("name", ["agent", "a" * 250])  # A pool of a subject with a long name shares no plan.
+def test_a_plan_that_was_compiled_before_its_node_pool_changed_is_not_used(name: str) -> None:
+    subject = yurt_app_daemon(name)
+    stores = [store_of(node_pool("p0", taints=[{"key": key, "effect": "NoSchedule"}])) for key in ("old", "new")]
+    cache = PlanCache()
+    cache.plan(YURT_APP_DAEMON, subject, RULE, kind="Deployment", pool="p0", cluster="", store=stores[0])
+    for store in reversed(stores):
+        found, own = (
+            one.plan(YURT_APP_DAEMON, subject, RULE, kind="Deployment", pool="p0", cluster="", store=store)
+            for one in (cache, PlanCache())
+        )
+        assert (found.full.rendered, found.digest) == (own.full.rendered, own.digest)
+
+
+@pytest.mark.parametrize(
+    ("names", "make"),
+    [
+        (("key", "other"), lambda name: {name: "a", "operator": "Exists"}),
+        (("x", "z"), lambda name: {"key": f'y"{name}', "operator": "Exists"}),
+        (("x", "z"), lambda name: {"key": name, "operator": "Exists"}),
+    ],
+    ids=["a member has the name", "a text ends in a quote and the name", "a text is the name"],
+)
+def test_settings_with_the_name_of_a_pool_are_rendered_for_that_pool(
+    names: tuple[str, ...], make: Callable[[str], dict[str, str]]
+) -> None:
+    subject = yurt_app_set(pools=[pool(name, tolerations=[make(name)]) for name in names])
+    cache = PlanCache()
+    for name in names:
+        found, own = (
+            one.plan(YURT_APP_SET, subject, RULE, kind="Deployment", pool=name, cluster="", store=store_of())
+            for one in (cache, PlanCache())
+        )
+        assert (found.full.rendered, found.digest) == (own.full.rendered, own.digest)
+        assert pod_spec(found.full.rendered)["tolerations"] == [make(name)]
+
+
 def test_plans_of_a_subject_with_different_pools_stay_within_the_limit() -> None:
     names = [f"p{number}" for number in range(10)]
     subject = yurt_app_set(pools=[pool(name) for name in names])
@@ -351,9 +390,7 @@ def test_plans_of_a_subject_with_different_pools_stay_within_the_limit() -> None
     for name in names:
         assert plan(cache, subject, rule, name).digest == plan(unbounded, subject, rule, name).digest
         assert cache.weight <= 200
-    assert cache.compiled == 10
-    plan(cache, subject, rule, names[0])
-    assert cache.compiled == 11
+    assert cache.of_subject(YURT_APP_SET, subject, rule, cluster="").compiled == 10
 
 
 def test_the_subjects_asked_for_least_recently_go_first_when_there_is_no_room() -> None:
@@ -366,6 +403,6 @@ def test_the_subjects_asked_for_least_recently_go_first_when_there_is_no_room() 
     assert cache.weight <= 200
     last = plan(cache, subjects[-1], None)
     assert plan(cache, subjects[-1], None) is last
-    assert cache.compiled == 10
-    plan(cache, subjects[1], None)
-    assert cache.compiled == 11
+    assert cache.weight <= 200
+    assert cache.of_subject(YURT_APP_SET, subjects[0], None, cluster="").compiled == 1
+    assert cache.of_subject(YURT_APP_SET, subjects[1], None, cluster="").compiled == 0

@@ -65,7 +65,7 @@ def test_the_plans_that_were_filled_least_recently_are_evicted() -> None:
 
 def is_filled(plan: PoolPlan) -> bool:
     """Request the patch of a pool, and return whether it has the values of the pool."""
-    return plan.fast is not plan.shared.plan.fast
+    return plan.fast is not plan.shared.fast
 
 
 def make_pools(count: int) -> list[PoolPlan]:

@@ -3,10 +3,11 @@
 import pytest
 
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.subject_plans import NotCompiledError, SubjectPlans
+from fleethook.engines.overrider.plan.shared_plan import PoolPlan
+from fleethook.engines.overrider.plan.subject_plans import LongCompilation, SubjectPlans
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import YURT_APP_SET
-from tests.builders import entry, image, overrider, pool, yurt_app_set
+from tests.builders import entry, image, overrider, patch, pool, yurt_app_set
 
 IMAGES = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
 
@@ -18,29 +19,24 @@ def plans(*pools: str, rule: object = IMAGES) -> SubjectPlans:
 
 def test_a_plan_is_compiled_at_its_first_request_and_kept() -> None:
     made = plans("hangzhou", "beijing")
-    assert made.find_plan("Deployment", "hangzhou", None) is None
     plan = made.plan("Deployment", "hangzhou", None)
     assert plan.applies
-    assert made.find_plan("Deployment", "hangzhou", None) is plan
     assert made.plan("Deployment", "hangzhou", None) is plan
     assert not made.plan("Deployment", "beijing", None).applies
 
 
-def test_a_plan_is_prepared_in_slices_and_then_compiled_for_nobody_twice() -> None:
-    made = plans("hangzhou")
-    assert made.plan_if_compiled("Deployment", "hangzhou", None) is None
-    for _ in made.prepare("Deployment", "hangzhou", None):
-        assert made.find_plan("Deployment", "hangzhou", None) is None
-    plan = made.plan_if_compiled("Deployment", "hangzhou", None)
-    assert plan is not None
-    assert plan.applies
-
-
-def test_the_error_about_a_missing_plan_has_its_work() -> None:
-    made = plans("hangzhou")
-    work = made.prepare("Deployment", "hangzhou", None)
-    assert NotCompiledError(work).work is work
-    work.close()
+def test_a_compilation_that_takes_long_is_left_to_the_caller() -> None:
+    patches = [patch("add", f"/spec/template/metadata/labels/l{number}", "x") for number in range(100)]
+    made = plans("hangzhou", rule=overrider(entry("*", patches=patches)))
+    first, second = (made.find("Deployment", "hangzhou", None) for _ in range(2))
+    assert isinstance(first, LongCompilation)
+    assert isinstance(second, LongCompilation)
+    first.run()
+    plan = made.find("Deployment", "hangzhou", None)
+    assert isinstance(plan, PoolPlan)
+    second.run()
+    assert made.compiled == 1
+    assert made.plan("Deployment", "hangzhou", None) is plan
 
 
 def test_an_error_is_kept_and_raised_again() -> None:

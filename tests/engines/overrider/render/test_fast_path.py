@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from fleethook.engines.overrider.plan.plan import compile_plan
+from fleethook.engines.overrider.plan.plan import compile_patch, compile_plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.undo import Memory, remembered
 from fleethook.model.openyurt import YURT_APP_SET
@@ -42,15 +42,16 @@ def make_workload() -> dict[str, Any]:
 def test_a_workload_fresh_from_its_owner_takes_the_precompiled_patch() -> None:
     rule = overrider(entry("*", items=[image("nginx", "x:1"), {"replicas": 9}]))
     plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
-    assert plan.fast is not None
+    fast = compile_patch(plan)
+    assert fast is not None
     wanted = Memory(plan.digest, plan.undo_text)
-    operations = plan.fast.operations_for(make_workload(), wanted=wanted, values=HANGZHOU)
+    operations = fast.operations_for(make_workload(), wanted=wanted, values=HANGZHOU)
     assert operations is not None
     paths = ["/metadata/annotations/fleethook.io~1rendered", "/metadata/annotations/fleethook.io~1undo"]
     assert [made["path"] for made in operations] == [*paths, f"{SPEC}/containers/0/image", "/spec/replicas"]
     other = make_workload()
     other["spec"]["template"]["spec"]["containers"].append(container("sidecar"))
-    assert plan.fast.operations_for(other, wanted=wanted, values=HANGZHOU) is None
+    assert fast.operations_for(other, wanted=wanted, values=HANGZHOU) is None
 
 
 def test_a_rendered_workload_with_its_hash_is_not_rendered_again() -> None:
@@ -58,11 +59,12 @@ def test_a_rendered_workload_with_its_hash_is_not_rendered_again() -> None:
     plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
     stored = rendered(make_workload(), SUBJECT, rule)
     memory = remembered(stored)
-    assert plan.fast is not None
+    fast = compile_patch(plan)
+    assert fast is not None
     assert memory is not None
-    assert plan.fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
+    assert fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
     stored["spec"]["replicas"] = 8
-    assert not plan.fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
+    assert not fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
 
 
 def test_a_settled_workload_without_an_element_of_the_template_is_admitted() -> None:

@@ -23,7 +23,6 @@ from fleethook.model.admission import StatusCause
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values
 from fleethook.model.openyurt import GROUP, YURT_APP_SET
-from fleethook.work.pausing import Pauses, Work
 from fleethook.workload_schema.value_marks import REPLICAS_MARK
 
 
@@ -50,14 +49,13 @@ def find_subject(overrider: JSONObject, *, cluster: str, namespace: str, store: 
     return None if document is None else Subject(group_kind, document, cluster)
 
 
-# Units of work between two pauses. A pool takes one, some 0.1 ms; a plan that must be compiled takes `_PLAN_UNITS`.
-_SLICE: Final = 40
-_PLAN_UNITS: Final = 30
+# Values of templates, over all pools, that a check renders on the event loop: at most some 20 ms.
+_MAX_ON_LOOP: Final = 5_000
 # Limits the memory of a check if every pool of a subject needs a plan of its own: 200 plans.
 _MAX_WEIGHT: Final = 10_000
-# Values of templates that one check renders, some two seconds: enough for 2,000 node pools with a plan each of a
+# Values of templates that one check renders, some 1.5 seconds: enough for 1,000 node pools with a plan each of a
 # template of 400 values. The webhook has five seconds.
-_MAX_RENDERED: Final = 1_400_000
+_MAX_RENDERED: Final = 700_000
 # A plan takes as long as so many values of a template, beside those of its own template.
 _PLAN_VALUES: Final = 300
 # Members of the spec that list node pools. Rendering a pool reads only the element of that pool.
@@ -78,11 +76,11 @@ class _Collected(NamedTuple):
 
 def dry_run_overrider(
     overrider: JSONObject, subject: Subject, pools: Sequence[str], *, node_pools: Mapping[str, JSONObject | None]
-) -> Work[DryRun]:
+) -> DryRun:
     """Render ``overrider`` for each pool of its subject, and return failures and steps without effect.
 
     An entry that fails for the same reason in many pools is one finding that names the pools. Pools that differ only by
-    name and replicas share a plan. The function pauses, and reads nothing that can change during a pause.
+    name and replicas share a plan. The function reads nothing that can change, so it may run in a thread.
 
     Args:
         overrider: An overrider that `check_overrider` accepts.
@@ -90,19 +88,16 @@ def dry_run_overrider(
         pools: The node pools of the subject.
         node_pools: The NodePools whose labels select tweaks of a YurtAppSet v1beta1. Taints do not matter to entries.
     """
-    yield
     plans = SubjectPlans(subject.group_kind, subject.document, overrider)
-    yield
     found = _Collected({}, {})
     known: _Known = WeakKeyDictionary()
-    pauses, kinds = Pauses(_SLICE), workload_kinds(subject.document)
+    kinds = workload_kinds(subject.document)
     size, is_too_large = _count_templates(subject.document)
     for pool in pools:
         for kind in kinds:
             if is_too_large or plans.compiled * (size + _PLAN_VALUES) > _MAX_RENDERED:
                 found.remarks.setdefault(_TOO_LARGE, []).append(pool)
                 continue
-            before = plans.compiled
             try:
                 plan = plans.plan(kind, pool, node_pools.get(pool))
             except RenderError as error:
@@ -114,14 +109,18 @@ def dry_run_overrider(
                     found.remarks.setdefault(remark._replace(text=plan.values.fill_text(remark.text)), []).append(pool)
             if plans.weight > _MAX_WEIGHT:
                 plans.clear()
-            if pauses.due(1 + _PLAN_UNITS * (plans.compiled - before)):
-                yield
     causes = [
         StatusCause(field, f"{_join_pools(where)}: {reason}", "FieldValueInvalid")
         for (field, reason), where in found.failures.items()
     ]
     remarks = [one._replace(text=f"{one.text} ({_join_pools(where)})") for one, where in found.remarks.items()]
     return DryRun(causes, remarks)
+
+
+def is_long(subject: Subject, pools: int) -> bool:
+    """Return whether the check of an overrider for so many node pools would block the event loop."""
+    values = count_values(templates_of(subject.document), limit=_MAX_ON_LOOP)
+    return pools * (values + _PLAN_VALUES) > _MAX_ON_LOOP
 
 
 def _count_templates(subject: JSONObject) -> tuple[int, bool]:

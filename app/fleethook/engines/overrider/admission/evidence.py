@@ -34,7 +34,7 @@ from fleethook.engines.overrider.render.render import (
     RenderTarget,
     find_kept_replicas,
     has_template,
-    select_plan_in_slices,
+    select_compiled_plan,
 )
 from fleethook.engines.overrider.render.undo import Memory
 from fleethook.engines.overrider.subject.owner_index import Owner, find_owner, overriders_of
@@ -144,7 +144,7 @@ class Doubts:
         self._refused = False
 
     def find(self) -> Work[GroupKind | None]:
-        """Return the kind to read next, None if the store is new enough. It pauses if a plan has to be compiled.
+        """Return the kind to read next, None if the store is new enough; yields a compilation that takes long.
 
         Raises:
             StaleError: The store lacks a kind that the answer depends on.
@@ -189,7 +189,7 @@ class Doubts:
         memory = read_memory(request, document)
         target = RenderTarget(request.kind.kind, self.workload.namespace, owner, self.workload.is_new)
         try:
-            found = yield from select_plan_in_slices(
+            found = yield from select_compiled_plan(
                 document, target, memory=memory, store=self._store, plans=self._plans
             )
         except (SubjectError, RenderError) as error:

@@ -5,6 +5,7 @@ Source: OpenYurt, pkg/yurtmanager/webhook/yurtappoverrider/v1alpha1 (v1.4.4).
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -303,5 +304,6 @@ class LiveAdmission(NamedTuple):
 
     async def _check(self, overrider: JSONObject, subject: Subject) -> Sequence[Finding]:
         pools = pools_to_check(subject, self.store, overrider)
-        selected = await self.turns.run(select_trials(overrider, subject, pools, limit=self.dry_runs.limit))
+        select = partial(select_trials, overrider, subject, pools, limit=self.dry_runs.limit)
+        selected = await self.turns.call(select)
         return await self.dry_runs.check(selected, subject)

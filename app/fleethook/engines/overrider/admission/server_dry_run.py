@@ -24,7 +24,6 @@ from fleethook.engines.overrider.subject.subject_members import workload_kinds
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.patch import format_pointer
-from fleethook.work.pausing import Pauses, Work
 
 _log: Final = logging.getLogger(__name__)
 
@@ -36,9 +35,6 @@ RIGHT: Final = "the right to create deployments and statefulsets of the API grou
 # The webhooks of overriders and subjects have a timeout of five seconds, and reading the subject takes one at most.
 _SECONDS: Final = 2.0
 _MAX_CAUSES: Final = 10
-# Units of work between two pauses, as in `fleethook.engines.overrider.admission.dry_run`.
-_SLICE: Final = 40
-_PLAN_UNITS: Final = 30
 _INVALID: Final = 422
 _FORBIDDEN: Final = 403
 _LACKS_RIGHT: Final = re.compile(r"cannot create resource")
@@ -61,7 +57,7 @@ class Trials(NamedTuple):
     """Whether these are all distinct plans."""
 
 
-def select_trials(overrider: JSONObject, subject: Subject, pools: SubjectPools, *, limit: int) -> Work[Trials]:
+def select_trials(overrider: JSONObject, subject: Subject, pools: SubjectPools, *, limit: int) -> Trials:
     """Return one workload for each distinct plan of an overrider, up to a limit.
 
     Args:
@@ -70,14 +66,11 @@ def select_trials(overrider: JSONObject, subject: Subject, pools: SubjectPools, 
         pools: The node pools of the subject.
         limit: The number of workloads.
     """
-    yield
     plans = SubjectPlans(subject.group_kind, subject.document, overrider)
     found: list[Trial] = []
     seen: set[object] = set()
-    pauses = Pauses(_SLICE)
     for pool in pools.names:
         for kind in workload_kinds(subject.document):
-            before = plans.compiled
             try:
                 of_pool = plans.plan(kind, pool, pools.node_pools.get(pool))
             except (RenderError, SubjectError):
@@ -87,8 +80,6 @@ def select_trials(overrider: JSONObject, subject: Subject, pools: SubjectPools, 
                     return Trials(tuple(found), are_all=False)
                 seen.add(of_pool.shared)
                 found.append(Trial(pool, kind, of_pool.full))
-            if pauses.due(1 + _PLAN_UNITS * (plans.compiled - before)):
-                yield
     return Trials(tuple(found), are_all=True)
 
 

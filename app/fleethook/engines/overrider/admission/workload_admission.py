@@ -23,7 +23,7 @@ from fleethook.engines.overrider.render.render import (
     RenderTarget,
     keep_replicas,
     render_selected,
-    select_plan_in_slices,
+    select_compiled_plan,
 )
 from fleethook.engines.overrider.render.undo import RESERVED_PREFIX, Memory, remembered
 from fleethook.engines.overrider.subject.owner_index import Owner, find_owner
@@ -143,8 +143,8 @@ class _Annotated(TypedDict, total=False):
 _decode_annotations: Final = msgspec.json.Decoder(_Annotated).decode
 
 
-def mutate_workload_in_slices(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Work[Response]:
-    """Answer the review of a Deployment or StatefulSet. It pauses if the plan has to be compiled.
+def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Work[Response]:
+    """Answer the review of a Deployment or StatefulSet. It yields the compilation of a plan that takes long.
 
     Admitted unchanged: subresources (scale, status), objects being deleted, workloads that no YurtAppSet or
     YurtAppDaemon owns, and workloads whose pool no entry selects and none selected before. If
@@ -177,7 +177,7 @@ def _mutate_owned(
     memory = read_memory(request, workload)
     try:
         yield Slice.READS_STORE
-        found = yield from select_plan_in_slices(workload, target, memory=memory, store=store, plans=plans)
+        found = yield from select_compiled_plan(workload, target, memory=memory, store=store, plans=plans)
         yield Slice.PURE
         rendering = NOTHING_TO_RENDER if found is None else render_selected(found, workload, target, memory=memory)
     except SubjectError as error:

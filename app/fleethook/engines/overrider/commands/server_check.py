@@ -18,7 +18,6 @@ from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.validation import pools_to_check
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from fleethook.work.pausing import do_at_once
 
 _MAX_OVERRIDERS: Final = 50
 _MAX_WORKLOADS: Final = 20
@@ -56,8 +55,7 @@ def check_on_server(
         if changed is not None and not {key, key_of(subject.document)}.intersection(changed):
             continue
         pools = pools_to_check(subject, store, document.object)
-        work = select_trials(document.object, subject, pools, limit=_MAX_WORKLOADS)
-        sent.append((document, subject, do_at_once(work)))
+        sent.append((document, subject, select_trials(document.object, subject, pools, limit=_MAX_WORKLOADS)))
     if len(overriders) > _MAX_OVERRIDERS:
         write_error(f"note: kube-apiserver checked {_MAX_OVERRIDERS} of {len(overriders)} overriders")
     found = asyncio.run(_send_all(options, sent)) if sent else []

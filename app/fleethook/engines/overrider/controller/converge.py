@@ -35,7 +35,7 @@ from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.controller.write_backoff import Backoff
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
-from fleethook.engines.overrider.plan.subject_plans import NotCompiledError
+from fleethook.engines.overrider.plan.subject_plans import LongCompilation
 from fleethook.engines.overrider.render.member_differences import fingerprint
 from fleethook.engines.overrider.subject.owner_index import Binding, hash_of, pool_of
 from fleethook.model.json import JSONObject
@@ -130,12 +130,11 @@ class Converger:
         known: list[Outcome] = []
         pauses = Pauses(_SLICE)
         for key in at.keys:
-            try:
-                found = self._find_target(key, at, seen, patience, compiles=False)
-            except NotCompiledError as error:
-                yield from error.work
-                found = self._find_target(key, at, seen, patience)
-            if pauses.due():
+            before = self._plans.weight
+            while isinstance(found := self._find_target(key, at, seen, patience), LongCompilation):
+                yield found.run
+            # Adding the plan of a pool takes as long as comparing a workload, and compiling it longer.
+            if pauses.due(1 + max(0, self._plans.weight - before)):
                 yield
             if isinstance(found, Target):
                 outcome = self._decide_at_once(found)
@@ -147,20 +146,21 @@ class Converger:
         return targets, known
 
     def _find_target(
-        self, key: ObjectKey, at: SubjectState, seen: RequiredVersions, patience: Patience, *, compiles: bool = True
-    ) -> Target | Outcome | None:
+        self, key: ObjectKey, at: SubjectState, seen: RequiredVersions, patience: Patience
+    ) -> Target | Outcome | LongCompilation | None:
         """Return the target of a workload, the outcome if it cannot be rendered, or None if no override applies.
 
-        Raises:
-            NotCompiledError: Its plan has to be compiled, and ``compiles`` is False.
+        If compiling its plan would block the event loop, return the compilation.
         """
         workload, kind = self._workloads.get(key), key.group_kind.kind
         if workload is None or workload.deleting:
             return None
         had = hash_of(workload)
-        plan, problem = plan_workload(
-            workload, at.binding, at.effective, kind=kind, store=self._store, plans=self._plans, compiles=compiles
+        plan, problem, compilation = plan_workload(
+            workload, at.binding, at.effective, kind=kind, store=self._store, plans=self._plans, at_once=False
         )
+        if compilation is not None:
+            return compilation
         if plan is not None:
             return Target(key, at.binding, plan, had, seen, patience)
         # A workload that cannot be rendered keeps its hash.

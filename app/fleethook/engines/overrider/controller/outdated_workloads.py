@@ -135,9 +135,9 @@ class OutdatedWorkloads:
         overriders = find_overriders(self._store, binding)
         if not overriders:
             return None
-        plan, _ = plan_workload(
+        plan = plan_workload(
             workload, binding, overriders[0], kind=key.group_kind.kind, store=self._store, plans=self._plans
-        )
+        ).plan
         return None if plan is None or plan.applies else find_lag(document, plan, NO_DRIFT)
 
 

@@ -12,6 +12,7 @@ from fleethook.cluster.store import PartialObject, StoreView
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
+from fleethook.engines.overrider.plan.subject_plans import LongCompilation
 from fleethook.engines.overrider.render.member_differences import Difference, find_differences, fingerprint
 from fleethook.engines.overrider.render.render import (
     NOTHING_TO_RENDER,
@@ -87,6 +88,8 @@ class Planned(NamedTuple):
     """The plan; None if the workload cannot be rendered, or if no override applies to it."""
     problem: str = ""
     """The reason why the workload cannot be rendered, ``""`` if it can be."""
+    compilation: LongCompilation | None = None
+    """The compilation of the plan, if that would block the event loop."""
 
 
 def plan_workload(
@@ -97,28 +100,23 @@ def plan_workload(
     kind: str,
     store: StoreView,
     plans: PlanCache,
-    compiles: bool = True,
+    at_once: bool = True,
 ) -> Planned:
-    """Return the plan for a workload.
+    """Return the plan for a workload; unless ``at_once``, a compilation that would block the event loop.
 
     No override applies if the subject is gone, or has no valid template for the workload. Then the garbage collector or
     the subject's controller removes the workload.
-
-    Raises:
-        NotCompiledError: The plan has to be compiled, and ``compiles`` is False.
     """
     subject = store.get(*binding)
     if subject is None:
         return Planned()
     pool, cluster = pool_of(workload), binding.cluster
     try:
-        return Planned(
-            plans.plan(
-                binding.group_kind, subject, overrider,
-                kind=kind, pool=pool, cluster=cluster, store=store, compiles=compiles,
-                kept=str(workload.annotations.get(TWEAKS_ANNOTATION) or ""),
-            )
+        found = (plans.plan if at_once else plans.find)(
+            binding.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store,
+            kept=str(workload.annotations.get(TWEAKS_ANNOTATION) or ""),
         )  # fmt: skip
+        return Planned(compilation=found) if isinstance(found, LongCompilation) else Planned(found)
     except SubjectError:
         return Planned()
     except RenderError as error:

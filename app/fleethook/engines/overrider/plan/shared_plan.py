@@ -6,16 +6,17 @@ are filled. The hash and the undo of a pool are computed from text, without fill
 
 from collections import OrderedDict, deque
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final
 from weakref import ref
 
 import msgspec
 
-from fleethook.engines.overrider.plan.plan import Plan, digest_text
+from fleethook.engines.overrider.plan.plan import Plan, compile_patch, digest_text
 from fleethook.engines.overrider.render.fast_path import PrecompiledPatch
 from fleethook.engines.overrider.render.undo import Memory, hash_text
 from fleethook.model.formats.labels import MAX_LABEL, MAX_SUBDOMAIN
-from fleethook.model.json import JSON, as_object
+from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.workload_schema.value_marks import (
     POOL_MARK,
     Filler,
@@ -42,10 +43,6 @@ _NO_NAMES: Final[_Names] = (frozenset(), frozenset())
 class SharedPlan:
     """The plan of all pools of a subject that differ only by their `PoolValues`."""
 
-    __slots__ = (
-        "__weakref__", "_changed_values", "_longest", "_text", "is_marked", "names", "plan",
-    )  # fmt: skip
-
     def __init__(self, plan: Plan, *, kind: str, pool: str) -> None:
         """Prepare a plan for other pools.
 
@@ -64,19 +61,16 @@ class SharedPlan:
             if self.is_marked and plan.steps
             else b""
         )
-        self._changed_values: Filler | None = None
 
-    def changed_values(self, values: PoolValues) -> tuple[tuple[JSON, JSON], ...]:
-        """Return `PoolPlan.changed_values`."""
-        if self._changed_values is None:
-            self._changed_values = Filler(tuple(leaf.values for leaf in self.plan.list_changes()))
-        found: tuple[tuple[JSON, JSON], ...] = self._changed_values.fill(values)
-        return found
+    @cached_property
+    def fast(self) -> PrecompiledPatch | None:
+        """The patch of workloads that match the template, None if every workload must be rendered."""
+        return compile_patch(self.plan)
 
-    @property
-    def hashed_bytes(self) -> int:
-        """The length of the text that is hashed for each pool, which takes most of the time to find the pool's plan."""
-        return len(self._text)
+    @cached_property
+    def changed_values(self) -> Filler:
+        """Fills `PoolPlan.changed_values`."""
+        return Filler(tuple(leaf.values for leaf in self.plan.list_changes()))
 
     def confuses(self, pool: str) -> bool:
         """Return whether ``pool`` needs a plan of its own.
@@ -100,7 +94,7 @@ class SharedPlan:
         """
         plan = self.plan
         if not creating:
-            plan = msgspec.structs.replace(plan, create=plan.update, rendered=plan.bare, fast=None)
+            plan = msgspec.structs.replace(plan, create=plan.update, rendered=plan.bare)
         return Filler(msgspec.structs.astuple(plan))
 
 
@@ -144,7 +138,7 @@ class FilledPlans:
         key = (shared, creating)
         filler = self._fillers.get(key)
         if filler is None:
-            made = Filler(shared.plan.fast) if creating is None else shared.filler(creating=creating)
+            made = Filler(shared.fast) if creating is None else shared.filler(creating=creating)
             filler = self._fillers[key] = made
             if len(self._fillers) > MAX_FILLERS:
                 self._fillers.popitem(last=False)
@@ -198,7 +192,7 @@ class PoolPlan:
     @property
     def fast(self) -> PrecompiledPatch | None:
         """The patch of a workload that matches the template; after some requests, with the values of the pool."""
-        fast = self._patch or self.shared.plan.fast
+        fast = self._patch or self.shared.fast
         if fast is None or fast is self._patch or not self.shared.is_marked:
             return fast
         if not self._is_requested_often():
@@ -225,7 +219,8 @@ class PoolPlan:
 
         Both values may be equal, if only other pools that share the plan have the difference.
         """
-        return self.shared.changed_values(self.values)
+        found: Sequence[tuple[JSON, JSON]] = self.shared.changed_values.fill(self.values)
+        return found
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -234,13 +229,20 @@ class PoolPlan:
         return tuple(map(self.values.fill_text, warnings)) if self.shared.is_marked else warnings
 
     @property
+    def rendered(self) -> JSONObject:
+        """See `Plan`; takes less time than `full` if nothing else is needed."""
+        rendered = self.shared.plan.rendered
+        filled: JSONObject = self.values.fill(rendered) if self.shared.is_marked else rendered
+        return filled
+
+    @property
     def full(self) -> Plan:
         """The plan with the values of the pool in place of all marks."""
         return self._filled.get(self, creating=True)
 
     @property
     def for_update(self) -> Plan:
-        """The filled plan for updates. Callers must not read ``create``, ``rendered`` and ``fast``."""
+        """The filled plan for updates. Callers must not read ``create`` and ``rendered``."""
         return self._filled.get(self, creating=False)
 
 

@@ -4,23 +4,26 @@ Pools of a subject share one plan if the same entries apply to them, and they di
 pool then adds some hundred bytes: its hash, its values and a reference to the plan.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
 
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps
-from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, compile_steps_in_slices
+from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, compile_plan_of_steps
 from fleethook.engines.overrider.plan.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names
 from fleethook.engines.overrider.rules.value_shapes import replicas_problem
 from fleethook.engines.overrider.subject.subject_members import (
     SetSelections,
+    count_selections,
     decode_tweaks,
     depends_on_node_pools,
     get_identity,
     is_v1beta1,
     same_input,
+    templates_of,
     topology,
     tweaks_of,
 )
@@ -33,9 +36,8 @@ from fleethook.engines.overrider.template.node_affinity import (
 )
 from fleethook.engines.overrider.template.template import lacks_pool, subject_name
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSONObject, as_object
+from fleethook.model.json import JSONObject, as_list, as_object, count_values
 from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
-from fleethook.work.pausing import Work, do_at_once
 from fleethook.workload_schema.value_marks import POOL_MARK, PoolValues, has_mark, is_safe_name
 
 # A plan takes as much memory as the hashes and values of so many pools that share it.
@@ -45,17 +47,17 @@ _Shared = SharedPlan | SubjectError | RenderError | object
 """The plan or the error that pools of one configuration share; `NAMED_AFTER_POOL` if they share none."""
 
 
-class NotCompiledError(Exception):
-    """The requested plan is not compiled, and the caller does not want to compile it.
+# A compilation takes some 4 µs for each value of the template, so 12 ms, and as long as 8 values for each value of the
+# entries.
+_MAX_ON_LOOP: Final = 3_000
+_ENTRY_VALUE: Final = 8
 
-    Attributes:
-        work: Compiles the plan in slices.
-    """
 
-    def __init__(self, work: Work[None]) -> None:
-        """Store the work that compiles the plan."""
-        super().__init__("the plan is not compiled")
-        self.work: Final = work
+class LongCompilation(NamedTuple):
+    """A compilation that would block the event loop. Request the plan again after it."""
+
+    run: Callable[[], None]
+    """Compiles the plan; may run in a thread."""
 
 
 class _Configuration(NamedTuple):
@@ -82,6 +84,7 @@ class SubjectPlans:
     Attributes:
         inputs: The subject and the overrider.
         compiled: Number of compiled plans.
+        counted: The weight that a cache has counted.
         depends_on_node_pools: Whether the plans depend on NodePools.
     """
 
@@ -102,7 +105,7 @@ class SubjectPlans:
             filled: The cache of filled plans; None to create one.
         """
         self.inputs = (subject, overrider)
-        self.compiled = 0
+        self.compiled = self.counted = 0
         self._filled: Final = filled or FilledPlans()
         self._group_kind: Final = group_kind
         entries = as_object(overrider or {}).get("entries")
@@ -116,11 +119,7 @@ class SubjectPlans:
         with_topology = group_kind == YURT_APP_SET and self._selections is None
         self._configs: Final = topology(subject.get("spec")) if with_topology else {}
         self._bare: tuple[Hashable, BarePlan] | None = None
-        # The configuration of the last requested pool: `prepare` compiles its plan, and `plan` looks it up next.
-        self._configured: tuple[str, str, str, JSONObject | None, _Configuration] | None = None
         self._plans: Final[dict[Hashable, _Shared]] = {}
-        # Several reviews and the controller may need the same plan at once. Each of them does slices of the same work.
-        self._compiling: Final[dict[Hashable, Work[_Shared]]] = {}
         self._pools: Final[dict[tuple[str, str], tuple[JSONObject | None, str, Outcome]]] = {}
 
     @property
@@ -146,49 +145,37 @@ class SubjectPlans:
             SubjectError: The subject describes no workload.
             RenderError: An entry does not fit the template, or is invalid.
         """
-        plan = self.plan_if_compiled(kind, pool, node_pool, kept=kept, compiles=True)
-        assert plan is not None
-        return plan
+        while isinstance(found := self.find(kind, pool, node_pool, kept=kept), LongCompilation):
+            found.run()
+        return found
 
-    def find_plan(self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str = "") -> PoolPlan | None:
-        """Return the plan of a pool that was requested before with the same NodePool object and tweaks, else None."""
-        known = self._pools.get((kind, pool))
-        if known is None or known[0] is not node_pool or known[1] != kept or not isinstance(known[2], PoolPlan):
-            return None
-        return known[2]
-
-    def plan_if_compiled(
-        self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str = "", compiles: bool = False
-    ) -> PoolPlan | None:
-        """Return the plan of a pool as `plan` does, None if it has to be compiled and ``compiles`` is False."""
+    def find(self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str = "") -> PoolPlan | LongCompilation:
+        """Return the plan of a pool as `plan` does, or its compilation if that would block the event loop."""
         known = self._pools.get((kind, pool))
         if known is not None and known[1] == kept and (known[0] is node_pool or same_input(known[0], node_pool)):
             return _unwrap(known[2])
-        outcome = self._find_outcome(kind, pool, node_pool, kept=kept, compiles=compiles)
-        if outcome is None:
-            return None
+        outcome = self._find_outcome(kind, pool, node_pool, kept=kept)
+        if isinstance(outcome, LongCompilation):
+            return outcome
         self._pools[kind, pool] = (node_pool, kept, outcome)
         return _unwrap(outcome)
 
     def _find_outcome(
-        self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str, compiles: bool
-    ) -> Outcome | None:
-        """Return the plan or the error of a pool, None if it has to be compiled and ``compiles`` is False."""
+        self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str
+    ) -> Outcome | LongCompilation:
+        """Return the plan or the error of a pool, or its compilation if that would block the event loop."""
         if not self._has_pool(pool, node_pool):
             return SubjectError(lacks_pool(self._group_kind, self.inputs[0], pool))
         replicas = as_object(self._configs.get(pool)).get("replicas")
         if replicas is not None and (problem := replicas_problem(replicas)) is not None:
             name = subject_name(self._group_kind, self.inputs[0])
             return SubjectError(f"{name}: replicas of pool {pool!r} in spec.topology.pools {problem}")
-        work = self._find_shared(kind, pool, node_pool, kept)
-        try:
-            next(work)
-        except StopIteration as end:
-            of, shared = end.value
-        else:
-            if not compiles:
-                return None
-            of, shared = do_at_once(work)
+        of = self._configure(kind, pool, node_pool, kept)
+        shared = self._get_shared(of, kind)
+        if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
+            shared = self._get_shared(of._replace(key=(pool, of.key), pool=pool), kind)
+        if isinstance(shared, LongCompilation):
+            return shared
         values = PoolValues(pool, of.replicas)
         if isinstance(shared, SharedPlan):
             return PoolPlan(shared, values, filled=self._filled)
@@ -202,54 +189,34 @@ class SubjectPlans:
             return self._selections.selects(pool, node_pool)
         return self._group_kind != YURT_APP_SET or pool in self._configs
 
-    def prepare(self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str = "") -> Work[None]:
-        """Compile the plan of a pool in slices, so that `plan` finds it; arguments as in `plan`."""
-        known = self._pools.get((kind, pool))
-        if (known is None or known[1] != kept) and self._has_pool(pool, node_pool):
-            yield from self._find_shared(kind, pool, node_pool, kept)
+    def _get_shared(self, of: _Configuration, kind: str) -> "_Shared | LongCompilation":
+        """Return the plan or the error of a configuration, or its compilation if that would block the event loop."""
+        known = self._plans.get(of.key)
+        if known is not None:
+            return known
+        if self._is_long(of):
+            return LongCompilation(partial(self._compile, of, kind))
+        self._compile(of, kind)
+        return self._plans[of.key]
 
-    def _find_shared(self, kind: str, pool: str, node_pool: JSONObject | None, kept: str) -> "Work[_Found]":
-        """Return the configuration of a pool with its plan or error. It pauses only if it has to compile them."""
-        of = self._get_configuration(kind, pool, node_pool, kept)
-        shared = self._plans.get(of.key) or (yield from self._compile_together(of, kind))
-        if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
-            of = of._replace(key=(pool, of.key), pool=pool)
-            shared = self._plans.get(of.key) or (yield from self._compile_together(of, kind))
-        return of, shared
+    def _is_long(self, of: _Configuration) -> bool:
+        subject = self.inputs[0]
+        parts = [templates_of(subject), tweaks_of(subject), of.config]
+        values = count_values(parts, limit=_MAX_ON_LOOP) * count_selections(subject)
+        entries = [as_list(self._entries)[number] for number in of.entries]
+        return values + _ENTRY_VALUE * count_values(entries, limit=_MAX_ON_LOOP) > _MAX_ON_LOOP
 
-    def _compile_together(self, of: _Configuration, kind: str) -> "Work[_Shared]":
-        """Return the plan or the error of a configuration, which concurrent callers compile once.
+    def _compile(self, of: _Configuration, kind: str) -> None:
+        """Compile the plan of a configuration, which another caller may have compiled in the meantime."""
+        if of.key not in self._plans:
+            self._plans[of.key] = self._compile_shared(of, kind)
+            self.compiled += 1
 
-        Each of them does the next slice in its turn, so nobody waits for a caller that has given up.
-        """
-        yield
-        while (known := self._plans.get(of.key)) is None:
-            work = self._compiling.setdefault(of.key, self._compile_shared(of, kind))
-            is_paused = False
-            try:
-                next(work)
-                is_paused = True
-            except StopIteration as end:
-                return self._share(of, end.value)
-            finally:
-                if not is_paused:
-                    del self._compiling[of.key]
-            yield
-        return known
-
-    def _share(self, of: _Configuration, shared: "_Shared") -> "_Shared":
-        """Store the plan or the error of a configuration, and return it."""
-        self.compiled += 1
-        self._plans[of.key] = shared
-        return shared
-
-    def _compile_shared(self, of: _Configuration, kind: str) -> "Work[_Shared]":
+    def _compile_shared(self, of: _Configuration, kind: str) -> "_Shared":
         try:
             bare = self._compile_bare(of, kind)
-            yield
             steps = compile_steps(self._entries, of.pool, applying=of.entries)
-            work = compile_steps_in_slices(steps, self.inputs[0], bare=bare, kind=kind, pool=of.pool)
-            plan = yield from work
+            plan = compile_plan_of_steps(steps, self.inputs[0], bare=bare, kind=kind, pool=of.pool)
             shared = SharedPlan(plan, kind=kind, pool=of.pool)
             # A tweak may name an element of the template after the pool. Then entries find it only in that pool.
             in_template = plan.of_v1beta1 and plan.steps and of.pool == POOL_MARK and find_names((plan.bare,))
@@ -261,22 +228,16 @@ class SubjectPlans:
 
     def _compile_bare(self, of: _Configuration, kind: str) -> BarePlan:
         """Return the bare plan of a configuration; the last one is cached."""
-        key = (kind, of.pool, of.tweaks, of.placement)
-        if self._bare is None or self._bare[0] != key or not of.placement:
-            config = mark_settings(of.config) if of.pool == POOL_MARK else of.config
-            settings = PoolSettings(config, of.tweaks)
-            bare = compile_bare(
-                self._group_kind, self.inputs[0], kind=kind, pool=of.pool, node_pool=of.node_pool, settings=settings
-            )
-            self._bare = (key, bare)
-        return self._bare[1]
-
-    def _get_configuration(self, kind: str, pool: str, node_pool: JSONObject | None, kept: str) -> _Configuration:
-        known = self._configured
-        if known is None or known[:3] != (kind, pool, kept) or known[3] is not node_pool:
-            made = self._configure(kind, pool, node_pool, kept)
-            known = self._configured = (kind, pool, kept, node_pool, made)
-        return known[4]
+        key, known = (kind, of.pool, of.tweaks, of.placement), self._bare
+        if known is not None and known[0] == key and of.placement:
+            return known[1]
+        config = mark_settings(of.config) if of.pool == POOL_MARK else of.config
+        settings = PoolSettings(config, of.tweaks)
+        bare = compile_bare(
+            self._group_kind, self.inputs[0], kind=kind, pool=of.pool, node_pool=of.node_pool, settings=settings
+        )
+        self._bare = (key, bare)
+        return bare
 
     def _configure(self, kind: str, pool: str, node_pool: JSONObject | None, kept: str) -> _Configuration:
         config = self._configs.get(pool)
@@ -296,7 +257,6 @@ class SubjectPlans:
         return _Configuration(key, POOL_MARK, entries, config, node_pool, replicas, tweaks, placement)
 
 
-_Found = tuple[_Configuration, _Shared]
 NAMED_AFTER_POOL: Final = object()
 """A member or an element is named after the pool. In some pool, the template may have another element of that name."""
 

@@ -8,7 +8,7 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan, Variant, restored_by_base
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
-from fleethook.engines.overrider.plan.subject_plans import NotCompiledError
+from fleethook.engines.overrider.plan.subject_plans import LongCompilation
 from fleethook.engines.overrider.render.delta import apply_delta, foreign_container
 from fleethook.engines.overrider.render.overlay import overlay, settle
 from fleethook.engines.overrider.render.undo import (
@@ -34,10 +34,9 @@ from fleethook.model.kcp import cluster_of
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import POOL_NAME_LABEL, YURT_APP_DAEMON
 from fleethook.patch import diff
-from fleethook.work.pausing import Work
+from fleethook.work.pausing import Work, do_at_once
 
 NEVER_RENDERED: Final = Memory("", "")
-_MAX_COMPILATIONS: Final = 5
 
 
 class Rendering(NamedTuple):
@@ -82,7 +81,7 @@ def render(
         SubjectError: The owner or its template is missing or broken.
         RenderError: The overrider does not fit the workload; the text names both and the pool.
     """
-    found = select_plan(workload, target, memory=memory, store=store, plans=plans)
+    found = do_at_once(select_compiled_plan(workload, target, memory=memory, store=store, plans=plans))
     return NOTHING_TO_RENDER if found is None else render_selected(found, workload, target, memory=memory)
 
 
@@ -97,22 +96,18 @@ class SelectedPlan(NamedTuple):
     """Whether the workload keeps the template that it has, because no controller writes that of its owner."""
 
 
-def select_plan_in_slices(
+def select_compiled_plan(
     workload: JSONObject, target: RenderTarget, *, memory: Memory | None, store: StoreView, plans: PlanCache
 ) -> Work[SelectedPlan | None]:
-    """Return the plan of a workload as `select_plan` does, and compile it in slices if it is not compiled.
+    """Return the plan of a workload as `select_plan` does, and yield its compilation if that takes long.
 
-    The objects may change during a pause. The result is always from the objects of one moment: the plan is selected
-    again after each compilation.
+    The objects may change in the meantime, so the plan is selected again: the result is from the objects of one moment.
     """
-    for _ in range(_MAX_COMPILATIONS):
-        try:
-            return select_plan(workload, target, memory=memory, store=store, plans=plans, compiles=False)
-        except NotCompiledError as error:
-            work = error.work
-        yield from work
-    # The objects changed during each compilation. The caller waits no longer.
-    return select_plan(workload, target, memory=memory, store=store, plans=plans)
+    while True:
+        found = select_plan(workload, target, memory=memory, store=store, plans=plans)
+        if not isinstance(found, LongCompilation):
+            return found
+        yield found.run
 
 
 def select_plan(
@@ -122,12 +117,10 @@ def select_plan(
     memory: Memory | None,
     store: StoreView,
     plans: PlanCache,
-    compiles: bool = True,
-) -> SelectedPlan | None:
+) -> SelectedPlan | LongCompilation | None:
     """Return the plan of a workload, None if there is nothing to render; arguments and errors as of `render`.
 
-    Raises:
-        NotCompiledError: The plan has to be compiled, and ``compiles`` is False.
+    If the compilation of the plan would block the event loop, this function returns it.
     """
     cluster = cluster_of(workload)
     kind, namespace, owner, _ = target
@@ -145,34 +138,28 @@ def select_plan(
     _check_owner(subject, owner)
     overrider = overriders[0] if overriders else None
 
-    def find_plan(kept: str) -> PoolPlan:
-        return plans.plan(
-            owner.group_kind,
-            subject,
-            overrider,
-            kind=kind,
-            pool=pool,
-            cluster=cluster,
-            store=store,
-            kept=kept,
-            compiles=compiles,
+    def find_plan(kept: str) -> PoolPlan | LongCompilation:
+        return plans.find(
+            owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store, kept=kept
         )
 
     try:
         plan = find_plan("" if memory is None else memory.tweaks)
     except RenderError as error:
         raise _add_location(error, overrider, namespace=namespace, pool=pool) from error
-    if not plan.applies and memory is None:
-        return None
+    if isinstance(plan, LongCompilation) or (not plan.applies and memory is None):
+        return plan if isinstance(plan, LongCompilation) else None
     if memory is None and not target.creating and plan.shared.plan.template.tweaks:
         plan = _select_by_content(plan, workload, subject, find_plan)
+        if isinstance(plan, LongCompilation):
+            return plan
     unmanaged = owner.group_kind == YURT_APP_DAEMON and has_no_daemon_controller(store, cluster)
     return SelectedPlan(plan, overriders, pool, unmanaged and not target.creating)
 
 
 def _select_by_content(
-    plan: PoolPlan, workload: JSONObject, subject: JSONObject, find_plan: Callable[[str], PoolPlan]
-) -> PoolPlan:
+    plan: PoolPlan, workload: JSONObject, subject: JSONObject, find_plan: Callable[[str], PoolPlan | LongCompilation]
+) -> PoolPlan | LongCompilation:
     """Return the plan whose tweaks a workload has, which no render has remembered yet.
 
     Args:
@@ -196,6 +183,8 @@ def _select_by_content(
             other = find_plan(text)
         except (SubjectError, RenderError):
             continue  # OpenYurt's controller cannot have written it.
+        if isinstance(other, LongCompilation):
+            return other
         if (of_other := rate(other)) > rating:
             best, rating = other, of_other
     return best

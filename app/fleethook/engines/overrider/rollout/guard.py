@@ -185,18 +185,18 @@ def _predict_workload(
         return _ROLLED if requested.applies else Effect("unchanged")
     if stored.digest == requested.digest:
         return Effect("unchanged")
-    effect = compare(kind, stored.full.rendered, _update(stored, requested))
+    effect = compare(kind, stored.rendered, _update(stored, requested))
     # The hash of the rendering, an annotation, differs in any case.
     return effect._replace(name="metadata") if effect.name == "unchanged" else effect
 
 
 def _update(stored: PoolPlan, requested: PoolPlan) -> JSONObject:
     """Return the workload of a plan as an update of the workload of another plan results in it."""
-    before, after = (one.full.rendered["spec"] for one in (stored, requested))
+    before, after = (one.rendered["spec"] for one in (stored, requested))
     # If entries set the replicas neither before nor after the edit, the edit has no effect on them.
     is_left = requested.leaves_replicas or (
         stored.leaves_replicas and "replicas" not in requested.shared.plan.undo.get("spec", {})
     )
     fixed = CREATE_ONLY if is_left else CREATE_ONLY - {"replicas"}
     kept = {name: before[name] for name in fixed if name in before}
-    return {**requested.full.rendered, "spec": {**{n: v for n, v in after.items() if n not in fixed}, **kept}}
+    return {**requested.rendered, "spec": {**{n: v for n, v in after.items() if n not in fixed}, **kept}}

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.admission.dry_run import Subject, dry_run_overrider, find_subject
+from fleethook.engines.overrider.admission.dry_run import Subject, dry_run_overrider, find_subject, is_long
 from fleethook.engines.overrider.entries.entry_steps import Remark
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import (
@@ -186,7 +187,8 @@ def check_fit(
         pools: The node pools of the subject.
         known: The findings without the subject, which are not reported again.
     """
-    dry_run = yield from dry_run_overrider(overrider, subject, pools.names, node_pools=pools.node_pools)
+    render = partial(dry_run_overrider, overrider, subject, pools.names, node_pools=pools.node_pools)
+    dry_run = (yield render) if is_long(subject, len(pools.names)) else render()
     unused = {one.field.removesuffix(".pools") for one in known if one.code == "unused-entry"}
     of_pools = yield from check_pools(overrider, subject, pools, unused=unused)
     yield

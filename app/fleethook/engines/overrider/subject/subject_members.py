@@ -121,7 +121,7 @@ def encode_tweaks(subject: JSONObject, numbers: Iterable[int]) -> str:
     NodePool select other tweaks later, the workload keeps its values until the next revision. So it has to remember
     its tweaks.
     """
-    if not any(as_object(tweak).get("nodepoolSelector") is not None for tweak in tweaks_of(subject)):
+    if not _has_labelled_tweaks(subject):
         return ""
     return f"{_hash_revision(subject)}:{','.join(map(str, numbers))}"
 
@@ -137,6 +137,15 @@ def decode_tweaks(subject: JSONObject, text: str) -> tuple[int, ...] | None:
 
 # More tweaks for one node pool whose labels changed since the last revision are unlikely.
 _MAX_FLIPPED: Final = 4
+
+
+def _has_labelled_tweaks(subject: JSONObject) -> bool:
+    return any(as_object(tweak).get("nodepoolSelector") is not None for tweak in tweaks_of(subject))
+
+
+def count_selections(subject: JSONObject) -> int:
+    """Return how many selections of tweaks `list_selections` may yield for one node pool, with the present one."""
+    return 2**_MAX_FLIPPED if _has_labelled_tweaks(subject) else 1
 
 
 def list_selections(subject: JSONObject, pool: str, present: Iterable[int]) -> Iterator[str]:
