@@ -152,7 +152,7 @@ def test_an_option_of_a_group_may_precede_the_command(words: list[str]) -> None:
 
 
 def test_help_goes_to_standard_output_and_a_missing_command_is_an_error() -> None:
-    for words in (["-h"], ["lint", "--help"], ["crds", "cache", "-h"], ["lint", "--output", "sarif", "a", "-h"]):
+    for words in (["-h"], ["lint", "--help"], ["crds", "cache", "-h"], ["lint", "--output", "github", "a", "-h"]):
         done = invoke(words)
         assert (done.exit_code, done.stderr) == (0, "")
         assert done.stdout.startswith("Usage: fleethook")

@@ -204,7 +204,7 @@ def run(module: str, *arguments: str, **environment: str) -> list[str]:
     [
         (["re"], ["render", "replay"]),
         (["lint", "--out"], ["--output"]),
-        (["lint", "--output", ""], ["text", "json", "sarif", "github"]),
+        (["lint", "--output", ""], ["text", "json", "github"]),
         (["interpret", "re"], ["register"]),
         (["lint", "-f", ""], []),
         (["lint", "'"], []),
@@ -215,7 +215,7 @@ def test_commands_options_and_values_are_completed(words: list[str], expected: l
 
 
 def test_kubectl_completes_files_if_there_is_nothing_else() -> None:
-    assert run(".help", "kubectl_complete-fleethook", "lint", "--output", "sa") == ["sarif", ":4"]
+    assert run(".help", "kubectl_complete-fleethook", "lint", "--output", "gi") == ["github", ":4"]
     assert run(".help", "kubectl_complete-fleethook", "render", "-f", "") == [":0"]
 
 
@@ -235,8 +235,8 @@ def test_bash_completes_values_and_files_at_the_tab_key(tmp_path: Path) -> None:
     script = tmp_path / "completion"
     script.write_text("\n".join(run("", "fleethook", "--show-completion", "bash")))
     typed = {
-        "lint --output sa": "lint --output sarif",
-        "lint --output=sa": "lint --output=sarif",
+        "lint --output gi": "lint --output github",
+        "lint --output=gi": "lint --output=github",
         "lint -o=gi": "lint -o=github",
         "lint --exclude=a=b --output=gi": "lint --exclude=a=b --output=github",
         "lint -f examples/nod": "lint -f examples/nodepools.yaml",

@@ -26,5 +26,5 @@ def test_kubectl_runs_the_plugin(binaries: Path) -> None:
 
 
 def test_kubectl_completes_the_plugin(binaries: Path) -> None:
-    assert run(binaries, "__complete", "fleethook", "lint", "--output", "sa").splitlines()[:2] == ["sarif", ":4"]
+    assert run(binaries, "__complete", "fleethook", "lint", "--output", "gi").splitlines()[:2] == ["github", ":4"]
     assert "doctor" in run(binaries, "__complete", "fleethook", "do").splitlines()

@@ -3,6 +3,7 @@
 import threading
 
 from fleethook.engines.crds.controller.verifier_process import ChildProcess
+
 from tests.waiting import NET, wait_for
 
 

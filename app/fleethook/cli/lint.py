@@ -1,7 +1,6 @@
 """``fleethook lint``: find mistakes in overriders, their subjects and webhook configurations."""
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,9 +8,8 @@ from fleethook.api_schema import read_definitions
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.inputs.manifests import write_input_errors
 from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, fill_store, read_source, select_dispatching
-from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions
+from fleethook.cli.options import FilenameOption, FilesArgument, FindingsOutput, FindingsOutputOption, InputOptions
 from fleethook.cli.output.findings_output import (
-    AnnotationFormat,
     Row,
     annotate_errors,
     annotate_row,
@@ -30,22 +28,13 @@ from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engine import list_linting, load_reference
 
 
-class Output(StrEnum):
-    """Output formats of the command."""
-
-    TEXT = "text"
-    JSON = "json"
-    SARIF = "sarif"
-    GITHUB = "github"
-
-
 def lint(
     files: FilesArgument = None,
     filename: FilenameOption = None,
     live: ClusterOptions = ClusterOptions(),
     new: Annotated[bool, Option("--new", help="Report only findings that --change or --without causes.")] = False,
     reading: InputOptions = InputOptions(),
-    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
+    output: FindingsOutputOption = FindingsOutput.TEXT,
 ) -> None:
     """Find overriders that are refused or have no effect, and webhooks that never fire or block themselves.
 
@@ -63,8 +52,8 @@ def lint(
     The objects are in FILES or in a cluster. --change and --without change them first, and --new then reports
     only the findings that the change causes.
 
-    Prints nothing if there are no findings; `--output json` prints an empty list. `--output sarif` is for code
-    scanning, and `--output github` makes GitHub show the findings beside the lines of a pull request.
+    Prints nothing if there are no findings; `--output json` prints an empty list. `--output github`
+    makes GitHub show the findings beside the lines of a pull request.
 
     Documents that are no Kubernetes objects are skipped. Documents that cannot be read are errors; all others are
     checked.
@@ -83,13 +72,12 @@ def lint(
     rows = lint_documents(source.documents, options)
     if new and rows:
         rows = select_new(rows, lint_documents(source.before, options))
-    if output is Output.JSON:
+    if output is FindingsOutput.JSON:
         write_json([*map(make_input_row, source.errors), *rows])
-    elif output is Output.TEXT:
+    elif output is FindingsOutput.TEXT:
         print_text(rows)
     else:
-        annotations = [*annotate_errors(source.errors), *map(annotate_row, rows)]
-        write_annotations(annotations, AnnotationFormat(output))
+        write_annotations([*annotate_errors(source.errors), *map(annotate_row, rows)])
     if source.errors:
         raise SystemExit(UNREADABLE)
     if has_failures(rows, strict=reading.strict) or (is_empty and reading.strict):

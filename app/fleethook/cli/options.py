@@ -123,6 +123,14 @@ class TextOutput(StrEnum):
     JSON = "json"
 
 
+class FindingsOutput(StrEnum):
+    """Output formats of commands whose result is findings in files; ``github`` shows them in a pull request."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
+
 class YamlOutput(StrEnum):
     """Output formats of commands whose result is objects."""
 
@@ -131,6 +139,7 @@ class YamlOutput(StrEnum):
 
 
 TextOutputOption = Annotated[TextOutput, Option("--output", "-o", help="Output format.")]
+FindingsOutputOption = Annotated[FindingsOutput, Option("--output", "-o", help="Output format.")]
 YamlOutputOption = Annotated[YamlOutput, Option("--output", "-o", help="Output format.")]
 StrictOption = Annotated[bool, Option("--strict", help="Treat warnings as errors.")]
 

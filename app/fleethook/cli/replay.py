@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,7 +12,7 @@ from fleethook.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail, raise_at_i
 from fleethook.cli.inputs.recordings import list_recordings, read_recordings
 from fleethook.cli.inputs.sources import ClusterOptions, Source, read_source
 from fleethook.cli.load_settings import load_settings
-from fleethook.cli.options import FilenameOption, HooksOption, InputOptions
+from fleethook.cli.options import FilenameOption, HooksOption, InputOptions, TextOutput, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import styled, write_error, write_json, write_styled
 from fleethook.cli.parameters import Argument, Option
@@ -57,13 +56,6 @@ def list_resources(app: Fleethook, routes: Collection[str], *, kcp: bool) -> lis
     return [one for one in needed if kcp or one not in KCP]
 
 
-class Output(StrEnum):
-    """Output formats of the command."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 _RULES: Final = "/hooks/"
 """The beginning of the routes of rules in Python."""
 _REVIEWS_AT_ONCE: Final = 64
@@ -82,7 +74,7 @@ def replay(
     since: Annotated[str | None, Option(help="Replay records from this time on (RFC 3339).")] = None,
     hooks: HooksOption = None,
     config: Annotated[Path | None, Option(help="YAML file of the server's settings; FLEETHOOK_* overrides it.")] = None,
-    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
+    output: TextOutputOption = TextOutput.TEXT,
 ) -> None:
     """Replay recorded reviews, and report changed decisions.
 
@@ -197,9 +189,9 @@ MAX_SHOWN: Final = 50
 _STYLES: Final = {"-": "red", "+": "green", " ": "cyan"}
 
 
-def print_report(report: Report, changes: Sequence[Change], output: Output) -> None:
+def print_report(report: Report, changes: Sequence[Change], output: TextOutput) -> None:
     """Write a report to standard output, and the problems of the input to standard error."""
-    if output is Output.JSON:
+    if output is TextOutput.JSON:
         _print_json(report, changes)
     else:
         _print_text(report)

@@ -1,1 +1,1 @@
-"""Output of commands: text, JSON, YAML, SARIF, JUnit, progress and findings."""
+"""Output of commands: text, JSON, YAML, JUnit, progress and findings."""

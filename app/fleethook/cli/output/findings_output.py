@@ -1,18 +1,13 @@
 """The findings of `lint` and `render` as rows and text, with the numbers of errors and warnings."""
 
 import contextlib
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
-from pathlib import Path
 from typing import Final, NamedTuple, Protocol
-from urllib.parse import quote
 
 import msgspec
 from msgspec import structs
 
-from fleethook import __version__
 from fleethook.cli.inputs.manifests import InputError
 from fleethook.cli.output.text_output import styled, write, write_document, write_error, write_json, write_styled
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
@@ -127,12 +122,6 @@ def has_failures(rows: Sequence[Row], *, strict: bool) -> bool:
     return any(strict or row.level == "error" for row in rows)
 
 
-SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
-# Code scanning identifies a finding by its fingerprint, which does not change when the line moves.
-_FINGERPRINT: Final = "fleethook/v1"
-_ROOT: Final = "%SRCROOT%"
-
-
 class Annotation(NamedTuple):
     """A finding, and its place in a file.
 
@@ -153,54 +142,9 @@ class Annotation(NamedTuple):
     line: int
 
 
-def build_log(findings: Sequence[Annotation]) -> JSONObject:
-    """Return the log of one run of the program, with these findings as its results."""
-    codes = sorted({one.code for one in findings})
-    driver: JSONObject = {"name": "fleethook", "version": __version__, "rules": [{"id": code} for code in codes]}
-    results = [_build_result(one, codes) for one in findings]
-    return {
-        "$schema": SCHEMA,
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
-    }
-
-
-def _build_result(one: Annotation, codes: list[str]) -> JSONObject:
-    location: JSONObject = {"logicalLocations": [{"fullyQualifiedName": one.subject, "kind": "object"}]}
-    if one.file:
-        physical: JSONObject = {"artifactLocation": _locate(one.file)}
-        if one.line:
-            physical["region"] = {"startLine": one.line}
-        location["physicalLocation"] = physical
-    identity = f"{one.code}\0{one.subject}\0{one.text}"
-    return {
-        "ruleId": one.code,
-        "ruleIndex": codes.index(one.code),
-        "level": one.level,
-        "message": {"text": f"{one.subject}: {one.text}"},
-        "locations": [location],
-        "partialFingerprints": {_FINGERPRINT: hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()},
-    }
-
-
-def _locate(file: str) -> JSONObject:
-    """Return the location of a file: relative to the working directory, which is usually a repository's root."""
-    path, root = Path(file).absolute(), Path.cwd()
-    if path.is_relative_to(root):
-        return {"uri": quote(path.relative_to(root).as_posix()), "uriBaseId": _ROOT}
-    return {"uri": path.as_uri()}
-
-
 # https://docs.github.com/actions: "Workflow commands". GitHub's toolkit escapes the same characters.
 _ESCAPED: Final = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _ESCAPED_IN_PROPERTIES: Final = {**_ESCAPED, ":": "%3A", ",": "%2C"}
-
-
-class AnnotationFormat(StrEnum):
-    """Formats for findings beside the lines of files."""
-
-    SARIF = "sarif"
-    GITHUB = "github"
 
 
 def annotate_row(row: Row) -> Annotation:
@@ -222,12 +166,9 @@ def _split_place(place: str) -> tuple[str, int]:
     return (file, int(line)) if is_file else ("", 0)
 
 
-def write_annotations(annotations: Sequence[Annotation], form: AnnotationFormat) -> None:
-    """Write findings to standard output."""
-    if form is AnnotationFormat.SARIF:
-        write_json(build_log(annotations))
-    else:
-        write(*map(_format_command, annotations))
+def write_annotations(annotations: Sequence[Annotation]) -> None:
+    """Write findings to standard output, so that GitHub shows them beside the lines of a pull request."""
+    write(*map(_format_command, annotations))
 
 
 def _format_command(one: Annotation) -> str:
@@ -254,8 +195,8 @@ def report_input_errors(output: str) -> Iterator[None]:
     except InputError as error:
         if output == "json":
             write_json({"errors": [make_error_row(one) for one in error.errors]})
-        elif output in [*AnnotationFormat]:
-            write_annotations(annotate_errors(error.errors), AnnotationFormat(output))
+        elif output == "github":
+            write_annotations(annotate_errors(error.errors))
         raise
 
 

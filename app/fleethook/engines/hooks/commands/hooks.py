@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -26,9 +25,8 @@ from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.inputs.manifests import find_unused, read_manifests, write_input_errors
 from fleethook.cli.inputs.sources import fill_store, note_unused
 from fleethook.cli.lint import lint_documents
-from fleethook.cli.options import FilenameOption, HooksOption, InputOptions
+from fleethook.cli.options import FilenameOption, FindingsOutput, FindingsOutputOption, HooksOption, InputOptions
 from fleethook.cli.output.findings_output import (
-    AnnotationFormat,
     Row,
     annotate_errors,
     annotate_row,
@@ -37,7 +35,7 @@ from fleethook.cli.output.findings_output import (
     write_annotations,
 )
 from fleethook.cli.output.text_output import write, write_error, write_json
-from fleethook.cli.parameters import Argument, Option
+from fleethook.cli.parameters import Argument
 from fleethook.cluster.kubernetes.resources import DISPATCHING
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_rule_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
@@ -137,20 +135,12 @@ def _run_case(
     )
 
 
-class CheckOutput(StrEnum):
-    """Output formats of ``fleethook hooks check``."""
-
-    TEXT = "text"
-    JSON = "json"
-    GITHUB = "github"
-
-
 def check(
     files: Annotated[list[Path], Argument(metavar="FILES...", help="Files (*.py) of admission rules.")],
     filename: FilenameOption = None,
     cluster: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
-    output: Annotated[CheckOutput, Option("--output", "-o", help="Output format.")] = CheckOutput.TEXT,
+    output: FindingsOutputOption = FindingsOutput.TEXT,
 ) -> None:
     """Check files of admission rules as the server does at its start, and print the rules with their findings.
 
@@ -212,14 +202,14 @@ def _print_findings(
     rows: Sequence[Row],
     errors: Sequence[ManifestError],
     store: Store,
-    output: CheckOutput,
+    output: FindingsOutput,
     *,
     strict: bool,
 ) -> None:
-    if output is CheckOutput.JSON:
+    if output is FindingsOutput.JSON:
         write_json([*map(make_input_row, errors), *rows])
-    elif output is CheckOutput.GITHUB:
-        write_annotations([*annotate_errors(errors), *map(annotate_row, rows)], AnnotationFormat.GITHUB)
+    elif output is FindingsOutput.GITHUB:
+        write_annotations([*annotate_errors(errors), *map(annotate_row, rows)])
     else:
         for rule in rules:
             _print_rule(rule, _list_about(rule, rows), store, strict=strict)

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
@@ -12,15 +11,9 @@ from fleethook.cli.fixtures import FixtureCase, FixtureResult, read_cases
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.inputs.manifests import fail_input, find_unused, read_manifests, write_input_errors
 from fleethook.cli.inputs.sources import SourceOptions, check_options, read_source
-from fleethook.cli.options import FilesArgument, InputOptions
-from fleethook.cli.output.findings_output import (
-    Annotation,
-    AnnotationFormat,
-    annotate_document,
-    annotate_errors,
-    write_annotations,
-)
-from fleethook.cli.output.text_output import write, write_error
+from fleethook.cli.options import FilesArgument, FindingsOutput, FindingsOutputOption, InputOptions
+from fleethook.cli.output.findings_output import Annotation, annotate_document, annotate_errors, write_annotations
+from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import INTERPRETING, karmada_config
 from fleethook.cluster.manifests.manifest_reader import is_directory, list_files
@@ -284,14 +277,6 @@ def describe_dropped(question: Question, explained: Explained) -> Iterator[str]:
 EMPTY: Final = "empty-interpreter"
 
 
-class Output(StrEnum):
-    """Output formats of the command."""
-
-    TEXT = "text"
-    SARIF = "sarif"
-    GITHUB = "github"
-
-
 class _Checked(NamedTuple):
     """The result of checking an object or an interpreter.
 
@@ -321,15 +306,15 @@ def check(
     ] = None,
     karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
-    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
+    output: FindingsOutputOption = FindingsOutput.TEXT,
 ) -> None:
     """Check customizations, webhook configurations and interpreters, and print the rules that they set.
 
     They are in FILES, in Karmada's control plane (--kubeconfig, --context, --in-cluster), or in both.
 
     Scripts are compiled, and their top level is run. Suspicious code is a warning, for example a global variable, or a
-    path through a function that returns nothing. `--output sarif` for code scanning and `--output github` for pull
-    requests print only the problems and warnings.
+    path through a function that returns nothing. `--output json`, and `--output github` for pull requests, print only
+    the problems and warnings.
 
     Exit codes: 0 success; 1 problems found; 2 invalid arguments or unreadable input.
     """
@@ -345,11 +330,14 @@ def check(
             continue
         usable = usable and one.usable and not (reading.strict and one.report.warnings)
         annotations += one.annotations
-        if output is Output.TEXT:
+        if output is FindingsOutput.TEXT:
             _print(one)
     write_input_errors(errors)
-    if output is not Output.TEXT:
-        write_annotations([*annotate_errors(errors), *annotations], AnnotationFormat(output))
+    annotations = [*annotate_errors(errors), *annotations]
+    if output is FindingsOutput.JSON:
+        write_json([one._asdict() for one in annotations])
+    elif output is FindingsOutput.GITHUB:
+        write_annotations(annotations)
     if errors:
         raise SystemExit(UNREADABLE)
     if not usable:
