@@ -102,20 +102,6 @@ def _configurations() -> Iterator[Base]:
     }  # fmt: skip
     for route in (paths.MUTATE_KARMADA, paths.VALIDATE_KARMADA):
         yield Base(route, "source", _admission(karmada, old=karmada))
-    rule = {"apiGroups": ["a"], "apiVersions": ["v1"], "resources": ["b"], "operations": ["CREATE"], "scope": "*"}
-    selector = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
-    hook = {
-        "name": "a.example.org", "clientConfig": {"url": "https://example.org/a", "caBundle": "YQ=="}, "rules": [rule],
-        "namespaceSelector": selector, "objectSelector": selector, "sideEffects": "None", "failurePolicy": "Fail",
-        "matchConditions": [{"name": "a", "expression": "object.metadata.name == 'a'"}], "timeoutSeconds": 1,
-        "admissionReviewVersions": ["v1"],
-    }  # fmt: skip
-    for route, phase in ((paths.VALIDATE_MUTATING, "Mutating"), (paths.VALIDATE_VALIDATING, "Validating")):
-        made = {
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": f"{phase}WebhookConfiguration",
-            "metadata": {"name": "demo", "annotations": {"kcp.io/cluster": "ws1"}}, "webhooks": [hook],
-        }  # fmt: skip
-        yield Base(route, "hook", _admission(made, old=made))
 
 
 def _dispatch_reviews() -> Iterator[Base]:

@@ -11,11 +11,12 @@ from tests.cli.commands import invoke
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster
 from tests.engines.dispatch.builders import configuration, definition, webhook
+from tests.engines.dispatch.lint.builders import rule
 from tests.serving import EXAMPLES
 
 WriteManifests = Callable[..., str]
 WIDGET = definition("c", "widgets.example.org", "v1")
-SLOW = webhook(failurePolicy="Ignore", timeoutSeconds=11)
+UNSERVED = rule(resources=["gadgets"])
 
 
 def lint(*arguments: str, **environment: str) -> tuple[int, str, str]:
@@ -71,7 +72,7 @@ def test_a_directory_without_objects_is_noted_and_exits_1_only_if_strict(
 
 
 def test_warnings_exit_1_only_if_strict(write_manifests: WriteManifests) -> None:
-    directory = write_manifests(WIDGET, configuration("c", "validating", SLOW))
+    directory = write_manifests(WIDGET, configuration("c", "validating", UNSERVED))
     code, out, _ = lint("-f", directory)
     assert (code, out.splitlines()[-1]) == (0, "0 errors, 1 warning")
     assert lint("-f", directory, "--strict") == (1, out, "")
@@ -120,13 +121,13 @@ def test_rules_are_asked_unless_the_type_is_wrong(
 
 
 def test_json_has_all_fields_of_a_finding(write_manifests: WriteManifests) -> None:
-    directory = write_manifests(WIDGET, configuration("c", "validating", SLOW))
+    directory = write_manifests(WIDGET, configuration("c", "validating", UNSERVED))
     code, out, _ = lint("-f", directory, "--output", "json")
     assert code == 0
     assert json.loads(out) == [
         {
             "level": "warning",
-            "code": "slow-ignored",
+            "code": "unserved-resource",
             "cluster": "c",
             "kind": "ValidatingWebhookConfiguration",
             "namespace": "",
@@ -134,7 +135,8 @@ def test_json_has_all_fields_of_a_finding(write_manifests: WriteManifests) -> No
             "webhook": "w.example.org",
             "field": "",
             "text": (
-                "while it is down, each request waits 11 s and is then admitted without it: lower timeoutSeconds to 10 or less"
+                "rules[0]: no definition, export or built-in type has gadgets of example.org in v1: correct the spelling or "
+                "the version, or add its definition"
             ),
             "place": f"{directory}/m.yaml:17",
         }
@@ -142,7 +144,7 @@ def test_json_has_all_fields_of_a_finding(write_manifests: WriteManifests) -> No
 
 
 def test_findings_are_coloured_on_a_terminal(write_manifests: WriteManifests) -> None:
-    directory = write_manifests(WIDGET, configuration("c", "validating", SLOW))
+    directory = write_manifests(WIDGET, configuration("c", "validating", UNSERVED))
     assert "\x1b[" in lint("-f", directory, FORCE_COLOR="1", TERM="xterm-256color")[1]
     assert "\x1b[" not in lint("-f", directory)[1]
 

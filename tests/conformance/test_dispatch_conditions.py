@@ -6,8 +6,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fleethook.cel import AccessDecision, AccessQuestion, Activation, compile_condition
-from fleethook.engines.dispatch.configuration_validation import condition_problems
+from fleethook.cel import AccessDecision, AccessQuestion, Activation
+from fleethook.engines.dispatch.lint.configuration_validation import condition_problems
 from fleethook.engines.dispatch.match.match_conditions import Condition, ConditionsVerdict, evaluate_conditions
 
 SUITES: Final = yaml.safe_load((Path(__file__).parent / "dispatch_conditions.yaml").read_text())["suites"]
@@ -94,8 +94,6 @@ def test_conditions_are_refused_as_an_apiserver_refuses_them(case: dict[str, Any
         {"name": generate["name"] % number, "expression": generate["expression"]} for number in range(generate["count"])
     ]
 
-    problems = list(
-        condition_problems(conditions, "matchConditions", known=frozenset(), compile_expression=compile_condition)
-    )
+    problems = list(condition_problems(conditions, "matchConditions"))
 
     assert bool(problems) == case["expectInvalid"], problems

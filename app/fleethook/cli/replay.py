@@ -21,8 +21,6 @@ from fleethook.cluster.registration.paths import (
     MUTATE_KARMADA,
     OBSERVE,
     VALIDATE_KARMADA,
-    VALIDATE_MUTATING,
-    VALIDATE_VALIDATING,
 )
 from fleethook.engine import EngineStartError
 from fleethook.interpret.interpreter import LoadError
@@ -36,7 +34,7 @@ from fleethook.settings import Settings
 from fleethook.work.garbage import settle_garbage_collector
 
 # The answers of these routes depend on no stored object.
-_DECIDED_ALONE: Final = (MUTATE_KARMADA, OBSERVE, VALIDATE_KARMADA, VALIDATE_MUTATING, VALIDATE_VALIDATING)
+_DECIDED_ALONE: Final = (MUTATE_KARMADA, OBSERVE, VALIDATE_KARMADA)
 
 
 def list_resources(app: Fleethook, routes: Collection[str], *, kcp: bool) -> list[WatchedResource]:

@@ -11,13 +11,12 @@ from fleethook.cluster.registration import paths
 from fleethook.cluster.store import PartState
 from fleethook.engines.dispatch.dispatch_server import DispatchServer, dispatch_routes, list_resources
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext
-from fleethook.model.admission import allowed
 from fleethook.settings import Settings
 from tests.server.reviews.asking_routes import ask, review
 
 
 async def test_observing_admits_what_no_other_route_would() -> None:
-    routes = {route.path: route for route in dispatch_routes(cast("DispatchContext", None), lambda _: allowed())}
+    routes = {route.path: route for route in dispatch_routes(cast("DispatchContext", None))}
     for document in (None, "text", {"kind": 1}):
         response = await ask(routes[paths.OBSERVE], review(document, {"group": "a", "version": "b", "kind": "C"}))
         assert response == {"uid": "u-1", "allowed": True}

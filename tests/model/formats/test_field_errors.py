@@ -8,9 +8,8 @@ import pytest
 
 from fleethook.engines.crds.instance.source_selection import find_warnings
 from fleethook.engines.crds.instance.tarball_validation import find_problems as karmada_problems
-from fleethook.engines.dispatch import configuration_validation as configuration
 from fleethook.engines.dispatch.call.admission_review import limit_warnings as warnings_to_client
-from fleethook.engines.dispatch.configuration_validation import resource_problems
+from fleethook.engines.dispatch.lint.configuration_validation import resource_problems
 from fleethook.engines.interpret.hooks.hook_configuration import problems as hook_problems
 from fleethook.engines.interpret.hooks.hook_configuration import refuse_problems
 from fleethook.engines.interpret.review.answer_validation import validate_answer
@@ -110,7 +109,6 @@ def test_versions_are_unique_and_include_a_known_one() -> None:
     assert [problem.field for problem in found] == ["v[0]", "v[1]", "v[2]", "v"]
     assert found[1] == invalid("v[1]", "V", "duplicate version")
     assert found[3] == Problem("v", 'Invalid value: ["V","V"]: must include at least one of v1, v2')
-    assert list(version_problems(["v7"], "v", ("v1",), recognised=False)) == []
 
 
 def test_a_boolean_is_no_integer() -> None:
@@ -160,12 +158,6 @@ def counted() -> type[Counted]:
     return Counted
 
 
-def test_the_names_of_stored_webhooks_are_compared_in_linear_time(counted: type[Counted]) -> None:
-    old = {"webhooks": [{"name": counted(f"a{number}.example.org")} for number in range(2000)]}
-    list(configuration.configuration_problems("ValidatingWebhookConfiguration", {}, old=old, compile_expression=str))
-    assert counted.compared <= 3 * 2000
-
-
 def test_the_resources_of_a_rule_are_compared_in_linear_time(counted: type[Counted]) -> None:
     resources: list[Any] = [counted(f"a{number}/status") for number in range(2000)]
     assert list(resource_problems(resources, "f")) == []
@@ -207,8 +199,8 @@ def check_webhook(webhook: JSONObject, field: str) -> Iterator[Problem]:
         yield Problem(f"{field}.wrong", "Required value")
 
 
-def fields_of(webhooks: Any, *, unique_names: bool = True) -> list[str]:
-    return [problem.field for problem in webhooks_problems(webhooks, check_webhook, unique_names=unique_names)]
+def fields_of(webhooks: Any) -> list[str]:
+    return [problem.field for problem in webhooks_problems(webhooks, check_webhook)]
 
 
 @pytest.mark.parametrize(
@@ -228,10 +220,6 @@ def fields_of(webhooks: Any, *, unique_names: bool = True) -> list[str]:
 )
 def test_a_list_of_webhooks_is_checked_in_order(webhooks: Any, fields: list[str]) -> None:
     assert fields_of(webhooks) == fields
-
-
-def test_equal_names_may_be_allowed() -> None:
-    assert fields_of([{"name": "a"}, {"name": "a", "wrong": 1}], unique_names=False) == ["webhooks[1].wrong"]
 
 
 @pytest.mark.parametrize(

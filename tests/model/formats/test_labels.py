@@ -12,7 +12,12 @@ from fleethook.model.formats.labels import (
     label_value_problem,
     validate_selector,
 )
-from tests.engines.dispatch.configuration_builders import MISTYPED, find_errors, valid_webhook, webhook_configuration
+from tests.engines.dispatch.lint.configuration_builders import (
+    MISTYPED,
+    find_errors,
+    valid_webhook,
+    webhook_configuration,
+)
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,9 @@ CLUSTER_EXPLAIN: Final = "/clusters/{cluster}/explain"
 OBSERVE: Final = "/observe"
 MUTATE_KARMADA: Final = "/mutate-operator-karmada-io-v1alpha1-karmada"
 VALIDATE_KARMADA: Final = "/validate-operator-karmada-io-v1alpha1-karmada"
-VALIDATE_MUTATING: Final = "/validate-admissionregistration-k8s-io-v1-mutatingwebhookconfiguration"
 HOOKS: Final = "/hooks/"
 UNKNOWN_RULE: Final = "/hooks/{rule}"
 """The route of reviews for rules that a server does not have."""
-VALIDATE_VALIDATING: Final = "/validate-admissionregistration-k8s-io-v1-validatingwebhookconfiguration"
 
 
 def split_cluster_path(path: str) -> tuple[str, str]:

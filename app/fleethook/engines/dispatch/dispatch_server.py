@@ -16,10 +16,7 @@ from fleethook.cluster.registration.paths import (
     CLUSTER_MUTATE,
     CLUSTER_VALIDATE,
     OBSERVE,
-    VALIDATE_MUTATING,
-    VALIDATE_VALIDATING,
 )
-from fleethook.engines.dispatch.configuration_review import ConfigurationValidator
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.explain import Explanation
@@ -41,21 +38,15 @@ from fleethook.server.callers import NamedCallers, RequestQuota
 from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.protocol.capacity import log_contradictions
-from fleethook.server.reviews.admission_endpoint import Make, ReviewHandler, ReviewRoute, make_admission_route
+from fleethook.server.reviews.admission_endpoint import Make, ReviewRoute, make_admission_route
 from fleethook.settings import Settings
 
 
-def dispatch_routes(context: DispatchContext, validate: ReviewHandler) -> list[ReviewRoute]:
-    """Return the routes of dispatching.
-
-    Args:
-        context: The objects and services that it answers with.
-        validate: Answers reviews of webhook configurations.
-    """
+def dispatch_routes(context: DispatchContext) -> list[ReviewRoute]:
+    """Return the routes of dispatching, which answer with the objects and services of a context."""
     mutate = "Ask the mutating webhooks of the cluster that owns the schema, and return their changes as one patch"
     ask = "Ask the validating webhooks of the cluster that owns the schema"
     explained = "Explain for each webhook whether it would be asked, and if not, why"
-    validation = "Validate a webhook configuration, and warn about settings without effect"
     return [
         _make_cluster_route(CLUSTER_MUTATE, mutate, partial(DispatchEndpoint, context=context, phase="mutating")),
         _make_cluster_route(CLUSTER_VALIDATE, ask, partial(DispatchEndpoint, context=context, phase="validating")),
@@ -63,8 +54,6 @@ def dispatch_routes(context: DispatchContext, validate: ReviewHandler) -> list[R
             answer=Explanation
         ),
         make_admission_route(OBSERVE, "Admit every review, so that the server records it", _observe, pure=True),
-        make_admission_route(VALIDATE_MUTATING, validation, validate),
-        make_admission_route(VALIDATE_VALIDATING, validation, validate),
     ]
 
 
@@ -125,10 +114,9 @@ class DispatchServer(EngineServer):
         self.requests: Final = RequestQuota(capacity.workspace_requests, total=capacity.connections)
 
     def routes(self) -> list[ReviewRoute]:
-        """Return the routes of logical clusters and of webhook configurations."""
+        """Return the routes of logical clusters."""
         dispatcher = self._build_dispatcher()
         unknown = max(2, self.context.capacity.connections // _UNKNOWN_SHARE)
-        validate = ConfigurationValidator(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).review
         context = DispatchContext(
             dispatcher,
             self.context.store,
@@ -141,7 +129,7 @@ class DispatchServer(EngineServer):
             unknown=Slots(Limits(unknown, reserved=unknown // 2)),
         )
         return [
-            *dispatch_routes(context, validate),
+            *dispatch_routes(context),
             *annotated_routes(context, NamedCallers(self._settings.dispatch_callers)),
         ]
 

@@ -138,15 +138,12 @@ def name_problems(name: JSON, field: str, *, segments: int) -> Iterator[Problem]
         yield invalid(field, name, f"should be a domain with at least {_SEGMENTS[segments]} segments separated by dots")
 
 
-def webhooks_problems(
-    webhooks: JSON, check: Callable[[JSONObject, str], Iterator[Problem]], *, unique_names: bool = True
-) -> Iterator[Problem]:
+def webhooks_problems(webhooks: JSON, check: Callable[[JSONObject, str], Iterator[Problem]]) -> Iterator[Problem]:
     """Yield the problems of the list of webhooks in a configuration, in the order of kube-apiserver.
 
     Args:
         webhooks: The list; None counts as empty.
         check: Yields the problems of one webhook, a JSON object, at a path.
-        unique_names: Whether the names must be unique.
     """
     if webhooks is not None and not isinstance(webhooks, list):
         yield mistyped("webhooks", "a list")
@@ -159,7 +156,7 @@ def webhooks_problems(
             continue
         yield from check(webhook, field)
         name = webhook.get("name")
-        if unique_names and isinstance(name, str) and name:
+        if isinstance(name, str) and name:
             if name in seen:
                 yield duplicate(f"{field}.name", name)
             seen.add(name)
@@ -207,14 +204,13 @@ def timeout_problems(timeout: JSON, field: str) -> Iterator[Problem]:
         yield invalid(field, timeout, "the timeout value must be between 1 and 30 seconds")
 
 
-def version_problems(versions: JSON, field: str, known: Sequence[str], *, recognised: bool = True) -> Iterator[Problem]:
+def version_problems(versions: JSON, field: str, known: Sequence[str]) -> Iterator[Problem]:
     """Yield the problems of the review versions that a webhook accepts.
 
     Args:
         versions: The value of the field.
         field: The path of the field.
-        known: The versions that this server supports.
-        recognised: Whether the list must contain one of ``known``.
+        known: The versions that this server supports; the list must contain one of them.
     """
     if versions is None or versions == []:
         yield required(field, f"must specify one of {', '.join(known)}")
@@ -232,7 +228,7 @@ def version_problems(versions: JSON, field: str, known: Sequence[str], *, recogn
         else:
             seen.add(version)
             yield from (invalid(place, version, text) for text in _dns_1035_problems(version))
-    if recognised and seen.isdisjoint(known):
+    if seen.isdisjoint(known):
         yield invalid(field, texts_of(versions), f"must include at least one of {', '.join(known)}")
 
 

@@ -104,8 +104,8 @@ def labels_problems(labels: JSON, field: str) -> Iterator[Problem]:
             yield mistyped(field, f"an object of strings: quote the value of {quoted(str(key))}")
 
 
-def selector_problems(selector: JSON, field: str, *, any_value: bool = False) -> Iterator[Problem]:
-    """Yield the errors of a label selector; with ``any_value``, values of requirements are not validated."""
+def selector_problems(selector: JSON, field: str) -> Iterator[Problem]:
+    """Yield the errors of a label selector."""
     if selector is None:
         return
     if not isinstance(selector, dict):
@@ -117,10 +117,10 @@ def selector_problems(selector: JSON, field: str, *, any_value: bool = False) ->
         yield mistyped(f"{field}.matchExpressions", "a list")
         return
     for index, requirement in enumerate(requirements or ()):
-        yield from _requirement_problems(requirement, f"{field}.matchExpressions[{index}]", any_value=any_value)
+        yield from _requirement_problems(requirement, f"{field}.matchExpressions[{index}]")
 
 
-def _requirement_problems(requirement: JSON, field: str, *, any_value: bool) -> Iterator[Problem]:
+def _requirement_problems(requirement: JSON, field: str) -> Iterator[Problem]:
     if not isinstance(requirement, dict):
         yield mistyped(field, "an object")
         return
@@ -137,7 +137,7 @@ def _requirement_problems(requirement: JSON, field: str, *, any_value: bool) -> 
     for index, value in enumerate(values or ()):
         if not isinstance(value, str):
             yield mistyped(f"{field}.values[{index}]", "a string")
-        elif not any_value:
+        else:
             yield from (invalid(f"{field}.values[{index}]", value, text) for text in label_value_problems(value))
 
 

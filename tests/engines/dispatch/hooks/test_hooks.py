@@ -8,8 +8,8 @@ import pytest
 from fleethook.engines.dispatch.hooks.hooks import DISPATCH_ONLY, MUTATING, VALIDATING, compile_hooks, set_defaults
 from fleethook.engines.dispatch.lint.lint import lint
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook
-from tests.engines.dispatch.configuration_builders import find_errors, rule, valid_webhook, webhook_configuration
 from tests.engines.dispatch.conftest import Front
+from tests.engines.dispatch.lint.configuration_builders import find_errors, rule, valid_webhook, webhook_configuration
 from tests.engines.dispatch.webhook_server import Webhooks, allow, hook
 
 

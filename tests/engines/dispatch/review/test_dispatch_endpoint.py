@@ -187,20 +187,6 @@ async def test_webhook_calls_carry_the_callers_timeout(app: Fleethook, server: W
     assert await with_patience_async(told, lambda told: told == "timeout=3s") == "timeout=3s"
 
 
-@pytest.mark.parametrize("phase", ["mutating", "validating"])
-async def test_webhook_configurations_are_validated(app: Fleethook, phase: str) -> None:
-    made = configuration("ws1", phase, webhook("short"))
-    path = f"/validate-admissionregistration-k8s-io-v1-{phase}webhookconfiguration"
-    asked = review(made, kind={"group": "admissionregistration.k8s.io", "version": "v1", "kind": made["kind"]})
-    status = (await ask(app, path, asked)).json()["response"]["status"]
-    assert status["code"] == 422
-    assert "should be a domain with at least three segments separated by dots" in status["message"]
-    asked["request"]["object"]["webhooks"][0]["name"] = "long.example.org"
-    assert (await ask(app, path, asked)).json()["response"] == {"uid": "u-1", "allowed": True}
-    asked["request"]["object"]["webhooks"][0]["matchConditions"] = [{"name": "c", "expression": "1 +"}]
-    assert "Syntax error" in (await ask(app, path, asked)).json()["response"]["status"]["message"]
-
-
 async def test_a_request_waits_until_the_objects_are_read(app: Fleethook, server: Webhooks) -> None:
     server.answers["/w"] = allow
     app.find_engine(DispatchServer).synced.clear()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fleethook.cel import compile_condition
 from fleethook.cli.command_line import Group
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.fixtures import Output, OutputOption
@@ -40,12 +39,12 @@ from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import read_objects, read_reviews, resolve_cluster, select_all
 from fleethook.engines.dispatch.commands.webhook_trials import Trial, TriedWebhook, print_results, try_webhooks
-from fleethook.engines.dispatch.configuration_validation import configuration_problems
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.explain import BUDGET_SECONDS
 from fleethook.engines.dispatch.factory import build_dispatcher
 from fleethook.engines.dispatch.hooks.hooks import PHASES, set_defaults
+from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
 from fleethook.engines.dispatch.review.request_plan import (
     InputDocument,
     Operation,
@@ -228,7 +227,7 @@ def _read_configurations(files: Sequence[Path], location: LocationOptions, readi
 def _list_problems(configuration: Document) -> Iterator[ManifestError]:
     kind = key_of(configuration.object).group_kind.kind
     defaulted = set_defaults(configuration.object)
-    for problem in configuration_problems(kind, defaulted, compile_expression=compile_condition):
+    for problem in configuration_problems(kind, defaulted):
         yield ManifestError(configuration.source, configuration.line, f"{problem.field}: {problem.text}")
 
 

@@ -15,9 +15,6 @@ from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSON, as_object, as_text
 from fleethook.model.webhook_rules import EVERY, Rule, RuleAttributes, matches_rule
 
-# The default of timeoutSeconds. With failurePolicy Ignore, a longer one delays every request while the webhook is down
-# (kubernetes/kubernetes#128162).
-_DEFAULT_SECONDS: Final = 10.0
 # The resources that change when a webhook starts: its pods, their workload, and its Service.
 _OWN_RESOURCES: Final = (("", "pods"), ("apps", "deployments"), ("", "services"))
 # A leader must renew its Lease within 10 s (k8s.io/component-base config/v1alpha1), and its client waits half of that.
@@ -35,18 +32,6 @@ def call_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView, *, 
     yield from _control_plane_findings(hook, store)
     if hook.endpoint is None and isinstance(service, dict):
         yield Issue("service-in-logical-cluster", hook.problem)
-    if hook.fails_open and hook.seconds > _DEFAULT_SECONDS:
-        text = (
-            f"while it is down, each request waits {hook.seconds:g} s and is then admitted without it: "
-            f"lower timeoutSeconds to {_DEFAULT_SECONDS:g} or less"
-        )
-        yield Issue("slow-ignored", text)
-    if hook.fails_open and hook.side_effects not in (None, "None"):
-        text = (
-            f"sideEffects is {hook.side_effects} and failurePolicy is Ignore: after a timeout the request is admitted, "
-            "and its side effects remain: set failurePolicy to Fail"
-        )
-        yield Issue("ignored-side-effects", text)
     namespace = as_text(as_object(service).get("namespace"))
     if hook.endpoint is not None and hook.endpoint.service and _locks_out(hook, namespace, store):
         text = (

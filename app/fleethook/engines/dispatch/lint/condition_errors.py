@@ -11,9 +11,9 @@ from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.lint.codes import Issue
 from fleethook.model.webhook_rules import EVERY
 
-OPERATIONS: Final = ("CONNECT", "CREATE", "DELETE", "UPDATE")
+_OPERATIONS: Final = ("CONNECT", "CREATE", "DELETE", "UPDATE")
 # A condition without these words is constant, and evaluated quickly.
-VARIES: Final = re.compile(
+_VARIES: Final = re.compile(
     r"\b(object|oldObject|request|namespaceObject|authorizer|all|exists|map|filter|\w*[A-Z_]\w*)\b"
 )
 _MAX_EXPRESSION: Final = 20_000
@@ -42,8 +42,11 @@ def condition_errors(hook: Hook, rule_expression: str = "") -> Iterator[Issue]:
     for name, operation in _find_unnamed(hook, expressions):
         yield _describe_unnamed(name, operation, effect)
     for name, text in expressions.items():
-        if _is_constant_error(text):
+        value = _evaluate_constant(text)
+        if isinstance(value, EvaluationError):
             yield Issue("condition-error", f"{name}: its constants have an error, so all requests {effect}: correct it")
+        elif value is False and name in conditions:
+            yield Issue("condition-false", f"{name}: it is always false: remove the webhook, or the condition")
 
 
 def _find_null_reads(
@@ -52,7 +55,7 @@ def _find_null_reads(
     """Return the operations for which an expression reads a member of a null, by its name and the outcome."""
     found: dict[tuple[str, str], list[str]] = {}
     listed = frozenset[str]().union(*(rule.operations for rule in hook.rules))
-    for operation in OPERATIONS if EVERY in listed else sorted(listed & frozenset(OPERATIONS)):
+    for operation in _OPERATIONS if EVERY in listed else sorted(listed & frozenset(_OPERATIONS)):
         if operation == "CONNECT" and EVERY in listed:
             continue  # Few resources support it.
         reads = {name: read_null(text, operation, nulls=(_CONDITION_NULL,)) for name, text in conditions.items()}
@@ -99,13 +102,13 @@ def _describe(name: str, expression: str, operations: Sequence[str], effect: str
     return Issue(code, f"{name}: {why}, so {effect}: {remedy}")
 
 
-def _is_constant_error(expression: str) -> bool:
-    if len(expression) > _MAX_EXPRESSION or VARIES.search(expression):
-        return False
+def _evaluate_constant(expression: str) -> object:
+    """Return the value of an expression without variables, or its EvaluationError; None for any other expression."""
+    if len(expression) > _MAX_EXPRESSION or _VARIES.search(expression):
+        return None
     try:
-        compile_condition(expression).evaluate(Activation(object_=None, old_object=None, request={}))
-    except EvaluationError:
-        return True
+        return compile_condition(expression).evaluate(Activation(object_=None, old_object=None, request={}))
+    except EvaluationError as error:
+        return error
     except (ExpressionError, RecursionError):
-        return False
-    return False
+        return None

@@ -1,23 +1,19 @@
 """Lints the webhook configurations and the APIBindings of a fleet, each alone and all of a cluster together."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import combinations
 from typing import Final, NamedTuple, cast
 
-from fleethook.cel import compile_condition
 from fleethook.cluster.registration.rule_webhooks import DECISION_ANNOTATION, EXPRESSION_ANNOTATION
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.engines.dispatch.configuration_review import configuration_warnings
-from fleethook.engines.dispatch.configuration_validation import configuration_problems
-from fleethook.engines.dispatch.explain import BUDGET_SECONDS
 from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase, compile_hooks, set_defaults
 from fleethook.engines.dispatch.lint.calls import call_findings
 from fleethook.engines.dispatch.lint.codes import CODES, Issue, WebhookFinding
 from fleethook.engines.dispatch.lint.condition_errors import condition_errors
-from fleethook.engines.dispatch.lint.filters import filter_findings
-from fleethook.engines.dispatch.lint.rule_checks import rule_findings
+from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
+from fleethook.engines.dispatch.lint.configuration_warnings import configuration_warnings
+from fleethook.engines.dispatch.lint.rule_checks import rule_findings, selector_findings
 from fleethook.engines.dispatch.schema_owner import (
     BINDINGS_BY_RESOURCE,
     UNBOUND_BINDINGS,
@@ -28,11 +24,6 @@ from fleethook.engines.dispatch.schema_owner import (
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects
 from fleethook.model.kcp import API_BINDING, is_system
 from fleethook.model.webhook_rules import EVERY, Rule
-
-_ORDER: Final = re.compile(r"(\d+|z{2,}|a{2,})[-.]")
-_OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
-# The default of timeoutSeconds. The remedy names the webhooks with a longer one.
-_DEFAULT_SECONDS: Final = 10.0
 
 
 class LintedHook(NamedTuple):
@@ -91,119 +82,6 @@ def _overlap(rule: Rule, other: Rule) -> bool:
 
 def _intersect(one: frozenset[str] | set[str], other: frozenset[str] | set[str]) -> bool:
     return bool(one & other) or (EVERY in one and bool(other)) or (EVERY in other and bool(one))
-
-
-def budget_findings(chain: Sequence[LintedHook]) -> Iterator[tuple[LintedHook, Issue]]:
-    """Yield the last of the mutating webhooks whose timeouts together exceed an apiserver's budget.
-
-    Webhooks that match the same request are called one after the other.
-    """
-    exceeded: dict[tuple[str, ...], tuple[LintedHook, str, list[str]]] = {}
-    named = _index_by_resource(chain)
-    for resource, about in named.items():
-        # In the order of the chain: webhooks that name the resource, and webhooks for all resources.
-        positions = sorted({*about, *named.get(EVERY, ())})
-        candidates = [chain[position] for position in positions]
-        for group, subresource in _list_paths(candidates, resource):
-            called = max((_find_called(candidates, one, group, resource, subresource) for one in _OPERATIONS), key=_sum)
-            if _sum(called) > BUDGET_SECONDS:
-                path = f"{resource}/{subresource}" if subresource else resource
-                uids = tuple(one.hook.uid for one in called)
-                same = exceeded.setdefault(uids, (called[-1], _describe_sum(called), []))
-                same[2].append(f"{path}.{group}" if group else path)
-    for last, text, names in exceeded.values():
-        yield last, Issue("budget", f"for {', '.join(names)}, the mutating webhooks may take {text}")
-
-
-def _find_called(
-    chain: Sequence[LintedHook], operation: str, group: str, resource: str, subresource: str
-) -> list[LintedHook]:
-    return [one for one in chain if one.hook.endpoint and _matches(one.hook, operation, group, resource, subresource)]
-
-
-def _sum(called: Sequence[LintedHook]) -> float:
-    return sum(one.hook.seconds for one in called)
-
-
-def _describe_sum(called: Sequence[LintedHook]) -> str:
-    each = ", ".join(f"{one.hook.uid} {one.hook.seconds:g} s" for one in called)
-    long = [one.hook.uid for one in called if one.hook.seconds > _DEFAULT_SECONDS]
-    first = f", that of {', '.join(long)} first" if long else ""
-    taken = f"{_sum(called):g} s in sequence ({each})"
-    return f"{taken}; an apiserver waits {BUDGET_SECONDS:g} s: lower timeoutSeconds{first}"
-
-
-def _index_by_resource(chain: Sequence[LintedHook]) -> dict[str, list[int]]:
-    """Return the positions of the webhooks that name a resource, by its plural or ``*``, sorted by that."""
-    found: dict[str, list[int]] = {}
-    for position, one in enumerate(chain):
-        for resource in {resource for rule in one.hook.rules for resource, _ in rule.resources}:
-            found.setdefault(resource, []).append(position)
-    return dict(sorted(found.items()))
-
-
-def _list_paths(chain: Sequence[LintedHook], plural: str) -> list[tuple[str, str]]:
-    """Return the groups and subresources in rules that name a resource, including wildcards."""
-    return sorted(
-        {
-            (group, subresource)
-            for one in chain
-            for rule in one.hook.rules
-            for resource, subresource in rule.resources
-            if resource == plural
-            for group in rule.groups
-        }
-    )
-
-
-def _matches(hook: Hook, operation: str, group: str, resource: str, subresource: str) -> bool:
-    return any(
-        rule.operations & {operation, EVERY}
-        and rule.groups & {group, EVERY}
-        and any(one in (resource, EVERY) and sub in (subresource, EVERY) for one, sub in rule.resources)
-        for rule in hook.rules
-    )
-
-
-def order_findings(chain: Sequence[LintedHook]) -> Iterator[tuple[LintedHook, Issue]]:
-    """Yield the mutating webhooks whose filters depend on the changes of earlier webhooks."""
-    for number, later in enumerate(chain):
-        field = _find_label_filter(later.hook)
-        if not field:
-            continue
-        # Webhooks of one URL are one program, which knows its own changes: an installation of fleethook has such pairs.
-        earlier = next(
-            (
-                one
-                for one in chain[:number]
-                if one.hook.endpoint != later.hook.endpoint and _match_same(one.hook, later.hook)
-            ),
-            None,
-        )
-        if earlier is not None:
-            text = (
-                f"its {field} matches the labels after {earlier.hook.uid}: do not rely on the labels that the client "
-                "sent, or on the order of the names"
-            )
-            yield later, Issue("order-labels", text)
-
-
-def _match_same(one: Hook, other: Hook) -> bool:
-    return any(_overlap(rule, another) for rule in one.rules for another in other.rules)
-
-
-def _find_label_filter(hook: Hook) -> str:
-    if not hook.object_selector.selects_everything and not hook.object_selector.problem:
-        return "objectSelector"
-    return "matchConditions" if any("object.metadata.labels" in one.expression for one in hook.conditions) else ""
-
-
-def find_ordering_name(name: str) -> Issue | None:
-    """Return an issue if the name of a mutating configuration is chosen for its order, None otherwise."""
-    if not _ORDER.match(name):
-        return None
-    text = "its name is chosen for its order, which a new configuration can change: make its webhooks independent"
-    return Issue("order-name", text)
 
 
 _ACTIONS: Final = {
@@ -276,21 +154,18 @@ def _lint_cluster(store: Store, cluster: str, phase: Phase, *, now: datetime) ->
     chain: list[LintedHook] = []
     for key in sorted(keys, key=lambda key: key.name.encode()):
         configuration = set_defaults(dict(as_object(store.get(*key))))
-        yield from ((key, "", one) for one in _lint_configuration(phase, key, configuration))
+        yield from ((key, "", one) for one in _lint_configuration(key, configuration))
         chain += _compile(phase, key, configuration)
     for one in chain:
         hook, webhook, key, _, rule_expression = one
         each = (
             rule_findings(hook, store),
-            filter_findings(hook, webhook, store),
+            selector_findings(hook, webhook, store),
             condition_errors(hook, rule_expression),
             call_findings(hook, webhook, store, now=now),
         )
         yield from ((key, hook.name, finding) for findings in each for finding in findings)
-    together = [duplicate_findings(chain)]
-    if phase == "mutating":
-        together += [budget_findings(chain), order_findings(chain)]
-    yield from ((one.key, one.hook.name, finding) for findings in together for one, finding in findings)
+    yield from ((one.key, one.hook.name, finding) for one, finding in duplicate_findings(chain))
 
 
 def _compile(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[LintedHook]:
@@ -302,17 +177,14 @@ def _compile(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterato
         yield LintedHook(hook, webhook, key, decision, expression)
 
 
-def _lint_configuration(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[Issue]:
+def _lint_configuration(key: ObjectKey, configuration: JSONObject) -> Iterator[Issue]:
     """Yield the issues of a configuration, and the errors and warnings of an apiserver."""
     if is_system(key.cluster):
         yield Issue("system-cluster", f"kcp ignores the webhooks of {key.cluster}: register them in another cluster")
-    problems = list(configuration_problems(key.group_kind.kind, configuration, compile_expression=compile_condition))
+    problems = list(configuration_problems(key.group_kind.kind, configuration))
     yield from (Issue("invalid", f"{one.field}: {one.text}") for one in problems)
     # An apiserver warns about objects that it accepts.
     refused = tuple(f"{one.field}: " for one in problems)
     yield from (
         Issue("suspicious", text) for text in configuration_warnings(configuration) if not text.startswith(refused)
     )
-    order = find_ordering_name(key.name) if phase == "mutating" else None
-    if order is not None:
-        yield order

@@ -1,6 +1,6 @@
 """Finds rules that no request matches, by the resources that a logical cluster serves as far as the store knows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from fleethook.cluster.store import StoreView
@@ -14,10 +14,9 @@ from fleethook.engines.dispatch.match.equivalent_resources import (
     list_versions,
     suggest_builtin,
 )
-from fleethook.engines.dispatch.match.rest_mapping import Destination, list_operations
 from fleethook.engines.dispatch.schema_owner import find_owner
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.json import as_object
+from fleethook.model.json import JSON, as_object, list_objects
 from fleethook.model.kcp import API_EXPORT, API_RESOURCE_SCHEMA
 from fleethook.model.webhook_rules import EVERY, Rule
 
@@ -90,21 +89,6 @@ def serves(store: StoreView, *, cluster: str, group: str, resource: tuple[str, s
     return bool(owner.binding) and owner.schema is None
 
 
-# The resources that support CONNECT (kubernetes, pkg/registry/core/rest: their storage is a rest.Connecter).
-_CONNECTIONS: Final = {
-    "pods": frozenset({"attach", "exec", "portforward", "proxy", EVERY}),
-    "services": frozenset({"proxy", EVERY}),
-    "nodes": frozenset({"proxy", EVERY}),
-}
-# The subresources of Kubernetes' types, and of custom resources. Those of aggregated APIs may support any operation.
-_SUBRESOURCES: Final = frozenset(
-    {
-        "approval", "attach", "binding", "ephemeralcontainers", "eviction", "exec", "finalize", "log", "portforward",
-        "proxy", "resize", "scale", "status", "token",
-    }
-)  # fmt: skip
-
-
 def rule_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
     """Yield the rules of a webhook that cannot match."""
     if not hook.rules:
@@ -118,8 +102,6 @@ def rule_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
         yield from _lint_scope(hook, rule, place, store)
         yield from _lint_resources(hook, rule, place, store)
         yield from _lint_conversion(hook, rule, place, store)
-        yield from _lint_connect(rule, place)
-        yield from _lint_operations(rule, place)
         yield from _lint_owner(hook, rule, place, store)
 
 
@@ -207,41 +189,6 @@ def _lint_conversion(hook: Hook, rule: Rule, place: str, store: StoreView) -> It
             )
 
 
-def _lint_connect(rule: Rule, place: str) -> Iterator[Issue]:
-    if "CONNECT" not in rule.operations or EVERY in rule.groups:
-        return
-    for resource, subresource in rule.resources:
-        if resource == EVERY and subresource:
-            return
-        if "" in rule.groups and subresource in _CONNECTIONS.get(resource, ()):
-            return
-    yield Issue(
-        "no-connect",
-        f"{place}: its resources do not support CONNECT: name a subresource such as pods/exec, or remove CONNECT",
-    )
-
-
-def _lint_operations(rule: Rule, place: str) -> Iterator[Issue]:
-    """Find rules whose resources support none of their operations."""
-    supported = set[str]()
-    for resource, subresource in rule.resources:
-        if (subresource or resource == EVERY) and subresource not in _SUBRESOURCES:
-            return
-        for group in rule.groups:
-            supported.update(list_operations(Destination(GroupVersionResource(group, "", resource), subresource)))
-    paths = ", ".join("/".join(filter(None, one)) for one in rule.resources)
-    if rule.resources and rule.groups and not supported:
-        text = f"{place} never matches: {paths} can only be read, and webhooks get no reads: remove the rule"
-        yield Issue("unsupported-operation", text)
-        return
-    if rule.operations == {"CONNECT"} or not rule.operations or rule.operations & {EVERY, *supported}:
-        return
-    listed, wanted = ", ".join(sorted(rule.operations)), " or ".join(sorted(supported))
-    named = ", or name the resource itself" if any(subresource for _, subresource in rule.resources) else ""
-    text = f"{place} never matches: {paths} has no {listed} requests: set {wanted}{named}"
-    yield Issue("unsupported-operation", text)
-
-
 def _lint_owner(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
     for group, resource in _list_named(rule):
         owner = find_owner(store, cluster=hook.cluster, group=group, resource=resource)
@@ -256,3 +203,18 @@ def _lint_owner(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterato
             f"{place}: APIBinding {owner.binding} binds {named} of {owner.cluster}, whose webhooks are "
             f"called instead: register the webhook in {owner.cluster}",
         )
+
+
+def selector_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView) -> Iterator[Issue]:
+    """Yield a namespaceSelector without effect. Cluster-scoped objects, except Namespaces, match any of them."""
+    if hook.namespace_selector.problem or hook.namespace_selector.selects_everything or not hook.rules:
+        return
+    if list_scopes(hook, store) == {False} and not _is_exemption(as_object(webhook.get("namespaceSelector"))):
+        text = "namespaceSelector: it has no effect, because the rules match cluster-scoped resources only: remove it"
+        yield Issue("suspicious", text)
+
+
+def _is_exemption(selector: Mapping[str, JSON]) -> bool:
+    """Return whether a selector only leaves out namespaces by name, as each webhook of rules does for its server."""
+    names = [(one.get("key"), one.get("operator")) for one in list_objects(selector.get("matchExpressions"))]
+    return not selector.get("matchLabels") and {*names} == {("kubernetes.io/metadata.name", "NotIn")}

@@ -3,9 +3,10 @@
 Upstream: kubernetes v1.36, pkg/apis/admissionregistration/validation.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
+from fleethook.cel import ExpressionError, compile_condition
 from fleethook.engines.dispatch.hooks.hooks import MUTATING
 from fleethook.model.formats.client_config import client_config_problems
 from fleethook.model.formats.field_errors import (
@@ -27,7 +28,7 @@ from fleethook.model.formats.field_errors import (
     webhooks_problems,
 )
 from fleethook.model.formats.labels import label_key_problems, labels_problems, selector_problems
-from fleethook.model.json import JSON, JSONObject, as_object, as_text, decode_bytes
+from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes
 
 _MAX_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values (apimachinery: TotalAnnotationSizeLimitB)
 _STATIC_SUFFIX: Final = ".static.k8s.io"
@@ -160,24 +161,9 @@ def _overlap_problems(resource: str, before: Collection[str], field: str) -> Ite
 
 _MAX_CONDITIONS: Final = 64
 
-CompileExpression = Callable[[str], object]
-"""Raises ValueError with the error of an expression that does not compile or is not a condition.
 
-Its result is ignored.
-"""
-
-
-def condition_problems(
-    conditions: JSON, field: str, *, known: frozenset[str], compile_expression: CompileExpression
-) -> Iterator[Problem]:
-    """Yield the errors of match conditions.
-
-    Args:
-        conditions: The conditions, None for none.
-        field: The path of the field.
-        known: Expressions of the stored configuration, which are not compiled again.
-        compile_expression: Compiles all other expressions.
-    """
+def condition_problems(conditions: JSON, field: str) -> Iterator[Problem]:
+    """Yield the errors of match conditions, None for none."""
     if conditions is None:
         return
     if not isinstance(conditions, list):
@@ -192,7 +178,7 @@ def condition_problems(
             yield mistyped(place, "an object")
             continue
         expression, name = condition.get("expression"), condition.get("name")
-        yield from _expression_problems(expression, f"{place}.expression", known, compile_expression)
+        yield from _expression_problems(expression, f"{place}.expression")
         yield from _condition_name_problems(name, f"{place}.name")
         if isinstance(name, str) and name:
             if name in seen:
@@ -200,20 +186,18 @@ def condition_problems(
             seen.add(name)
 
 
-def _expression_problems(
-    expression: JSON, field: str, known: frozenset[str], compile_expression: CompileExpression
-) -> Iterator[Problem]:
+def _expression_problems(expression: JSON, field: str) -> Iterator[Problem]:
     if expression is not None and not isinstance(expression, str):
         yield mistyped(field, "a string")
         return
     trimmed = (expression or "").strip()
     if not trimmed:
         yield required(field)
-    elif trimmed not in known:
-        try:
-            compile_expression(trimmed)
-        except ValueError as error:
-            yield invalid(field, trimmed, str(error))
+        return
+    try:
+        compile_condition(trimmed)
+    except ExpressionError as error:
+        yield invalid(field, trimmed, str(error))
 
 
 def _condition_name_problems(name: JSON, field: str) -> Iterator[Problem]:
@@ -225,73 +209,45 @@ def _condition_name_problems(name: JSON, field: str) -> Iterator[Problem]:
         yield from (invalid(field, name, text) for text in label_key_problems(name))
 
 
-def list_expressions(conditions: JSON) -> Iterator[str]:
-    """Yield the expressions of stored conditions, unchanged."""
-    for condition in conditions if isinstance(conditions, list) else ():
-        expression = as_object(condition).get("expression")
-        if isinstance(expression, str):
-            yield expression
-
-
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 
 _NAME_SEGMENTS: Final = 3
 _MATCH_POLICIES: Final = ("Equivalent", "Exact")
 _REINVOCATION_POLICIES: Final = ("IfNeeded", "Never")
 _NO_SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
-_SIDE_EFFECTS: Final = ("None", "NoneOnDryRun", "Some", "Unknown")
 
 
-class _Ratchet(NamedTuple):
-    """The rules that an update may violate because the stored configuration violates them already."""
-
-    side_effects: bool = False
-    unknown_versions: bool = False
-    equal_names: bool = False
-    label_values: bool = False
-    conditions: bool = False
-    expressions: frozenset[str] = frozenset()
-
-
-def configuration_problems(
-    kind: str, configuration: JSONObject, *, old: JSONObject | None = None, compile_expression: CompileExpression
-) -> Iterator[Problem]:
-    """Yield all errors of a configuration.
+def configuration_problems(kind: str, configuration: JSONObject) -> Iterator[Problem]:
+    """Yield all errors of a new configuration.
 
     Args:
         kind: ``MutatingWebhookConfiguration`` or ``ValidatingWebhookConfiguration``.
         configuration: The configuration with its defaults; members may have any type.
-        old: The stored configuration with its defaults, for an update. Errors in it may stay.
-        compile_expression: Raises ValueError with the error of a match condition.
     """
     yield from metadata_problems(configuration.get("metadata"), "metadata")
     webhooks = configuration.get("webhooks")
-    listed = webhooks if isinstance(webhooks, list) else []
-    ratchet = _Ratchet() if old is None else _build_ratchet(listed, _list_webhooks(old))
 
     def check(webhook: JSONObject, field: str) -> Iterator[Problem]:
-        yield from _webhook_problems(webhook, field, mutating=kind == MUTATING.kind, ratchet=ratchet)
-        yield from _condition_problems(webhook, field, ratchet, compile_expression)
-        versions, recognised = webhook.get("admissionReviewVersions"), not ratchet.unknown_versions
+        yield from _webhook_problems(webhook, field, mutating=kind == MUTATING.kind)
+        yield from condition_problems(webhook.get("matchConditions"), f"{field}.matchConditions")
         yield from version_problems(
-            versions, f"{field}.admissionReviewVersions", REVIEW_VERSIONS, recognised=recognised
+            webhook.get("admissionReviewVersions"), f"{field}.admissionReviewVersions", REVIEW_VERSIONS
         )
 
-    yield from webhooks_problems(webhooks, check, unique_names=not ratchet.equal_names)
+    yield from webhooks_problems(webhooks, check)
 
 
-def _webhook_problems(webhook: JSONObject, field: str, *, mutating: bool, ratchet: _Ratchet) -> Iterator[Problem]:
+def _webhook_problems(webhook: JSONObject, field: str, *, mutating: bool) -> Iterator[Problem]:
     yield from name_problems(webhook.get("name"), f"{field}.name", segments=_NAME_SEGMENTS)
     yield from rules_problems(webhook.get("rules"), f"{field}.rules")
     yield from choice_problems(webhook.get("failurePolicy"), f"{field}.failurePolicy", FAILURE_POLICIES)
     yield from choice_problems(webhook.get("matchPolicy"), f"{field}.matchPolicy", _MATCH_POLICIES)
-    allowed = _SIDE_EFFECTS if ratchet.side_effects else _NO_SIDE_EFFECTS
     if webhook.get("sideEffects") is None:
-        yield required(f"{field}.sideEffects", f"must specify one of {', '.join(allowed)}")
-    yield from choice_problems(webhook.get("sideEffects"), f"{field}.sideEffects", allowed)
+        yield required(f"{field}.sideEffects", f"must specify one of {', '.join(_NO_SIDE_EFFECTS)}")
+    yield from choice_problems(webhook.get("sideEffects"), f"{field}.sideEffects", _NO_SIDE_EFFECTS)
     yield from timeout_problems(webhook.get("timeoutSeconds"), f"{field}.timeoutSeconds")
     for member in ("namespaceSelector", "objectSelector"):
-        yield from selector_problems(webhook.get(member), f"{field}.{member}", any_value=ratchet.label_values)
+        yield from selector_problems(webhook.get(member), f"{field}.{member}")
     if mutating:
         policy = webhook.get("reinvocationPolicy")
         yield from choice_problems(policy, f"{field}.reinvocationPolicy", _REINVOCATION_POLICIES)
@@ -308,60 +264,3 @@ def _encoding_problems(bundle: JSON, field: str) -> Iterator[Problem]:
         decode_bytes(bundle)
     except ValueError:
         yield mistyped(field, "bytes in base64")
-
-
-def _condition_problems(
-    webhook: JSONObject, field: str, ratchet: _Ratchet, compile_expression: CompileExpression
-) -> Iterator[Problem]:
-    if ratchet.conditions:
-        return
-    yield from condition_problems(
-        webhook.get("matchConditions"),
-        f"{field}.matchConditions",
-        known=ratchet.expressions,
-        compile_expression=compile_expression,
-    )
-
-
-def _build_ratchet(webhooks: Sequence[JSON], old: Sequence[JSONObject]) -> _Ratchet:
-    """Return the rules that an update may violate. As upstream, one webhook that violates a rule exempts all."""
-    names = [as_text(webhook.get("name")) for webhook in old]
-    return _Ratchet(
-        side_effects=any(webhook.get("sideEffects") not in _NO_SIDE_EFFECTS for webhook in old),
-        unknown_versions=any(_has_only_unknown_versions(webhook.get("admissionReviewVersions")) for webhook in old),
-        equal_names=len(set(names)) < len(names),
-        label_values=any(_has_invalid_selector(webhook) for webhook in old),
-        conditions=len(webhooks) == len(old)
-        and all(_list_conditions(new) == _list_conditions(before) for new, before in zip(webhooks, old, strict=True)),
-        expressions=frozenset(
-            expression for webhook in old for expression in list_expressions(webhook.get("matchConditions"))
-        ),
-    )
-
-
-def _list_webhooks(configuration: JSONObject) -> list[JSONObject]:
-    webhooks = configuration.get("webhooks")
-    return [dict(as_object(webhook)) for webhook in webhooks] if isinstance(webhooks, list) else []
-
-
-def _has_only_unknown_versions(versions: JSON) -> bool:
-    # A webhook without versions is older than the requirement, and does not exempt others.
-    return bool(versions) and not set(texts_of(versions)) & set(REVIEW_VERSIONS)
-
-
-def _has_invalid_selector(webhook: JSONObject) -> bool:
-    return any(
-        problem
-        for member in ("namespaceSelector", "objectSelector")
-        for problem in selector_problems(webhook.get(member), "")
-    )
-
-
-def _list_conditions(webhook: JSON) -> list[tuple[str, str]] | None:
-    # As in Go, a missing list differs from an empty list.
-    conditions = as_object(webhook).get("matchConditions")
-    if not isinstance(conditions, list):
-        return None
-    members = [as_object(condition) for condition in conditions]
-    # Only strings are compared: a comparison of deeply nested documents fails.
-    return [(as_text(one.get("name")), as_text(one.get("expression"))) for one in members]

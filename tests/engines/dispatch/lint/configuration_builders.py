@@ -1,0 +1,30 @@
+"""Webhook configurations for validation tests."""
+
+from typing import Any, Final
+
+from fleethook.engines.dispatch.hooks.hooks import MUTATING
+from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
+
+GROUP: Final = "admissionregistration.k8s.io"
+
+
+MISTYPED: Final = "Invalid value: must be "
+
+
+def valid_webhook(**members: Any) -> dict[str, Any]:
+    given_members = {"name": "a.example.com", "clientConfig": {"url": "https://example.com"}, "sideEffects": "None"}
+    return {**given_members, "admissionReviewVersions": ["v1"], **members}
+
+
+def webhook_configuration(*webhooks: Any, kind: str = MUTATING.kind, **metadata: Any) -> dict[str, Any]:
+    document = {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": "config", **metadata}}
+    return {**document, "webhooks": list(webhooks)}
+
+
+def rule(**members: Any) -> dict[str, Any]:
+    everything = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
+    return {**everything, **members}
+
+
+def find_errors(document: Any, kind: str = MUTATING.kind) -> list[tuple[str, str]]:
+    return [tuple(one) for one in configuration_problems(kind, document)]
